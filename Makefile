@@ -1,0 +1,61 @@
+# Every target sets up what it needs. PYTHON names the interpreter that the environment is made with.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := sql resources assets orchestration serving
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down test test-all check format lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Install everything into .venv from the lock file
+
+$(STAMP): requirements.lock pyproject.toml setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh
+	@touch $@
+
+demo: $(STAMP) ## Index the sample company, ask it questions as two people, stop again
+	@$(BIN)/concordance demo
+
+up: $(STAMP) ## Start everything with the sample company and stay (Ctrl-C stops)
+	@$(BIN)/concordance up --sample
+
+down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
+	@$(BIN)/concordance down
+
+test: $(STAMP) ## All tests but the slow ones: unit, contract, integration on real parts, HTTP
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(STAMP) ## Every test
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## Format, lint, types, imports, SQL, Dagster definitions, unit tests
+	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports --no-cache | tail -n 3
+	@$(BIN)/sqlfluff lint --nofail --disable-progress-bar sql > $(VENV)/sqlfluff.txt; grep -q "^== " $(VENV)/sqlfluff.txt && { cat $(VENV)/sqlfluff.txt; exit 1; } || true
+	@$(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning
+	@$(BIN)/python -m pytest tests/unit -q
+
+format: $(STAMP) ## Format code
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format --quiet .
+
+lock: $(STAMP) ## Resolve all dependencies anew into requirements.lock
+	@sh lock.sh $(BIN)
+
+bench-ingest: $(STAMP) ## Documents a minute per stage and in all, nothing-changed sync, upload to searchable
+	@$(BIN)/python -m bench.ingest
+
+bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
+	@$(BIN)/python -m bench.vector
+
+bench-listing: $(STAMP) ## Listing 50,000 files
+	@$(BIN)/python -m bench.listing
+
+clean: ## Remove the environment; data in .concordance stays
+	rm -rf $(VENV)

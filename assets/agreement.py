@@ -1,0 +1,50 @@
+"""Do the stores agree? Counts of a source in lake, Postgres and Qdrant enter the checks after each sync, and tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from assets.collection import wanted_name
+from assets.raw import raw_table
+from resources import qdrant
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+
+
+def ledger(run: SyncRun) -> dict[str, Any]:
+    """Count documents by state, and those whose index entry is not what their state asks for."""
+    row = registry.ledger(run.connection, source=run.source.value)
+    return dict(row)
+
+
+def totals(run: SyncRun) -> dict[str, int]:
+    """Count what each store holds of a source: documents in lake and Postgres, chunks in Postgres (both ways) and Qdrant."""
+    counted = registry.totals(run.connection, source=run.source.value)
+    chunks = registry.chunk_total(run.connection, source=run.source.value)["chunks"]
+    changes = run.lake.latest(raw_table(run.source)).select("doc_id", "op").collect()
+    lake = set(changes.filter(pl.col("op") == "upsert")["doc_id"])
+    held = {row["doc_id"] for row in registry.content_ids(run.connection, source=run.source.value)}
+    name = wanted_name(run)
+    return {
+        "lake_documents": len(lake),
+        "postgres_documents_with_content": len(held),
+        "only_in_lake": len(lake - held),
+        "only_in_postgres": len(held - lake),
+        "postgres_live_documents": counted["documents"],
+        "postgres_chunks": chunks,
+        "postgres_chunks_counted": counted["chunks"],
+        "qdrant_points": qdrant.count_source(run.qdrant, name, run.source.value),
+    }
+
+
+def agree(counts: dict[str, int]) -> bool:
+    """Tell whether the stores hold the same."""
+    return (
+        counts["only_in_lake"] == 0
+        and counts["only_in_postgres"] == 0
+        and counts["postgres_chunks"] == counts["postgres_chunks_counted"] == counts["qdrant_points"]
+    )

@@ -1,0 +1,97 @@
+"""chunked: parsed texts that lack chunks at the present version enter; chunk rows leave. Pure CPU, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+import polars as pl
+
+from assets.parsed import TABLE as PARSED
+from assets.parsed import Pending
+from assets.stages.chunk import chunk
+from assets.stages.parse import PARSER_VERSION
+from assets.stages.profiles import Profile
+from resources.domain import Chunk, ParsedDocument
+from resources.embedding import tokenizer
+from resources.syncing import SyncRun
+from resources.tables import table
+
+TABLE = "chunked"
+BATCH_DOCUMENTS = 500
+T = TypeVar("T")
+
+_decode = msgspec.msgpack.Decoder(ParsedDocument).decode
+
+
+def chunk_version(profile: Profile) -> str:
+    """Return the version of chunk rows: another parser or profile makes other chunks."""
+    return f"{PARSER_VERSION}|{profile.version}"
+
+
+def chunk_missing(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> dict[str, int]:
+    """Chunk what the lake lacks. `profiles` maps each profile name to its resolved form. Returns counts."""
+    by_version = {chunk_version(profile): profile for profile in profiles.values()}
+    wanted = {(document.content_key, chunk_version(profiles[document.profile])) for document in pending}
+    todo = sorted(wanted - _present(run, {key for key, _ in wanted}))
+    totals = {"documents": len(wanted), "chunked": 0, "reused": len(wanted) - len(todo), "chunks": 0, "tokens": 0}
+    counter = tokenizer(run.settings)
+    for part in batches(todo, BATCH_DOCUMENTS):
+        documents = parsed_documents(run, {key for key, _ in part})
+        rows: list[dict[str, Any]] = []
+        for key, version in part:
+            document = documents.get(key)
+            if document is None:
+                continue  # skipped or failed when it was parsed: the ledger says why
+            chunks = chunk(document, counter, by_version[version])
+            rows += _rows(key, version, chunks)
+            totals["chunked"] += 1
+            totals["chunks"] += len(chunks)
+            totals["tokens"] += sum(piece.tokens for piece in chunks)
+        if rows:
+            run.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+        run.progress("chunked")
+    return totals
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield a sequence in parts of at most `size`, in order."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _present(run: SyncRun, keys: set[str]) -> set[tuple[str, str]]:
+    frame = (
+        run.lake.scan(TABLE)
+        .filter(pl.col("content_key").is_in(list(keys)))
+        .select("content_key", "version")
+        .unique()
+        .collect()
+    )
+    return set(frame.iter_rows())
+
+
+def parsed_documents(run: SyncRun, keys: set[str]) -> dict[str, ParsedDocument]:
+    """Read parsed documents by content key."""
+    frame = (
+        run.lake.scan(PARSED)
+        .filter(
+            pl.col("content_key").is_in(list(keys))
+            & (pl.col("parser_version") == PARSER_VERSION)
+            & (pl.col("status") == "ok")
+        )
+        .select("content_key", "document")
+        .collect()
+    )
+    return {key: _decode(data) for key, data in frame.iter_rows()}
+
+
+def _rows(key: str, version: str, chunks: Sequence[Chunk]) -> Iterator[dict[str, Any]]:
+    head = {"content_key": key, "version": version, "at": datetime.now(UTC)}
+    if not chunks:
+        empty = Chunk(chunk_index=-1, text="", text_hash="", start_char=0, end_char=0, tokens=0)
+        yield head | msgspec.structs.asdict(empty)
+    for piece in chunks:
+        yield head | msgspec.structs.asdict(piece)

@@ -1,0 +1,107 @@
+"""embedded: texts of pending chunks that have no vector yet enter; vectors leave. A text is embedded once, whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import structlog
+
+from assets.chunked import TABLE as CHUNKED
+from assets.chunked import batches, chunk_version
+from assets.parsed import Pending
+from assets.stages.profiles import Profile
+from resources.embedding.budget import Budget, month_key
+from resources.errors import BudgetExceededError
+from resources.ports import Vectors
+from resources.syncing import SyncRun
+from resources.tables import embedded_table
+from sql import queries
+
+WINDOW_DOCUMENTS = 5000
+"""Documents whose texts are held in memory at a time."""
+REQUESTS_AT_ONCE = 4
+WRITE_CHUNKS = 2000
+"""Vectors between two appends to the lake: at 70 chunks/s half a minute is the most that a crash repeats."""
+
+registry = queries("registry")
+log = structlog.get_logger("embedding")
+
+
+def embed_missing(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> dict[str, float]:
+    """Embed what has no vector yet, within the month's budget. Returns counts, tokens and cost.
+
+    Raises `BudgetExceededError` once the budget is used up and the setting says to stop; what was embedded is kept.
+    """
+    totals = {"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0}
+    if not pending:
+        return totals
+    table = embedded_table(run.embedder.model, run.embedder.dimensions)
+    known = set(run.lake.scan(table).select("text_hash").collect()["text_hash"])
+    for part in batches(pending, WINDOW_DOCUMENTS):
+        texts = _texts(run, part, profiles)
+        todo = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
+        known.update(todo["text_hash"])
+        totals["chunks"] += texts.height
+        totals["reused"] += texts.height - todo.height
+        for piece in todo.iter_slices(WRITE_CHUNKS):
+            tokens, cost = _embed(run, table, piece)
+            totals["embedded"] += piece.height
+            totals["tokens"] += tokens
+            totals["cost_usd"] += cost
+    return totals
+
+
+def _embed(run: SyncRun, table: str, texts: pl.DataFrame) -> tuple[int, float]:
+    """Embed some texts, keep their vectors, and account for them. Returns tokens and cost in US dollars."""
+    model = run.embedder
+    price = model.price_per_million or 0.0
+    _check_budget(run, int(texts["tokens"].sum()) / 1e6 * price)
+    vectors: list[Vectors] = []
+    tokens = 0
+    for piece in texts.iter_slices(run.settings.embedding_batch * REQUESTS_AT_ONCE):
+        rows, used = model.embed_counted(piece["text"].to_list())
+        vectors.append(rows)
+        tokens += used
+        run.counts.embedded += piece.height
+        run.progress("embedded")
+    now = datetime.now(UTC)
+    matrix = np.concatenate(vectors)
+    run.lake.append_vectors(table, model.model, texts["text_hash"].to_list(), matrix, texts["tokens"].to_list(), now)
+    cost = tokens / 1e6 * price
+    month = month_key(now)
+    registry.add_usage(run.connection, month=month, model=model.model, texts=texts.height, tokens=tokens, cost_usd=cost)
+    run.counts.tokens += tokens
+    run.counts.cost_usd += cost
+    return tokens, cost
+
+
+def _texts(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
+    """Return each text once: text_hash, text, tokens."""
+    keys = list({document.content_key for document in pending})
+    versions = [chunk_version(profile) for profile in profiles.values()]
+    return (
+        run.lake.scan(CHUNKED)
+        .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
+        .select("text_hash", "text", "tokens")
+        .unique("text_hash", keep="any")
+        .sort("text_hash")
+        .collect()
+    )
+
+
+def _check_budget(run: SyncRun, next_cost: float) -> None:
+    limit = run.settings.embedding_budget
+    if limit is None:
+        return
+    spent = registry.usage(run.connection, month=month_key(datetime.now(UTC)))["cost_usd"]
+    verdict = Budget(limit=limit, spent=spent + next_cost)
+    if verdict.exceeded and run.settings.embedding_budget_stop:
+        raise BudgetExceededError(
+            f"The monthly embedding budget of ${limit:.2f} would be passed (${spent:.2f} used). Raise "
+            "CONCORDANCE_EMBEDDING_BUDGET and sync again: what is embedded so far is kept."
+        )
+    if verdict.warn:
+        log.warning("embedding.budget", limit_usd=limit, spent_usd=round(spent, 4), job_id=run.job_id)

@@ -1,0 +1,95 @@
+"""Makes the five assets of a source: thin bodies that claim the sync, call the stage, and tell Dagster what changed.
+
+A scheduled run has the partition key `*` and records an event only for the partitions that changed (an event costs 20-30 ms); a
+backfill names its partitions and goes over everything they hold.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from resources.bindings import Syncs, chosen_partitions
+from resources.domain import SOURCE_LABELS, STAGES, SourceName
+
+if TYPE_CHECKING:
+    from resources.syncing import SyncRun
+
+SAMPLE_FAULTS = 20
+
+DESCRIPTIONS = {
+    "raw": "Change rows of the source in the lake and bytes in the blob store; one row a change.",
+    "parsed": "Normalised text with headings, pages and offsets; one row a content and parser version.",
+    "chunked": "Passages that fit the embedding model's window; one row a chunk.",
+    "embedded": "Vectors, one a distinct text and model, whoever holds the text.",
+    "indexed": "Documents and chunks in Postgres and in Qdrant, with permissions; one point a chunk.",
+}
+
+
+def partitions_of(source: SourceName) -> dg.DynamicPartitionsDefinition:
+    """Return the partitions of a source: its natural unit (root, channel, upload day), never a document."""
+    return dg.DynamicPartitionsDefinition(name=source.value)
+
+
+def source_assets(source: SourceName) -> list[dg.AssetsDefinition]:
+    """Return the source's assets raw → parsed → chunked → embedded → indexed."""
+    return [_stage_asset(source, number) for number in range(len(STAGES))]
+
+
+def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
+    stage = STAGES[number]
+    upstream = [dg.AssetKey([source.value, STAGES[number - 1]])] if number else []
+
+    @dg.asset(
+        key=dg.AssetKey([source.value, stage]),
+        deps=upstream,
+        partitions_def=partitions_of(source),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        group_name=source.value,
+        description=f"{SOURCE_LABELS[source]}: {DESCRIPTIONS[stage]}",
+        kinds={"deltalake"} if stage != "indexed" else {"qdrant", "postgres"},
+    )
+    def body(context: dg.AssetExecutionContext, syncs: Syncs) -> dg.MaterializeResult[Any]:
+        from assets import (
+            pipeline,  # polars, Arrow and parsers: the process that runs stages needs them, the code server not
+        )
+
+        run = syncs.of(source, context)
+        backfill = chosen_partitions(context) is not None
+        with run.stage(stage):
+            counts = pipeline.WORK[stage](run, everything=backfill)
+        metadata = _metadata(run, counts)
+        if not backfill and run.touched:
+            _tell_partitions(context, source, run, metadata)
+        return dg.MaterializeResult(metadata=metadata)
+
+    return body
+
+
+def _tell_partitions(
+    context: dg.AssetExecutionContext, source: SourceName, run: "SyncRun", metadata: Mapping[str, Any]
+) -> None:
+    keys = sorted(run.touched)
+    context.instance.add_dynamic_partitions(source.value, keys)
+    for key in keys:
+        context.log_event(dg.AssetMaterialization(context.asset_key, partition=key, metadata=metadata))
+
+
+def _metadata(run: "SyncRun", counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return counts, the job, tokens and a table of the documents that were skipped or failed."""
+    metadata: dict[str, Any] = {
+        **counts,
+        "job_id": run.job_id,
+        "tokens": run.counts.tokens,
+        "cost_usd": run.counts.cost_usd,
+    }
+    faults = run.faults()[:SAMPLE_FAULTS]
+    if faults:
+        records = [
+            dg.TableRecord({name: str(fault[name]) for name in ("source_id", "stage", "outcome", "reason")})
+            for fault in faults
+        ]
+        metadata["skipped_and_failed"] = dg.TableMetadataValue(
+            records=records, schema=dg.TableSchema([dg.TableColumn(name) for name in records[0].data])
+        )
+    return metadata

@@ -1,0 +1,171 @@
+"""parsed: content keys whose text the lake lacks enter; normalised texts with their places, or the reason there is none, leave.
+
+Bytes are parsed in bounded subprocesses, so that a bad file costs itself. Verdicts are kept by content and parser version: the
+same broken file under ten names is tried once a sync, and three times in all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from assets.parsing import ParseJob, ParseOutcome, ParserPool
+from assets.stages.diff import MAX_ATTEMPTS
+from assets.stages.identify import is_book
+from assets.stages.parse import PARSER_VERSION, word_count
+from resources.domain import State
+from resources.errors import FailedDocumentError
+from resources.syncing import SyncRun
+from resources.tables import table
+from sql import queries
+
+TABLE = "parsed"
+BATCH_DOCUMENTS = 1000
+BATCH_SECONDS = 15.0
+BOOK_MINIMUM_WORDS = 50
+"""Pages of a book with fewer words are skipped (requirement 1.4)."""
+
+registry = queries("registry")
+_encode = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder()
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A document whose content is not in the index as it should be; see the statement `pending`."""
+
+    doc_id: str
+    source_id: str
+    partition: str
+    content_hash: str
+    content_key: str
+    mime_type: str
+    title: str
+    description: str | None
+    profile: str
+    tags: dict[str, Any]
+    state: str
+    attempts: int
+
+
+def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
+    """Parse what the lake lacks and write each document's outcome to the ledger. Returns counts."""
+    by_key = {document.content_key: document for document in pending}
+    verdicts = _verdicts(run, by_key)
+    todo = [
+        document
+        for key, document in by_key.items()
+        if key not in verdicts or (verdicts[key]["status"] == "failed" and verdicts[key]["attempts"] < MAX_ATTEMPTS)
+    ]
+    totals = {"documents": len(pending), "parsed": 0, "reused": len(by_key) - len(todo), "skipped": 0, "failed": 0}
+    rows: list[dict[str, Any]] = []
+    written = time.monotonic()
+    for row in _parse(run, todo):
+        rows.append(row)
+        totals["parsed" if row["status"] == "ok" else row["status"]] += 1
+        if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
+            _append(run, rows)
+            rows, written = [], time.monotonic()
+        run.progress("parsed")
+    _append(run, rows)
+    if pending:
+        run.touched.update(document.partition for document in pending if document.state == State.LIVE)
+        _write_outcomes(run, pending, {document.content_key for document in todo}, _verdicts(run, by_key))
+    return totals
+
+
+def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any]]:
+    """Return the latest verdict on each key by the present parser, with how often it failed."""
+    if not keys:
+        return {}
+    frame = (
+        run.lake.scan(TABLE)
+        .filter(pl.col("content_key").is_in(list(keys)) & (pl.col("parser_version") == PARSER_VERSION))
+        .select("content_key", "status", "reason", "at")
+        .sort("at")
+        .group_by("content_key")
+        .agg(
+            pl.col("status").last(),
+            pl.col("reason").last(),
+            (pl.col("status") == "failed").sum().alias("attempts"),
+        )
+        .collect()
+    )
+    return {row["content_key"]: row for row in frame.iter_rows(named=True)}
+
+
+def _parse(run: SyncRun, todo: Sequence[Pending]) -> Iterator[dict[str, Any]]:
+    if not todo:
+        return
+    settings = run.settings
+    books = {document.content_key for document in todo if is_book(document.tags)}
+    with ParserPool(
+        workers=min(settings.parse_workers, len(todo)),
+        seconds=settings.parse_seconds,
+        memory_mb=settings.parse_memory_mb,
+    ) as pool:
+        for outcome in pool.run(_job(run, document) for document in todo):
+            yield _judge(outcome, book=outcome.key in books)
+
+
+def _job(run: SyncRun, document: Pending) -> ParseJob:
+    path = run.blobs.local_path(document.content_hash)
+    return ParseJob(
+        key=document.content_key,
+        path=str(path) if path is not None else None,
+        data=None if path is not None else run.blobs.read(document.content_hash),
+        mime_type=document.mime_type,
+        title=document.title,
+        description=document.description,
+        profile=document.profile,
+    )
+
+
+def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
+    """Turn an outcome into a row of the lake."""
+    status, reason, document = "ok", outcome.error, outcome.document
+    if document is None:
+        status = "skipped" if outcome.skipped else "failed"
+    elif not document.text.strip():
+        status, reason, document = "skipped", "The file holds no text.", None
+    elif book and word_count(document) < BOOK_MINIMUM_WORDS:
+        status, reason, document = "skipped", f"The page has fewer than {BOOK_MINIMUM_WORDS} words.", None
+    return {
+        "content_key": outcome.key,
+        "parser_version": PARSER_VERSION,
+        "status": status,
+        "reason": reason,
+        "document": _encode(document) if document is not None else None,
+        "seconds": outcome.seconds,
+        "at": datetime.now(UTC),
+    }
+
+
+def _append(run: SyncRun, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        run.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+
+
+def _write_outcomes(
+    run: SyncRun, pending: Sequence[Pending], tried: set[str], verdicts: dict[str, dict[str, Any]]
+) -> None:
+    states = {"ok": State.LIVE, "skipped": State.SKIPPED, "failed": State.FAILED}
+    rows: list[dict[str, Any]] = []
+    for document in pending:
+        verdict = verdicts.get(document.content_key)
+        if verdict is None:
+            raise FailedDocumentError(f"{document.source_id}: parsing left no verdict; run the sync again.")
+        state = states[verdict["status"]]
+        attempts = verdict["attempts"] if state == State.FAILED else 0
+        if state != document.state or attempts != document.attempts:
+            reason = verdict["reason"] if state != State.LIVE else None
+            rows.append({"doc_id": document.doc_id, "state": state, "reason": reason, "attempts": attempts})
+        if state != State.LIVE and (state != document.state or document.content_key in tried):
+            run.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)
+            run.touched.add(document.partition)
+    if rows:
+        registry.set_outcomes(run.connection, rows=_json.encode(rows).decode())

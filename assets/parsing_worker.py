@@ -1,0 +1,147 @@
+"""The process that parses: batches of jobs enter on standard input, one outcome a job leaves on standard output, in order.
+
+Run by `assets.parsing` as `python -m assets.parsing_worker SECONDS MEMORY_MB`. A file that takes too long ends the process by
+its alarm, one that takes too much memory ends in `MemoryError` or a crash; the pool tells from the exit what happened. The
+process ends when its input closes, so it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from resources.domain import ParsedDocument
+from resources.errors import DocumentError, SkipDocumentError
+
+FRAME = struct.Struct("!I")
+"""A frame is its length, then msgpack."""
+
+
+START_SECONDS = 60
+"""Time for the process to become ready; one that hangs here would hang its parent."""
+
+
+class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One file to parse: `path` is read by the worker, `data` is for bytes that are no local file."""
+
+    key: str
+    mime_type: str
+    title: str
+    path: str | None = None
+    data: bytes | None = None
+    description: str | None = None
+    profile: str = "auto"
+
+
+class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a job: a document, or an error with a reason for a person (`skipped`: trying again will not help)."""
+
+    key: str
+    document: ParsedDocument | None = None
+    error: str | None = None
+    skipped: bool = False
+    seconds: float = 0.0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame of the worker: ready (no outcome), or the outcome of the oldest job that it holds."""
+
+    outcome: ParseOutcome | None = None
+    leaving: bool = False
+    """The worker ends after this and leaves the rest of its jobs undone, because its memory has grown."""
+
+
+def perform(job: ParseJob) -> ParseOutcome:
+    """Parse one file. Every error becomes an outcome."""
+    from assets.stages.parse import parse
+
+    started = time.monotonic()
+    document, error, skipped = None, None, False
+    try:
+        data = job.data if job.data is not None else Path(job.path or "").read_bytes()
+        document = parse(data, job.mime_type, title=job.title, description=job.description, profile=job.profile)
+    except DocumentError as fault:
+        error, skipped = str(fault), isinstance(fault, SkipDocumentError)
+    except OSError as fault:
+        error = f"The stored file could not be read: {fault.strerror or fault}."
+    except MemoryError:
+        error = "memory"
+    return ParseOutcome(
+        key=job.key, document=document, error=error, skipped=skipped, seconds=time.monotonic() - started
+    )
+
+
+_ADDRESS_SPACE, _RESIDENT = 0, 1
+
+
+def _memory(field: int) -> int:
+    """Return the bytes that this process takes now. Source: proc(5), `/proc/pid/statm`.
+
+    Not `ru_maxrss`: across fork and exec it starts from the parent's, so children of a large parent look large.
+    """
+    if sys.platform != "linux":
+        return 0
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[field]) * resource.getpagesize()
+
+
+def _bound_memory(megabytes: int) -> None:
+    """Let the process grow by so much from where it stands now."""
+    limit = _memory(_ADDRESS_SPACE) + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _read(stream: BinaryIO) -> bytes | None:
+    head = stream.read(FRAME.size)
+    if len(head) < FRAME.size:
+        return None
+    (length,) = FRAME.unpack(head)
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def main(seconds: float, memory_mb: int) -> None:
+    """Serve batches until the input closes."""
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, START_SECONDS))
+    from assets.stages.language import load
+
+    load()
+    source = sys.stdin.buffer
+    # Libraries that print would corrupt the stream: they get standard error instead.
+    target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    encoder = msgspec.msgpack.Encoder()
+    decoder = msgspec.msgpack.Decoder(list[ParseJob])
+    _bound_memory(memory_mb)
+
+    def send(report: Report) -> None:
+        body = encoder.encode(report)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        target.write(FRAME.pack(len(body)) + body)
+        target.flush()
+
+    send(Report())
+    while (body := _read(source)) is not None:
+        for job in decoder.decode(body):
+            # The default action of SIGALRM ends the process, also from within C code that never returns to Python.
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            outcome = perform(job)
+            leaving = _memory(_RESIDENT) > memory_mb * 2**20 // 2
+            send(Report(outcome=outcome, leaving=leaving))
+            if leaving:
+                return
+
+
+if __name__ == "__main__":
+    try:
+        main(float(sys.argv[1]), int(sys.argv[2]))
+    except BrokenPipeError:
+        os._exit(0)  # the parent is gone; nothing is left to say or to flush

@@ -1,0 +1,1 @@
+"""Pure functions of the stages: no Dagster, no network, no clock."""

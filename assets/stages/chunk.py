@@ -1,0 +1,192 @@
+"""A parsed document enters, its chunks leave: passages that fit the model's window, cut where the text itself pauses.
+
+Rules, in the order in which they yield: no chunk is larger than the profile's size; no sentence, row, list item or code
+block is cut unless it alone is larger; a heading and a table's header stay with what follows; a chunk that has the minimum
+ends where a new section begins; neighbours within a section overlap by whole sentences or list items, never by rows or
+code, and never across headings; a last chunk below the minimum joins its neighbour or takes sentences from it.
+Time is linear in the text's length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from assets.stages.measure import Measure
+from assets.stages.profiles import CHUNKING_VERSION, Profile
+from assets.stages.units import Splitter, Unit
+from resources.domain import Block, Chunk, ParsedDocument
+from resources.ports import Tokenizer
+
+__all__ = ["CHUNKING_VERSION", "chunk"]
+
+
+class Atom(msgspec.Struct, kw_only=True):
+    """Units that stay together: headings with what they head."""
+
+    units: list[Unit]
+    start: int
+    end: int
+    heading: bool
+    table: bool
+    prose: bool
+    alone: bool
+
+
+def chunk(document: ParsedDocument, tokenizer: Tokenizer, profile: Profile) -> list[Chunk]:
+    """Return the document's chunks in order; the same document, tokenizer and profile give the same chunks."""
+    measure = Measure(document.text, tokenizer)
+    splitter = Splitter(document, measure, profile)
+    atoms = _atoms(list(splitter.units()), document.blocks, splitter)
+    packer = _Packer(atoms, splitter)
+    describe = _Describer(document, measure)
+    return [describe(number, atoms[first:last]) for number, (first, last) in enumerate(packer.pack())]
+
+
+def _atoms(units: list[Unit], blocks: list[Block], splitter: Splitter) -> list[Atom]:
+    atoms: list[Atom] = []
+    waiting: list[Unit] = []
+    for unit in units:
+        if unit.leads:
+            waiting.append(unit)
+            continue
+        # Headings that do not fit together with what they head go by themselves, the outermost first.
+        while waiting and (unit.alone or not splitter.fits(waiting[0].start, unit.end)):
+            atoms.append(_atom([waiting.pop(0)], blocks))
+        atoms.append(_atom([*waiting, unit], blocks))
+        waiting = []
+    atoms.extend(_atom([unit], blocks) for unit in waiting)
+    return atoms
+
+
+def _atom(units: list[Unit], blocks: list[Block]) -> Atom:
+    return Atom(
+        units=units,
+        start=units[0].start,
+        end=units[-1].end,
+        heading=blocks[units[0].block].kind == "heading",
+        table=blocks[units[-1].block].kind == "table",
+        prose=len(units) == 1 and units[0].prose,
+        alone=units[-1].alone > 0,
+    )
+
+
+class _Packer:
+    """Fills chunks with atoms, greedily and in order; a chunk is a half-open range of atoms."""
+
+    def __init__(self, atoms: list[Atom], splitter: Splitter) -> None:
+        self._atoms = atoms
+        self._splitter = splitter
+        self._profile = splitter.profile
+
+    def pack(self) -> list[tuple[int, int]]:
+        ranges: list[tuple[int, int]] = []
+        first = 0
+        for index in range(1, len(self._atoms)):
+            apart = self._apart(index)
+            if apart or self._section_ends(first, index) or not self._fits(first, index + 1):
+                ranges.append((first, index))
+                first = index if apart or self._atoms[index].heading else self._with_overlap(first, index)
+        if self._atoms:
+            ranges.append((first, len(self._atoms)))
+        return self._tail(ranges)
+
+    def _size(self, first: int, last: int) -> int:
+        start, end = self._atoms[first].start, self._atoms[last - 1].end
+        return end - start if self._profile.unit == "characters" else self._splitter.measure.weight(start, end)
+
+    def _fits(self, first: int, last: int) -> bool:
+        return self._splitter.fits(self._atoms[first].start, self._atoms[last - 1].end)
+
+    def _apart(self, index: int) -> bool:
+        """Tell whether this atom and the one before never share a chunk."""
+        before, atom = self._atoms[index - 1], self._atoms[index]
+        if before.alone or atom.alone:
+            return True
+        return self._profile.tables_isolated and before.table != atom.table
+
+    def _section_ends(self, first: int, index: int) -> bool:
+        if not self._profile.heading_aware or not self._atoms[index].heading:
+            return False
+        return self._size(first, index) >= self._profile.minimum
+
+    def _with_overlap(self, first: int, index: int) -> int:
+        """Return the earliest atom that the chunk beginning at `index` may repeat."""
+        start = index
+        while (
+            start - 1 > first
+            and self._atoms[start - 1].prose
+            and not self._apart(start)
+            and self._size(start - 1, index) <= self._profile.overlap
+            and self._fits(start - 1, index + 1)
+        ):
+            start -= 1
+        return start
+
+    def _tail(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Join a last chunk below the minimum to the one before, or let it take sentences from there."""
+        if len(ranges) < 2 or self._size(*ranges[-1]) >= self._profile.minimum:
+            return ranges
+        (before, end), (first, last) = ranges[-2], ranges[-1]
+        if self._apart(end):
+            return ranges
+        if self._fits(before, last):
+            return [*ranges[:-2], (before, last)]
+        start = min(first, end)
+        if self._atoms[end].heading:
+            return ranges
+        while (
+            self._size(start, last) < self._profile.minimum
+            and start - 1 > before
+            and self._atoms[start - 1].prose
+            and not self._apart(start)
+            and self._fits(start - 1, last)
+            and self._size(before, start - 1) >= self._profile.minimum
+        ):
+            start -= 1
+        return [*ranges[:-2], (before, start if start < first else end), (start, last)]
+
+
+class _Describer:
+    """Makes the chunk of a range of atoms."""
+
+    def __init__(self, document: ParsedDocument, measure: Measure) -> None:
+        self._document = document
+        self._measure = measure
+        self._anchors: list[str | None] = []
+        anchor = None
+        for block in document.blocks:
+            anchor = block.anchor if block.kind == "heading" else anchor
+            self._anchors.append(anchor)
+
+    def __call__(self, index: int, atoms: list[Atom]) -> Chunk:
+        blocks = self._document.blocks
+        units = [unit for atom in atoms for unit in atom.units]
+        start, end = units[0].start, units[-1].end
+        text = self._document.text[start:end]
+        head = next((unit for unit in units if blocks[unit.block].kind != "heading"), units[-1])
+        block = blocks[head.block]
+        path = block.section_path
+        if block.kind == "heading":
+            path = (*path, self._document.text[block.start : block.end])
+        pages = [page for unit in units if (page := blocks[unit.block].page) is not None]
+        rows = [unit for unit in units if unit.row_start is not None]
+        bodies = [blocks[unit.block].kind for unit in units if blocks[unit.block].kind != "heading"]
+        return Chunk(
+            chunk_index=index,
+            text=text,
+            text_hash=hashlib.sha256(" ".join(text.split()).encode()).hexdigest(),
+            start_char=start,
+            end_char=end,
+            tokens=units[0].alone or self._measure.tokens(start, end),
+            section_path=path,
+            anchor=self._anchors[head.block],
+            page_start=min(pages, default=None),
+            page_end=max(pages, default=None),
+            is_table=bool(bodies) and all(kind == "table" for kind in bodies),
+            sheet=next((sheet for unit in units if (sheet := blocks[unit.block].sheet) is not None), None),
+            row_start=rows[0].row_start if rows else None,
+            row_end=rows[-1].row_end if rows else None,
+            language=self._document.language,
+        )

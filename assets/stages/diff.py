@@ -1,0 +1,64 @@
+"""Insert, update, keep: what a batch of documents as their source describes them means against what the registry knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from assets.stages.grant import effective_permissions
+from assets.stages.identify import content_key, payload_hash
+from resources.domain import Item, State
+
+MAX_ATTEMPTS = 3
+"""A document that failed this often with the same version is left alone until it changes or a full sync asks for it."""
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What the registry holds of a document; see `sql/registry/documents.sql`, statement `known`."""
+
+    doc_id: str
+    source_id: str
+    partition: str
+    version: str
+    content_hash: str | None
+    content_key: str | None
+    payload_hash: str
+    state: str
+    stage: str | None
+    reason: str | None
+    attempts: int
+
+
+class Diff(msgspec.Struct, kw_only=True):
+    """The work that a batch makes: bytes to fetch, metadata to rewrite; the rest is as it was."""
+
+    fetch: list[Item] = []
+    rewrite: list[Item] = []
+    kept: int = 0
+
+
+def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False) -> Diff:
+    """Sort a batch by what has to be done. `known` is keyed by source id; `full` fetches everything again."""
+    result = Diff()
+    for item in seen:
+        before = known.get(item.source_id)
+        if before is None or full or _needs_bytes(item, before):
+            result.fetch.append(item)
+        elif (
+            before.payload_hash != payload_hash(item, effective_permissions(item))
+            or before.partition != item.partition
+            or (before.content_hash is not None and before.content_key != content_key(item, before.content_hash))
+        ):
+            result.rewrite.append(item)
+        else:
+            result.kept += 1
+    return result
+
+
+def _needs_bytes(item: Item, before: Known) -> bool:
+    if before.state in (State.DELETED, State.LOST_ACCESS):
+        return True
+    if before.stage == "raw" and before.state == State.FAILED:
+        return before.version != item.version or before.attempts < MAX_ATTEMPTS
+    return before.version != item.version

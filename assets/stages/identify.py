@@ -1,0 +1,58 @@
+"""Keys that say when work can be reused: what parsing depends on, what a point's payload says, what the index should hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from resources.domain import Item
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def content_key(item: Item, content_hash: str) -> str:
+    """Return the key of a document's parsed text: equal keys are parsed, chunked and embedded once, whoever holds them.
+
+    The bytes and their type decide; where a person described the file, or it is an image, which has no other text, the words
+    about it count too. Pages of a book have a rule of their own (fewer than 50 words are skipped).
+    """
+    parts = [content_hash, item.mime_type]
+    if item.description or item.mime_type.startswith("image/"):
+        words = f"{item.title}\x00{item.description or ''}"
+        parts.append(hashlib.sha256(words.encode()).hexdigest()[:16])
+    if is_book(item.tags):
+        parts.append("book")
+    return ":".join(parts)
+
+
+def is_book(tags: Mapping[str, object]) -> bool:
+    """Tell whether the document is a page of a book (a file root of kind `book`)."""
+    return tags.get("kind") == "book"
+
+
+def payload_hash(item: Item, permissions: tuple[str, ...]) -> str:
+    """Return a hash of everything that a point's payload says of its document beyond the chunk itself."""
+    facts = (
+        item.partition,
+        item.title,
+        item.path,
+        item.mime_type,
+        item.url,
+        item.owner,
+        item.author,
+        item.created_at,
+        item.modified_at,
+        item.collection_ids,
+        item.tags,
+        item.profile,
+        item.description,
+        permissions,
+    )
+    return hashlib.sha256(_encoder.encode(facts)).hexdigest()[:32]
+
+
+def signature(parser_version: str, profile_version: str, collection: str) -> str:
+    """Return what, appended to a content key, names the index entry that a document should have."""
+    return f"{parser_version}|{profile_version}|{collection}"

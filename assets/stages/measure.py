@@ -1,0 +1,132 @@
+"""A text enters, its tokens are counted once; how many lie between two offsets, and where so many end, leaves."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from itertools import accumulate
+
+from resources.ports import Tokenizer
+
+SHORT_WORD = 40
+"""Words up to this many characters are counted once and remembered; longer ones are tokenized where they stand."""
+CACHED_WORDS = 200_000
+LONG_WORD = 100
+"""The tokenizer gives a single unknown token for a longer word, however long.
+
+Source: `max_input_chars_per_word` of WordPiece, https://huggingface.co/docs/tokenizers/api/models
+"""
+
+_WORD = re.compile(r"\S+")
+_ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+def parts_words(character: str) -> bool:
+    """Tell whether the tokenizer begins anew at this character: white space, punctuation, Chinese characters.
+
+    Source: `BasicTokenizer` of BERT, https://github.com/google-research/bert/blob/master/tokenization.py
+    """
+    if character < "\x80":
+        return character not in _ASCII_WORD
+    return "\u3400" <= character <= "\u9fff" or character.isspace() or unicodedata.category(character)[0] == "P"
+
+
+class WordCounts:
+    """Remembers how many tokens each word has: three quarters of the time goes into tokenizing the same words again."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.counts: dict[str, int] = {}
+
+    def learn(self, words: set[str]) -> None:
+        """Count the words that are new. White space parts words, so that their counts do not depend on neighbours."""
+        new = [word for word in words if word not in self.counts]
+        if not new:
+            return
+        if len(self.counts) > CACHED_WORDS:
+            self.counts.clear()
+            new = list(words)
+        spans = iter(self.tokenizer.spans(" ".join(new)))
+        start, _ = next(spans, (-1, -1))
+        offset = 0
+        for word in new:
+            count = 0
+            while offset <= start < offset + len(word):
+                count += 1
+                start, _ = next(spans, (-1, -1))
+            self.counts[word] = count
+            offset += len(word) + 1
+
+
+_known: list[WordCounts] = []
+"""Counts of the tokenizer used last; a process uses one."""
+
+
+def _counts_of(tokenizer: Tokenizer) -> WordCounts:
+    if not _known or _known[0].tokenizer is not tokenizer:
+        _known[:] = [WordCounts(tokenizer)]
+    return _known[0]
+
+
+class Measure:
+    """Token counts within one text. Exact between two places where `parts` is true."""
+
+    def __init__(self, text: str, tokenizer: Tokenizer) -> None:
+        self.text = text
+        self.tokenizer = tokenizer
+        self._starts: list[int] = []
+        words = [(found.start(), found.group()) for found in _WORD.finditer(text)]
+        known = _counts_of(tokenizer)
+        known.learn({word for _, word in words if len(word) <= SHORT_WORD})
+        long: dict[int, int] = {}
+        starts, counts = self._starts, known.counts
+        for start, word in words:
+            if len(word) <= SHORT_WORD:
+                count = counts[word]
+                if count == 1:
+                    starts.append(start)
+                else:
+                    starts.extend([start] * count)
+                continue
+            for first, last in tokenizer.spans(word):
+                if last - first > LONG_WORD:
+                    long[len(starts)] = -(-(last - first) // 4)
+                starts.append(start + first)
+        self._weights: list[int] | None = None
+        if long:
+            self._weights = list(accumulate((long.get(index, 1) for index in range(len(starts))), initial=0))
+
+    def tokens(self, start: int, end: int) -> int:
+        """Return the number of tokens that start in `[start, end)`."""
+        return bisect_left(self._starts, end) - bisect_left(self._starts, start)
+
+    def weight(self, start: int, end: int) -> int:
+        """Return the tokens, with a word too long for the tokenizer counted by its length: never less than `tokens`."""
+        first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
+        return last - first if self._weights is None else self._weights[last] - self._weights[first]
+
+    def reach(self, start: int, weight: int) -> int:
+        """Return the start of the first token that would exceed `weight` counted from `start`, or the text's end."""
+        first = bisect_left(self._starts, start)
+        weights = self._weights
+        last = first + weight if weights is None else bisect_left(weights, weights[first] + weight + 1) - 1
+        return self._starts[last] if last < len(self._starts) else len(self.text)
+
+    def recount(self, start: int, end: int) -> int:
+        """Return the tokens of a passage that begins or ends within a word, by tokenizing it by itself."""
+        return len(self.tokenizer.spans(self.text[start:end]))
+
+    def parts(self, position: int) -> bool:
+        """Tell whether the counts on both sides of this place are exact: never within a short word."""
+        text = self.text
+        if position <= 0 or position >= len(text) or text[position - 1].isspace() or text[position].isspace():
+            return True
+        if not (parts_words(text[position - 1]) or parts_words(text[position])):
+            return False
+        left, right = position, position
+        while left > 0 and position - left <= SHORT_WORD and not text[left - 1].isspace():
+            left -= 1
+        while right < len(text) and right - left <= SHORT_WORD and not text[right].isspace():
+            right += 1
+        return right - left > SHORT_WORD

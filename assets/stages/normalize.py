@@ -1,0 +1,177 @@
+"""Drafts of blocks as a parser found them enter; one normalised text with blocks whose offsets fit it leaves.
+
+Every parser hands its pieces to `assemble`, so white space, Unicode form and offsets are decided in this one place:
+what `text[start:end]` of a block shows is what was indexed, cited and highlighted.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from resources.domain import Block
+
+Kind = Literal["heading", "paragraph", "list", "table", "code"]
+
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_UNWANTED = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls: Postgres refuses NUL, nobody searches for the rest
+    "\xad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark: they split words invisibly
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional overrides: shown text would differ from indexed text
+    "\ud800-\udfff\ufffe\uffff]"  # lone surrogates and non-characters cannot be stored as UTF-8 or make no sense there
+)
+_ASCII_LINE_ENDS = bytes.maketrans(b"\r\v\f\x1c\x1d\x1e", b"\n" * 6)
+_ASCII_UNWANTED = bytes([*range(9), *range(0x0E, 0x1C), 0x1F, 0x7F])
+_SPACES = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_UNEVEN = re.compile(r"[ \t]{2}|\t|\n | \n|\n{3}")
+_RUNS = re.compile(r"[ \t]+")
+_LINE_EDGES = re.compile(r" *\n *")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_WRAPPED_WORD = re.compile(r"(?<=[^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
+_WORD_BEFORE = re.compile(r"\w+\Z")
+_WORD_AFTER = re.compile(r"\w{1,60}")
+_WORD = re.compile(r"\w+")
+_DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
+
+EDGE_LINES = 3
+"""How many lines at the top and at the bottom of a page may be a running header or footer."""
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """A block before its offsets are known; fields as in `resources.domain.Block`."""
+
+    kind: Kind
+    text: str
+    level: int | None = None
+    anchor: str | None = None
+    page: int | None = None
+    sheet: str | None = None
+    row_start: int | None = None
+
+
+def clean(text: str) -> str:
+    """Return `text` in NFC with `\\n` line ends, plain spaces and nothing invisible that breaks search. Idempotent."""
+    if text.isascii():
+        data = text.encode("ascii").replace(b"\r\n", b"\n")
+        return data.translate(_ASCII_LINE_ENDS, _ASCII_UNWANTED).decode("ascii")
+    text = _UNWANTED.sub("", _LINE_ENDS.sub("\n", text))
+    # Removing or composing may bring a new pair together: NFC after the removal is stable, NFC before it is not.
+    return unicodedata.normalize("NFC", _SPACES.sub(" ", text))
+
+
+def squeeze(text: str) -> str:
+    """Collapse runs of white space; line ends stay, at most one blank line in a row. Takes cleaned text. Idempotent."""
+    if not _UNEVEN.search(text):
+        return text.strip()
+    return _BLANK_LINES.sub("\n\n", _LINE_EDGES.sub("\n", _RUNS.sub(" ", text))).strip()
+
+
+def one_line(text: str) -> str:
+    """Collapse all white space to single spaces, for headings and table cells."""
+    return " ".join(text.split())
+
+
+def dehyphenate(text: str) -> str:
+    """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text itself uses elsewhere is kept."""
+    if not _WRAPPED_WORD.search(text):
+        return text
+    lowered = text.lower()
+    words = set(_WORD.findall(lowered))
+
+    def join(match: re.Match[str]) -> str:
+        before = _WORD_BEFORE.search(text[max(0, match.start() - 60) : match.start()])
+        after = _WORD_AFTER.match(text, match.end())
+        left, right = before.group() if before else "", after.group() if after else ""
+        compound = f"{left}{right}".lower() not in words and f"{left}-{right}".lower() in lowered
+        return "-" if compound or right[:1].isupper() else ""
+
+    return _WRAPPED_WORD.sub(join, text)
+
+
+def strip_repeated(pages: Sequence[str]) -> list[str]:
+    """Remove running headers, footers and page numbers: lines at a page's edge that recur on over half of the pages.
+
+    Numbers are ignored in the comparison, so that `Page 3 of 9` recurs. Needs three pages to tell a header from a text.
+    """
+    if len(pages) < 3:
+        return list(pages)
+    split = [[line for line in page.split("\n") if line.strip()] for page in pages]
+    seen: Counter[str] = Counter()
+    for lines in split:
+        seen.update({_shape(line) for line in lines[:EDGE_LINES] + lines[-EDGE_LINES:]})
+    repeated = {line for line, count in seen.items() if count > len(pages) / 2 and count >= 3}
+    return [_without_edges(page, repeated) for page in pages] if repeated else list(pages)
+
+
+def _shape(line: str) -> str:
+    return _DIGITS.sub("#", one_line(line).lower())
+
+
+def _without_edges(page: str, repeated: set[str]) -> str:
+    lines = page.split("\n")
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    for index in {*filled[:EDGE_LINES], *filled[-EDGE_LINES:]}:
+        if _shape(lines[index]) in repeated:
+            lines[index] = ""
+    return "\n".join(lines)
+
+
+def _block_text(draft: Draft) -> str:
+    text = clean(draft.text)
+    match draft.kind:
+        case "heading":
+            return one_line(text)
+        case "code":
+            return _TRAILING.sub("", text).strip("\n")
+        case "table":
+            return "\n".join(line for line in (one_line(row) for row in text.split("\n")) if line)
+        case "list":
+            return _TRAILING.sub("", text).strip("\n").rstrip()
+        case "paragraph":
+            return squeeze(text)
+
+
+def assemble(drafts: Iterable[Draft]) -> tuple[str, list[Block]]:
+    """Return the text and its blocks, in order, with empty drafts left out.
+
+    Blocks are parted by a blank line, which belongs to none of them; table parts of one sheet by a line end.
+    """
+    parts: list[str] = []
+    blocks: list[Block] = []
+    path: list[tuple[int, str]] = []
+    position = 0
+    for draft in drafts:
+        text = _block_text(draft)
+        if not text or text.isspace():
+            continue
+        if draft.kind == "heading":
+            level = draft.level or 1
+            while path and path[-1][0] >= level:
+                path.pop()
+        if blocks:
+            parts.append("\n\n")
+            position += 2
+        blocks.append(
+            Block(
+                kind=draft.kind,
+                start=position,
+                end=position + len(text),
+                section_path=tuple(name for _, name in path),
+                page=draft.page,
+                level=draft.level,
+                anchor=draft.anchor,
+                sheet=draft.sheet,
+                row_start=draft.row_start,
+            )
+        )
+        parts.append(text)
+        position += len(text)
+        if draft.kind == "heading":
+            path.append((draft.level or 1, text))
+    return "".join(parts), blocks

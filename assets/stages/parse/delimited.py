@@ -1,0 +1,56 @@
+"""CSV and TSV enter; rows leave, one line each, with the header kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from assets.stages.normalize import Draft, clean
+from assets.stages.parse.decoding import decode
+from assets.stages.parse.result import Parsed
+from assets.stages.parse.tables import table
+
+_DELIMITERS = ",;\t|"
+_SAMPLE = 20_000
+_NUMBER = re.compile(r"[-+]?[\d.,]+%?")
+
+
+def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:
+    sample = text[:_SAMPLE]
+    sample = sample[: sample.rfind("\n") + 1] or sample
+    try:
+        return csv.Sniffer().sniff(sample, delimiters=_DELIMITERS)
+    except csv.Error:
+        best = max(_DELIMITERS, key=sample.count)
+        plain = csv.excel()
+        plain.delimiter = best if best in sample else ","
+        return plain
+
+
+def is_header(row: list[str]) -> bool:
+    """Tell whether a first row names columns: every cell filled but at most one, and none of them a number."""
+    filled = [cell for cell in row if cell.strip()]
+    return len(filled) >= max(1, len(row) - 1) and not any(_NUMBER.fullmatch(cell.strip()) for cell in filled)
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    csv.field_size_limit(len(text) + 1)
+    yield from csv.reader(io.StringIO(text, newline=""), _dialect(text))
+
+
+def _drafts(text: str) -> Iterator[Draft]:
+    rows = _rows(text)
+    first = next(rows, [])
+    if is_header(first):
+        yield from table(rows, header=first, numbered=True)
+    else:
+        yield from table(chain([first], rows), numbered=True)
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the rows of a delimited file. Its delimiter is guessed among comma, semicolon, tab and bar."""
+    decoded, warnings = decode(data)
+    return Parsed(drafts=list(_drafts(clean(decoded))), warnings=warnings)

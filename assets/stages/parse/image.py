@@ -1,0 +1,64 @@
+"""A picture enters; its title, its description and, with the extra `ocr` installed, the text in it leave."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from assets.stages.normalize import Draft
+from assets.stages.parse.result import Parsed
+from assets.stages.parse.text import paragraphs
+from resources.errors import SkipDocumentError
+
+MAX_PIXELS = 100_000_000
+"""Larger pictures are not opened: unpacked they would take over 300 MB."""
+OCR_SIDE = 4_000
+"""Pictures are scaled down to this many pixels a side before text is looked for."""
+
+
+@cache
+def _reader() -> Any:
+    from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports] - optional extra
+
+    return RapidOCR()
+
+
+def _recognise(data: bytes) -> str:
+    if find_spec("rapidocr") is None:
+        return ""
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as picture:
+        picture.draft("RGB", (OCR_SIDE, OCR_SIDE))
+        picture.thumbnail((OCR_SIDE, OCR_SIDE))
+        result = _reader()(np.asarray(picture.convert("RGB")))
+    return "\n".join(getattr(result, "txts", None) or ())
+
+
+def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
+    """Return what is known of a picture. Raises `SkipDocumentError` when it is damaged or too large."""
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data), formats=("PNG", "JPEG")) as picture:
+                width, height = picture.size
+                picture.verify()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise SkipDocumentError(
+            f"The picture has more than {MAX_PIXELS // 10**6} million pixels. Scale it down."
+        ) from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError):
+        raise SkipDocumentError("The file is damaged or no PNG or JPEG picture.") from None
+    drafts = [Draft(kind="heading", text=title, level=1)]
+    if description:
+        drafts.append(Draft(kind="paragraph", text=description))
+    drafts.append(Draft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
+    drafts.extend(paragraphs(_recognise(data)))
+    return Parsed(drafts=drafts)

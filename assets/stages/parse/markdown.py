@@ -1,0 +1,228 @@
+"""Markdown, MDX and malformed Markdown enter; headings with anchors, paragraphs, lists, tables and code leave.
+
+Anchors are made as GitHub and Docusaurus make them, so that a citation's link lands on the heading. Emphasis and link
+targets are dropped from prose: they cost tokens and nobody searches for them. Lists stay Markdown, code stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from assets.stages.normalize import Draft, clean, one_line
+from assets.stages.parse.decoding import decode
+from assets.stages.parse.result import Parsed
+from assets.stages.parse.tables import table
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"^(title|author)[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_CUSTOM_ID = re.compile(r"[ \t]*\\?\{#([^}\s]+)\}[ \t]*$")
+_NOT_IN_SLUG = re.compile(r"[^\w\- ]")
+_MARKUP = re.compile(r"[*_`\[\]<>&\\!~]|https?:")
+_MDX_LINE = re.compile(r"^(?:import|export)[ \t].*?(?:from[ \t]+['\"]|['\"];?[ \t]*$|=)")
+_MDX_COMMENT = re.compile(r"\{/\*.*?\*/\}", re.DOTALL)
+_ADMONITION = re.compile(r"^[ \t]*:::+[ \t]*[\w-]*[ \t]*(?:\[(.*?)\]|(.*?))[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1[ \t]*>|\Z)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
+
+_INLINE_LIMIT = 50_000
+"""Longer inline text is kept as it stands: the inline parser is quadratic on hostile input."""
+
+
+class Slugs:
+    """Anchors of one document's headings, numbered where a heading repeats.
+
+    Source: https://github.com/Flet/github-slugger, which GitHub's own rendering and Docusaurus agree with.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def slug(self, heading: str) -> str:
+        """Return the next free anchor for this heading."""
+        name = _NOT_IN_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+        slug = name
+        while slug in self._seen:
+            self._seen[name] += 1
+            slug = f"{name}-{self._seen[name]}"
+        self._seen[slug] = 0
+        return slug
+
+
+@cache
+def _block_parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"maxNesting": 40}).enable("table").disable(["inline", "text_join"])
+
+
+@cache
+def _inline_parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"maxNesting": 40}).enable("strikethrough")
+
+
+def plain(content: str) -> str:
+    """Return inline Markdown as readable text: link texts, image descriptions, code in backticks."""
+    if not _MARKUP.search(content) or len(content) > _INLINE_LIMIT:
+        return content
+    pieces: list[str] = []
+    for token in _inline_parser().parseInline(content):
+        for child in token.children or []:
+            match child.type:
+                case "text":
+                    pieces.append(child.content)
+                case "code_inline":
+                    pieces.append(f"`{child.content}`")
+                case "softbreak" | "hardbreak":
+                    pieces.append("\n")
+                case "image":
+                    pieces.append(child.content)
+                case "html_inline" if child.content.lower().startswith("<br"):
+                    pieces.append("\n")
+                case _:
+                    pass
+    return "".join(pieces)
+
+
+def strip_html(fragment: str) -> str:
+    """Return the text of an HTML or JSX block inside Markdown."""
+    from html import unescape
+
+    return unescape(_TAG.sub(" ", _HIDDEN.sub(" ", _COMMENT.sub(" ", fragment))))
+
+
+def _without_mdx(body: str) -> str:
+    """Drop MDX imports, exports and comments and the colons of admonitions, outside of code fences."""
+    if "import " not in body and "export " not in body and ":::" not in body and "{/*" not in body:
+        return body
+    parts: list[str] = []
+    fence = ""
+    prose: list[str] = []
+
+    def flush() -> None:
+        text = _MDX_COMMENT.sub("", "\n".join(prose))
+        parts.append(_ADMONITION.sub(lambda match: (match.group(1) or match.group(2) or "") + "\n", text))
+        prose.clear()
+
+    for line in body.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            parts.append(line)
+            if mark and mark.group(1).startswith(fence):
+                fence = ""
+        elif mark:
+            flush()
+            fence = mark.group(1)
+            parts.append(line)
+        elif not _MDX_LINE.match(line):
+            prose.append(line)
+    flush()
+    return "\n".join(parts)
+
+
+def _list_lines(tokens: list[Any], index: int) -> tuple[str, int]:
+    """Return a list as Markdown lines and the index after it; nested lists are indented by two spaces a level."""
+    lines: list[str] = []
+    stack: list[int | None] = []
+    marker = ""
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        match token.type:
+            case "bullet_list_open":
+                stack.append(None)
+            case "ordered_list_open":
+                stack.append(int(token.attrs.get("start", 1)))
+            case "bullet_list_close" | "ordered_list_close":
+                stack.pop()
+                if not stack:
+                    break
+            case "list_item_open":
+                number = stack[-1]
+                marker = "- " if number is None else f"{number}. "
+                stack[-1] = None if number is None else number + 1
+            case "inline":
+                text = plain(token.content).strip()
+                lines.append("  " * (len(stack) - 1) + (marker or "  ") + text.replace("\n", " "))
+                marker = ""
+            case "fence" | "code_block" | "html_block":
+                text = strip_html(token.content) if token.type == "html_block" else token.content
+                lines.extend("  " * len(stack) + line for line in text.rstrip("\n").split("\n") if line.strip())
+                marker = ""
+            case _:
+                pass
+    return "\n".join(lines), index
+
+
+def _table_rows(tokens: list[Any], index: int) -> tuple[list[list[str]], int]:
+    rows: list[list[str]] = []
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(plain(token.content))
+        elif token.type == "table_close":
+            break
+    return rows, index
+
+
+def _drafts(body: str) -> Iterator[Draft]:
+    tokens: list[Any] = _block_parser().parse(body)
+    slugs = Slugs()
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        match token.type:
+            case "heading_open":
+                content = tokens[index + 1].content
+                custom = _CUSTOM_ID.search(content)
+                name = one_line(plain(_CUSTOM_ID.sub("", content)).replace("`", ""))
+                anchor = custom.group(1) if custom else slugs.slug(name)
+                yield Draft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
+                index += 3
+            case "bullet_list_open" | "ordered_list_open":
+                text, index = _list_lines(tokens, index)
+                yield Draft(kind="list", text=text)
+            case "table_open":
+                rows, index = _table_rows(tokens, index)
+                yield from table(rows[1:], header=rows[0] if rows else None)
+            case "fence" | "code_block":
+                yield Draft(kind="code", text=token.content)
+                index += 1
+            case "html_block":
+                yield Draft(kind="paragraph", text=strip_html(token.content))
+                index += 1
+            case "inline":
+                yield Draft(kind="paragraph", text=plain(token.content))
+                index += 1
+            case _:
+                index += 1
+
+
+def markdown(text: str) -> Parsed:
+    """Return the blocks of Markdown text; its title is that of the front matter, or its first top heading."""
+    text = clean(text)
+    front = _FRONT_MATTER.match(text)
+    fields: dict[str, str] = {}
+    if front:
+        fields = {name: value.strip("\"' ") for name, value in _FIELD.findall(front.group(1))}
+        text = text[front.end() :]
+    drafts = list(_drafts(_without_mdx(text)))
+    first = next((draft.text for draft in drafts if draft.kind == "heading" and draft.level == 1), None)
+    return Parsed(drafts=drafts, title=fields.get("title") or first, author=fields.get("author"))
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the blocks of a Markdown file."""
+    decoded, warnings = decode(data)
+    parsed = markdown(decoded)
+    parsed.warnings = warnings
+    return parsed

@@ -1,0 +1,71 @@
+"""A PowerPoint file enters; slides leave as pages: titles as headings, text, tables and speaker notes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from assets.stages.normalize import Draft, one_line
+from assets.stages.parse.archive import check
+from assets.stages.parse.result import Parsed
+from assets.stages.parse.tables import table
+from resources.errors import SkipDocumentError
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    """Yield shapes in order, those of groups included, without recursion."""
+    stack = list(reversed(list(shapes)))
+    while stack:
+        shape = stack.pop()
+        if hasattr(shape, "shapes"):
+            stack.extend(reversed(list(shape.shapes)))
+        else:
+            yield shape
+
+
+def _text(frame: Any, page: int) -> Draft | None:
+    lines = [(paragraph.level, one_line(paragraph.text)) for paragraph in frame.paragraphs]
+    lines = [(level, line) for level, line in lines if line]
+    if not lines:
+        return None
+    if len(lines) == 1:
+        return Draft(kind="paragraph", text=lines[0][1], page=page)
+    return Draft(kind="list", text="\n".join(f"{'  ' * level}- {line}" for level, line in lines), page=page)
+
+
+def _slide(slide: Any, page: int) -> Iterator[Draft]:
+    title = slide.shapes.title
+    if title is not None and title.has_text_frame and title.text_frame.text.strip():
+        yield Draft(kind="heading", text=title.text_frame.text, level=1, page=page)
+    for shape in _shapes(slide.shapes):
+        if title is not None and shape.shape_id == title.shape_id:
+            continue
+        if getattr(shape, "has_table", False):
+            rows = [[cell.text for cell in row.cells] for row in shape.table.rows]
+            yield from table(rows[1:], header=rows[0], page=page) if len(rows) > 1 else table(rows, page=page)
+        elif shape.has_text_frame and (draft := _text(shape.text_frame, page)) is not None:
+            yield draft
+    if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame) is not None and frame.text.strip():
+        yield Draft(kind="paragraph", text=f"Notes: {frame.text}", page=page)
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the slides of a PPTX file. Raises `SkipDocumentError` for bombs, protected and damaged files."""
+    check(data, part="ppt/", kind="PPTX")
+    from lxml.etree import XMLSyntaxError
+    from pptx import Presentation
+    from pptx.exc import PythonPptxError
+
+    try:
+        deck = Presentation(io.BytesIO(data))
+        drafts = [draft for page, slide in enumerate(deck.slides, start=1) for draft in _slide(slide, page)]
+        title, author = deck.core_properties.title, deck.core_properties.author
+    except (PythonPptxError, XMLSyntaxError, KeyError, ValueError) as error:
+        raise SkipDocumentError(f"The PPTX file is damaged: {one_line(str(error))[:160]}.") from None
+    return Parsed(
+        drafts=drafts,
+        title=title if title and title != "PowerPoint Presentation" else None,
+        author=author or None,
+        page_count=len(deck.slides),
+    )

@@ -1,0 +1,106 @@
+"""JSON and JSON lines enter; indented `key: value` text leaves, one block for each top-level entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from assets.stages.normalize import Draft, clean
+from assets.stages.parse.decoding import decode
+from assets.stages.parse.result import Parsed
+
+_MAX_INDENT = 8
+"""Deeper levels are not indented further: white space is not worth tokens."""
+_INLINE_ITEMS = 120
+"""A list of plain values shorter than this many characters stands on one line."""
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return " ".join(value.split()) or '""'
+        case _:
+            return str(value)
+
+
+def _inline(value: Any) -> str | None:
+    """Return the value as one line, or None if it needs lines of its own."""
+    if isinstance(value, dict):
+        return None if value else "{}"
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        if any(isinstance(item, dict | list) for item in items):
+            return None
+        text = ", ".join(map(_scalar, items))
+        return (text or "[]") if len(text) <= _INLINE_ITEMS else None
+    return _scalar(value)
+
+
+def _lines(label: str, value: Any) -> Iterator[str]:
+    """Yield a value's lines, depth first, without recursion."""
+    stack: list[tuple[int, str, Any]] = [(0, label, value)]
+    while stack:
+        depth, name, item = stack.pop()
+        indent = "  " * min(depth, _MAX_INDENT)
+        text = _inline(item)
+        if text is not None:
+            yield f"{indent}{name}: {text}" if name and name != "-" else f"{indent}{name + ' ' if name else ''}{text}"
+            continue
+        if name:
+            yield f"{indent}{name}:" if name != "-" else f"{indent}-"
+        below = depth + 1 if name else depth
+        children = list(item.items()) if isinstance(item, dict) else [("-", child) for child in item]
+        stack.extend((below, str(key), child) for key, child in reversed(children))
+
+
+def _drafts(value: Any) -> Iterator[Draft]:
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield Draft(kind="list", text="\n".join(_lines("", item)))
+        return
+    if not isinstance(value, dict):
+        yield Draft(kind="paragraph", text=_scalar(value))
+        return
+    plain: list[str] = []
+    for key, item in cast("dict[str, Any]", value).items():
+        text = _inline(item)
+        if text is not None:
+            plain.append(f"{key}: {text}")
+            continue
+        if plain:
+            yield Draft(kind="list", text="\n".join(plain))
+            plain = []
+        yield Draft(kind="list", text="\n".join(_lines(key, item)))
+    if plain:
+        yield Draft(kind="list", text="\n".join(plain))
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        lines = [line for line in text.split("\n") if line.strip()]
+        if len(lines) > 1 and error.msg == "Extra data":
+            return [json.loads(line) for line in lines]
+        raise
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the entries of a JSON file; one that is broken or nested too deeply is indexed as the text it is."""
+    decoded, warnings = decode(data)
+    text = clean(decoded)
+    try:
+        value = _load(text)
+    except (ValueError, RecursionError) as error:
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else f"is not valid JSON ({error})"
+        return Parsed(
+            drafts=[Draft(kind="code", text=text)],
+            warnings=[*warnings, f"The file {reason}; it was indexed as plain text."],
+        )
+    title = cast("dict[str, Any]", value).get("title") if isinstance(value, dict) else None
+    return Parsed(drafts=list(_drafts(value)), title=title if isinstance(title, str) else None, warnings=warnings)

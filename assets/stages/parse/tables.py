@@ -1,0 +1,66 @@
+"""Rows of cells enter, table drafts leave: one line a row, cells parted by ` | `, in blocks that carry their header.
+
+Short blocks that repeat the header cost a few tokens and make each of them readable by itself: a row that is found by its
+cells is shown with its header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from assets.stages.normalize import Draft, clean, one_line
+
+BLOCK_CHARACTERS = 700
+"""Aimed at length of a block: some 200 tokens, so that it fits a chunk of the smallest usual window (256 tokens)."""
+HEADER_CHARACTERS = 200
+"""A longer header is not repeated in every block: it would crowd out the rows."""
+
+
+def line(cells: Sequence[str]) -> str:
+    """Return one row as a line; empty cells at its end are dropped, and a bar inside a cell becomes a slash."""
+    texts = [one_line(clean(cell)).replace(" | ", " / ") for cell in cells]
+    while texts and not texts[-1]:
+        texts.pop()
+    return " | ".join(texts)
+
+
+def table(
+    rows: Iterable[Sequence[str]],
+    *,
+    header: Sequence[str] | None = None,
+    page: int | None = None,
+    sheet: str | None = None,
+    numbered: bool = False,
+) -> Iterator[Draft]:
+    """Yield the table's drafts, lazily.
+
+    With `numbered` (sheets and CSV) a block carries the number of its first data row, from 1, and the header stands in a
+    draft of its own with `row_start` 0 before the rows it heads. Otherwise the header is the first line of every block.
+    """
+    head = line(header) if header else ""
+    repeat = 0 < len(head) <= HEADER_CHARACTERS
+    if head and numbered:
+        yield Draft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
+    lines: list[str] = [] if numbered or not head else [head]
+    length, first, blocks = sum(map(len, lines)), 1, 0
+    number = 0
+    for number, row in enumerate(rows, start=1):
+        text = line(row)
+        if not text:
+            text = "-" if numbered and lines else ""
+        if not text:
+            first += not lines
+            continue
+        if lines and length + len(text) > BLOCK_CHARACTERS:
+            yield Draft(
+                kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None
+            )
+            blocks += 1
+            if head and repeat and numbered:
+                yield Draft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
+            lines = [head] if head and repeat and not numbered else []
+            length, first = sum(map(len, lines)), number
+        lines.append(text)
+        length += len(text) + 1
+    if lines:
+        yield Draft(kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None)

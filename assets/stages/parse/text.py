@@ -1,0 +1,34 @@
+"""Plain text enters, its paragraphs leave."""
+
+from __future__ import annotations
+
+import re
+
+from assets.stages.normalize import Draft, clean, dehyphenate
+from assets.stages.parse.decoding import decode
+from assets.stages.parse.result import Parsed
+
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
+_ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦▪–]|\d{1,3}[.)])[ \t]+\S")
+_BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*+][ \t]+", re.MULTILINE)
+
+
+def paragraphs(text: str, page: int | None = None) -> list[Draft]:
+    """Split cleaned text at blank lines; what begins with a bullet or a number becomes a list with Markdown bullets."""
+    drafts: list[Draft] = []
+    for part in _PARAGRAPHS.split(text):
+        if not part or part.isspace():
+            continue
+        lines = part.strip("\n").split("\n")
+        items = sum(1 for line in lines if _ITEM.match(line))
+        if _ITEM.match(lines[0]) and (items > 1 or len(lines) == 1):
+            drafts.append(Draft(kind="list", text=_BULLET.sub(r"\1- ", part.strip("\n")), page=page))
+        else:
+            drafts.append(Draft(kind="paragraph", text=part, page=page))
+    return drafts
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the paragraphs of a text file, words cut at line ends joined."""
+    decoded, warnings = decode(data)
+    return Parsed(drafts=paragraphs(dehyphenate(clean(decoded))), warnings=warnings)

@@ -1,0 +1,54 @@
+"""What a point in the vector index says of its chunk and document: a registry row and a chunk row enter, the payload leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+CHUNK_FIELDS = (
+    "chunk_index",
+    "text_hash",
+    "section_path",
+    "anchor",
+    "page_start",
+    "page_end",
+    "start_char",
+    "end_char",
+    "is_table",
+    "sheet",
+    "row_start",
+    "row_end",
+    "language",
+)
+
+
+def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part that all chunks of a document share; this part alone changes with a rename, a move or a new permission."""
+    return {
+        "doc_id": str(row["doc_id"]),
+        "title": row["title"],
+        "source_type": row["source"],
+        "source_id": row["source_id"],
+        "partition": row["partition"],
+        "collection_ids": list(row["collection_ids"]),
+        "path": row["path"],
+        "mime_type": row["mime_type"],
+        "url": row["url"],
+        "owner": row["owner"],
+        "author": row["author"],
+        "tags": row["tags"],
+        "permissions": list(row["permissions"]),
+        "created_at": _time(row["created_at"]),
+        "modified_at": _time(row["modified_at"]),
+        "acl_checked_at": _time(row["acl_checked_at"]),
+    }
+
+
+def chunk_payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part that belongs to one chunk."""
+    return {"chunk_text": chunk["text"], **{name: chunk[name] for name in CHUNK_FIELDS}}
+
+
+def _time(value: datetime | None) -> str | None:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value is not None else None

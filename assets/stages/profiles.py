@@ -1,0 +1,88 @@
+"""A profile's name and the model's window enter; how to cut leaves. A profile that the model cannot see whole is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from resources.errors import ConfigurationError
+
+CHUNKING_VERSION = "c1"
+"""Raise it whenever the same text may be cut differently: it is part of every chunk's id."""
+
+SPECIAL_TOKENS = 2
+"""`[CLS]` and `[SEP]`, which a BERT model adds: a window of 256 leaves 254 for the text.
+
+Source: J. Devlin et al., BERT, 2019, section 3, https://arxiv.org/abs/1810.04805
+"""
+
+CHARACTERS_PER_TOKEN = 4
+"""What a token of prose averages; sizes in characters are compared with windows by it."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """How a document is cut. `size`, `overlap` and `minimum` are counted in `unit`; `limit` is always in tokens."""
+
+    name: str
+    size: int
+    overlap: int
+    minimum: int
+    """A heading begins a new chunk once the current one has this size; a last chunk below it joins the one before."""
+    unit: Literal["tokens", "characters"] = "tokens"
+    tables_isolated: bool = False
+    heading_aware: bool = True
+    limit: int = 0
+    """Tokens that no chunk exceeds, whatever the unit: what the model sees of it."""
+
+    @property
+    def version(self) -> str:
+        """What chunk ids depend on, e.g. `c1-auto-254`: chunking code, profile and size."""
+        return f"{CHUNKING_VERSION}-{self.name}-{self.size}"
+
+    @property
+    def tokens(self) -> int:
+        """The size in tokens, estimated where the unit is characters."""
+        return self.size if self.unit == "tokens" else self.size // CHARACTERS_PER_TOKEN
+
+
+AUTO_SIZE = 500
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        "a500": Profile(name="a500", size=500, overlap=50, minimum=50),
+        "b1000": Profile(name="b1000", size=1000, overlap=150, minimum=100, tables_isolated=True, heading_aware=False),
+        "d1000": Profile(name="d1000", size=1000, overlap=50, minimum=300),
+        "e2000": Profile(name="e2000", size=2000, overlap=800, minimum=0, unit="characters", heading_aware=False),
+    }
+)
+
+
+def resolve(name: str, window: int) -> Profile:
+    """Return the profile for a model that sees `window` tokens, special ones included.
+
+    `auto` is 500 tokens or what fits, a tenth of it overlap. Raises `ConfigurationError` for an unknown name and for a
+    profile larger than the window, naming the largest that fits.
+    """
+    usable = window - SPECIAL_TOKENS
+    if usable < 1:
+        raise ConfigurationError(
+            f"CONCORDANCE_EMBEDDING_WINDOW is {window} tokens; at least {SPECIAL_TOKENS + 1} are needed."
+        )
+    if name == "auto":
+        size = min(AUTO_SIZE, usable)
+        return Profile(name=name, size=size, overlap=size // 10, minimum=size // 4, limit=size)
+    profile = PROFILES.get(name)
+    if profile is None:
+        known = ", ".join(["auto", *PROFILES])
+        raise ConfigurationError(f"CONCORDANCE_CHUNK_PROFILE: there is no chunking profile {name!r}. Known: {known}.")
+    if profile.tokens > usable:
+        fitting = [other for other in PROFILES.values() if other.tokens <= usable]
+        largest = max(fitting, key=lambda other: other.tokens).name if fitting else "auto"
+        raise ConfigurationError(
+            f"CONCORDANCE_CHUNK_PROFILE: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
+            f"{usable} ({window} less {SPECIAL_TOKENS} of its own): what lies beyond would not be found. "
+            f"The largest profile that fits is {largest}. Choose it, or a model with a larger window."
+        )
+    return msgspec.structs.replace(profile, limit=profile.size if profile.unit == "tokens" else usable)

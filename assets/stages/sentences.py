@@ -1,0 +1,34 @@
+"""Prose enters, the offsets where its sentences start leave: chunks are cut there and nowhere else if it can be helped."""
+
+from __future__ import annotations
+
+import sentencex
+
+PIECE = 5_000
+"""Characters looked at at once: the splitter takes time quadratic in the length of text without spaces."""
+
+
+def starts(text: str, language: str | None = None) -> list[int]:
+    """Return the offsets where a sentence starts, ascending, the first always 0. Empty text has none.
+
+    `language` is an ISO 639-1 code; it decides which abbreviations (`z.B.`, `e.g.`) do not end a sentence.
+    """
+    if not text:
+        return []
+    found = [0]
+    offset = 0
+    while offset < len(text):
+        end = min(len(text), offset + PIECE)
+        piece = text[offset:end]
+        boundaries = sentencex.get_sentence_boundaries(language or "en", piece)  # pyright: ignore[reportAttributeAccessIssue] - native module
+        for sentence in boundaries:
+            start = offset + int(sentence["start_index"])
+            if start > found[-1] and start > offset and not str(sentence["text"]).isspace():
+                found.append(start)
+        # The last sentence of a piece may go on: the next piece begins with it, or where white space parts this one.
+        if found[-1] > offset and end < len(text):
+            offset = found[-1]
+        else:
+            gap = text.rfind(" ", offset + PIECE // 2, end) if end < len(text) else -1
+            offset = gap + 1 if gap > 0 else end
+    return found

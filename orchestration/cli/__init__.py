@@ -1,0 +1,104 @@
+"""The `concordance` command: arguments enter, an exit status leaves (0 done, 1 failed or found faults, 2 wrong usage, 3 not running).
+
+Commands live in one module a group and import what they need when they run, so that `--help` is quick. Errors that we explain
+are one line on standard error, never a stack trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from orchestration.cli import access, installation, querying, syncing
+
+DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
+INTERRUPTED = 130
+"""What shells expect of a command that Ctrl-C ended."""
+
+app = App(
+    name="concordance",
+    help="Knowledge retrieval for your company: sources kept in step with a search index, each person shown only what that "
+    "person may read.",
+    help_epilogue="Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md.",
+    version_flags=["--version"],
+    version=lambda: _version(),
+    # Markdown would cost a quarter of a second of imports each time.
+    help_format="plaintext",
+    result_action="return_value",
+)
+key = App(name="key", help="API keys for programs.", result_action="return_value")
+
+app.command(installation.up)
+app.command(installation.down)
+app.command(installation.status)
+app.command(installation.doctor)
+app.command(installation.demo)
+app.command(syncing.sync)
+app.command(querying.search)
+app.command(access.token)
+app.command(key)
+key.command(access.create_key, name="create")
+key.command(access.list_keys, name="list")
+key.command(access.revoke_key, name="revoke")
+
+
+def main() -> None:
+    """Run the command line and end the process with its status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status."""
+    try:
+        result = app(list(arguments), exit_on_error=False, print_error=True)
+    except CycloptsError:
+        return USAGE  # already printed, with what was wrong
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read our output has gone; leave without a message about it
+        return FAILED
+    except Exception as error:  # noqa: BLE001 # nothing is swallowed: explain() reports it
+        # The process's edge: what we explain becomes one line and a status, the rest goes to a log with its trace.
+        return explain(error)
+    return result if isinstance(result, int) else DONE
+
+
+def explain(error: Exception) -> int:
+    """Print why a command failed and return its exit status."""
+    from resources.errors import ConcordanceError, InvalidRequestError, NotRunningError
+
+    if not isinstance(error, ConcordanceError):
+        sys.stderr.write(f"Something unforeseen happened: {type(error).__name__}: {error}\n{_keep_trace()}\n")
+        return FAILED
+    sys.stderr.write(f"{error}\n")
+    if isinstance(error, NotRunningError):
+        return NOT_RUNNING
+    return USAGE if isinstance(error, InvalidRequestError) else FAILED
+
+
+def _keep_trace() -> str:
+    import traceback
+
+    from resources.errors import ConfigurationError
+    from resources.settings import load
+
+    try:
+        log = load().home / "logs" / "cli.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as out:
+            out.write(f"{' '.join(sys.argv)}\n{traceback.format_exc()}\n")
+    except (OSError, ConfigurationError) as error:
+        return f"Its details could not be kept ({error})."
+    return f"The details are in {log}; please report them."
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("concordance")
+    except PackageNotFoundError:
+        return "0 (not installed)"

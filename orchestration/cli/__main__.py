@@ -1,0 +1,5 @@
+"""`python -m orchestration.cli`: what `concordance` runs; `up --detach` starts itself this way."""
+
+from orchestration.cli import main
+
+main()

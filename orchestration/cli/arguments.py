@@ -1,0 +1,44 @@
+"""Arguments that several commands share, and how text becomes their values. Wrong text is wrong usage (exit status 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, TypeAlias
+
+from cyclopts import Parameter, Token
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+LONGEST = timedelta(days=3650)
+
+
+def duration(text: str) -> timedelta:
+    """Return the time that `30m`, `12h` or `7d` stands for. Raises `ValueError`."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is no duration: write 30m, 12h or 7d.")
+    value = timedelta(**{UNITS[match[2]]: int(match[1])})
+    if not timedelta() < value <= LONGEST:
+        raise ValueError(f"{text!r} is out of range: more than nothing, at most {LONGEST.days}d.")
+    return value
+
+
+def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
+    return duration(tokens[0].value)
+
+
+def _source(_kind: Any, tokens: Sequence[Token]) -> str:
+    from resources.domain import SourceName
+
+    return SourceName.parse(tokens[0].value).value
+
+
+Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
+Source: TypeAlias = Annotated[str, Parameter(converter=_source, n_tokens=1)]
+Groups: TypeAlias = Annotated[
+    list[str] | None, Parameter(name="--group", negative="", help="A group of that person (eng@acme.com). May repeat.")
+]
+Json: TypeAlias = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print one line of JSON, last on standard output.")
+]

@@ -1,0 +1,235 @@
+"""`up`, `down`, `status`, `doctor` and `demo`: the embedded set of one machine, from start to end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from orchestration.run_state import RunState
+    from resources.settings import Settings
+
+DETACH_SECONDS = 300
+
+
+def up(
+    *,
+    detach: Annotated[bool, Parameter(negative="", help="Return once everything answers; end it with `down`.")] = False,
+    sample: Annotated[bool, Parameter(negative="", help="Add the sample company's file roots to your own.")] = False,
+) -> int:
+    """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
+    from orchestration.run_state import AlreadyRunningError
+    from resources.settings import load
+
+    settings = load()
+    if sample:
+        from orchestration.sample import with_sample_roots
+
+        settings = with_sample_roots(settings)
+    try:
+        if detach:
+            _detach(settings)
+        else:
+            _keep_running(settings)
+    except AlreadyRunningError as error:
+        note(str(error))
+        _say_addresses(settings)
+    return 0
+
+
+def down() -> int:
+    """Stop everything that `up` started, in order, and what a killed `up` left behind."""
+    from orchestration.run_state import end
+    from resources.settings import load
+
+    settings = load()
+    if end(settings):
+        note(f"Concordance on {settings.home} is stopped.")
+        return 0
+    note(f"Concordance does not run on {settings.home}; nothing to stop.")
+    return 3
+
+
+def status(*, json: Json = False) -> int:
+    """Show what runs, where, and how many documents each source has."""
+    from orchestration import run_state
+    from resources.settings import load
+
+    settings = load()
+    alive = run_state.supervisor(settings) is not None
+    state = run_state.read(settings)
+    services = _services(settings, state, alive)
+    sources = _sources(settings)
+    if json:
+        say_json({"services": services, "sources": sources or {}})
+    else:
+        _say_status(services, sources)
+    if not alive:
+        note(f"Concordance does not run on {settings.home}. Start it with: concordance up")
+        return 3
+    return 0 if run_state.running(settings) else 1
+
+
+def doctor(*, json: Json = False) -> int:
+    """Check everything that Concordance depends on, and say what to do about each fault."""
+    from orchestration.doctor import examine
+
+    findings = examine()
+    faults = [finding for finding in findings if not finding.ok]
+    if json:
+        say_json({"ok": not faults, "checks": findings})
+    else:
+        for finding in findings:
+            say(f"{'ok   ' if finding.ok else 'FAULT'}  {finding.name}: {finding.detail}")
+            if finding.remedy:
+                say(f"       → {finding.remedy}")
+        note("Everything is in order." if not faults else f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
+    return 1 if faults else 0
+
+
+def demo(*, json: Json = False) -> int:
+    """Index a sample company and ask it questions as two people. Uses a running `up`, or starts and stops its own set."""
+    from orchestration.demo import run
+    from resources.settings import load
+
+    return run(load(), json=json)
+
+
+def _keep_running(settings: Settings) -> None:
+    import logging
+
+    from orchestration.run_state import AlreadyRunningError
+    from orchestration.supervisor import Supervisor
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("concordance").setLevel(logging.INFO)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    supervisor = Supervisor(settings)
+    try:
+        supervisor.start()
+        _say_addresses(settings)
+        note("Ctrl-C or `concordance down` stops it.")
+        threading.Event().wait()
+    except AlreadyRunningError:
+        raise
+    except KeyboardInterrupt:
+        note("Stopping …")
+    finally:
+        supervisor.stop()
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    # Once is enough: from here on everything is being stopped in order, and a second Ctrl-C must not cut that short.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _ignore)
+    raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing; unlike SIG_IGN this is not handed on to processes that are started meanwhile."""
+
+
+def _detach(settings: Settings) -> None:
+    from orchestration import run_state
+    from orchestration.environment import child_environment
+    from resources.embedded.processes import tail
+    from resources.errors import ConcordanceError
+    from resources.keys import make_home
+
+    if run_state.supervisor(settings) is not None:
+        raise run_state.AlreadyRunningError(f"Concordance runs on {settings.home} already.")
+    make_home(settings)
+    log = settings.home / "logs" / "supervisor.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "orchestration.cli", "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=child_environment(settings),
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + DETACH_SECONDS
+    shown: set[str] = set()
+    while not run_state.running(settings) or not _started_by(settings, process.pid):
+        if process.poll() is not None:
+            why = run_state.read(settings).error or tail(log)
+            raise ConcordanceError(f"Concordance did not start. {why}")
+        if time.monotonic() > deadline:
+            process.terminate()
+            raise ConcordanceError(f"Concordance did not start within {DETACH_SECONDS} s and was stopped; see {log}.")
+        for name, service in run_state.read(settings).services.items():
+            if service.state == "ready" and name not in shown:
+                shown.add(name)
+                note(f"{name} is ready")
+        time.sleep(0.1)
+    _say_addresses(settings)
+
+
+def _started_by(settings: Settings, pid: int) -> bool:
+    from orchestration import run_state
+
+    state = run_state.read(settings)
+    return state.supervisor is not None and state.supervisor.pid == pid and state.complete
+
+
+def _say_addresses(settings: Settings) -> None:
+    say(f"Search and HTTP interface  {settings.base_url}")
+    say(f"Dagster                    {settings.dagster_address}")
+    say(f"Logs                       {settings.home / 'logs'}")
+
+
+def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
+    from orchestration.services import external
+    from resources.embedded.processes import alive as is_alive
+
+    found: dict[str, dict[str, Any]] = {
+        name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
+    }
+    for name, service in state.services.items():
+        lives = service.identity is not None and is_alive(service.identity)
+        shown: str = service.state
+        if not alive and shown != "external":
+            # A killed supervisor leaves its services; `up` and `down` end them.
+            shown = "unsupervised" if lives else "stopped"
+        found[name] = {"state": shown, "url": service.url, "pid": service.pid if lives else None}
+    return found
+
+
+def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
+    """Return each source's counts; None when the database does not answer."""
+    from orchestration.cli.installed import database
+    from resources.errors import NotRunningError
+    from sql import statement
+
+    try:
+        with database(settings) as connection:
+            rows = connection.execute(statement("cli", "sources").encode()).fetchall()
+    except NotRunningError:
+        return None  # said as such by the caller, who knows whether anything runs at all
+    return {row.pop("source"): row for row in rows}
+
+
+def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, dict[str, Any]] | None) -> None:
+    for name, service in services.items():
+        pid = f"pid {service['pid']}" if service["pid"] else ""
+        say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or ''}".rstrip())
+    if sources is None:
+        note("The database does not answer, so nothing is known of the sources.")
+        return
+    for name, row in sources.items():
+        last = f"{row['last_sync_at']:%Y-%m-%d %H:%M:%S} UTC" if row["last_sync_at"] else "never"
+        say(f"{name:<18} {row['live']} live, {row['skipped']} skipped, {row['failed']} failed; last synced: {last}")
+    if not sources:
+        note("No source has been synced yet. Start one with: concordance sync files")

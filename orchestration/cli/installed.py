@@ -1,0 +1,33 @@
+"""The installation that a command talks to: its database and its HTTP interface, with clear words when they do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from resources.errors import NotRunningError, ServiceUnavailableError
+
+if TYPE_CHECKING:
+    from resources.postgres import Connection
+    from resources.settings import Settings
+
+HOW_TO_START = "Start it with: concordance up"
+
+
+@contextmanager
+def database(settings: Settings) -> Generator[Connection]:
+    """Open the database for a block, committed at its end. Raises `NotRunningError` when it does not answer."""
+    from psycopg.errors import UndefinedTable
+
+    from resources.postgres import session
+
+    if settings.embedded_postgres and not settings.passfile.exists():
+        raise NotRunningError(f"Concordance has never run on {settings.home}. {HOW_TO_START}")
+    try:
+        with session(settings.postgres_dsn) as connection:
+            yield connection
+    except ServiceUnavailableError as error:
+        raise NotRunningError(f"{error} {HOW_TO_START}") from error
+    except UndefinedTable:
+        raise NotRunningError(f"The database has no tables yet. {HOW_TO_START}") from None

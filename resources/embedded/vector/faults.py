@@ -1,0 +1,76 @@
+"""Errors as Qdrant words them: a status code and one message, carried to the HTTP layer by one exception.
+
+What enters: failures of our own checks and the bare `Exception` of the engine. What leaves: `RequestError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import msgspec
+
+
+class RequestError(Exception):
+    """A request that is answered with `status` and Qdrant's error body."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def not_found(what: str) -> RequestError:
+    """404 as Qdrant words it."""
+    return RequestError(404, f"Not found: {what}")
+
+
+def bad_request(what: str) -> RequestError:
+    """400 for a request that is well formed and asks for something impossible."""
+    return RequestError(400, f"Bad request: {what}")
+
+
+def wrong_input(what: str) -> RequestError:
+    """400 for values that don't fit the collection."""
+    return RequestError(400, f"Wrong input: {what}")
+
+
+def format_error(what: str) -> RequestError:
+    """400 for a body that is not what the route takes."""
+    return RequestError(400, f"Format error in JSON body: {what}")
+
+
+@contextmanager
+def converting() -> Generator[None]:
+    """Turn what the engine's constructors and msgspec raise for unfit values into a 400."""
+    try:
+        yield
+    except msgspec.MsgspecError as error:
+        raise format_error(str(error)) from error
+    except (ValueError, TypeError, OverflowError) as error:
+        # The first line names the value; the rest lists the engine's internal variants.
+        raise format_error(str(error).splitlines()[0]) from error
+
+
+def engine_error(error: Exception) -> RequestError:
+    """The engine raises bare `Exception`: its message alone tells what went wrong."""
+    message = str(error)
+    if message.startswith("No point with id"):
+        return not_found(f"{message} found")
+    if message.startswith(("No appropriate index", "No range index", "Index required")):
+        return bad_request(message)
+    if message.startswith("Service runtime error"):
+        return RequestError(500, message)
+    return wrong_input(message)
+
+
+@contextmanager
+def engine() -> Generator[None]:
+    """Around each engine call: its bare `Exception` becomes a `RequestError`, everything else passes."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is Exception:
+            raise engine_error(error) from error
+        if isinstance(error, ValueError | TypeError | OverflowError):
+            raise format_error(str(error).splitlines()[0]) from error
+        raise

@@ -1,0 +1,90 @@
+"""The server's process: takes the folder, opens the collections, serves until SIGTERM or SIGINT, flushes, exits with 0."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from resources.embedded.vector import SERVER_VERSION
+from resources.embedded.vector.files import own
+from resources.embedded.vector.http import Application
+from resources.embedded.vector.logs import log
+from resources.embedded.vector.routes import collections, points, service, snapshots
+from resources.embedded.vector.store import Store
+
+_GRACE_SECONDS = 10
+_KEEP_ALIVE_SECONDS = 75
+
+
+def build(store: Store, api_key: str | None) -> Application:
+    """The ASGI application over an open store."""
+    app = Application(store, api_key)
+    for module in (service, collections, points, snapshots):
+        module.add_routes(app)
+    return app
+
+
+def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: float) -> None:
+    """Serve until told to stop. Port 0 takes a free one, which the start line names. Raises `InUseError` and `OSError`."""
+    # A supervisor started in the background of a script hands down an ignored SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    began = time.monotonic()
+    with own(path), socket.create_server((host, port), backlog=512) as listener:
+        store = Store(path, compact_from=compact_from, flush_seconds=flush_seconds)
+        store.open()
+        started = {
+            "version": SERVER_VERSION,
+            "path": path,
+            "host": host,
+            "port": listener.getsockname()[1],
+            "pid": os.getpid(),
+            "collections": len(store.collections),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(store, listener, started))
+    log("stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn raises a captured signal again after its shutdown, which would end the process with -15: ours flushes and ends with 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals to `_serve`."""
+        yield
+
+
+async def _serve(store: Store, listener: socket.socket, started: dict[str, Any]) -> None:
+    server = _Server(
+        uvicorn.Config(
+            build(store, os.environ.get("CONCORDANCE_QDRANT_API_KEY") or None),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            http="httptools",
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, setattr, server, "should_exit", True)
+    store.start()
+    # Only now: whoever waits for this line may send a signal at once.
+    log("started", **started)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await store.close()

@@ -1,0 +1,145 @@
+"""Reads of points: request bodies in, plain results out. All call the engine directly and never wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import qdrant_edge as edge
+
+from resources.embedded.vector.collection import Collection
+from resources.embedded.vector.examples import Resolver
+from resources.embedded.vector.faults import converting, engine
+from resources.embedded.vector.filters import Condition, to_filter
+from resources.embedded.vector.queries import (
+    Lookup,
+    OrderBy,
+    QueryBody,
+    limit_of,
+    to_order,
+    to_request,
+    to_with_payload,
+    to_with_vector,
+)
+from resources.embedded.vector.store import Store
+from resources.embedded.vector.vectors import PointId, check_id, check_ids, from_vectors
+
+WithPayload = bool | list[str] | dict[str, list[str]] | None
+WithVector = bool | list[str] | None
+
+
+class Retrieve(msgspec.Struct):
+    """Points by id."""
+
+    ids: list[PointId]
+    with_payload: WithPayload = None
+    with_vector: WithVector = None
+
+
+class Scroll(msgspec.Struct):
+    """A page of points, by id or by a payload field."""
+
+    offset: PointId | None = None
+    limit: int | None = None
+    filter: Condition | None = None
+    with_payload: WithPayload = None
+    with_vector: WithVector = None
+    order_by: str | OrderBy | None = None
+
+
+class Count(msgspec.Struct):
+    """How many points match."""
+
+    filter: Condition | None = None
+    exact: bool | None = None
+
+
+class Facet(msgspec.Struct):
+    """How often each value of a field occurs."""
+
+    key: str
+    limit: int | None = None
+    filter: Condition | None = None
+    exact: bool | None = None
+
+
+def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
+    """Scored points of each query, planned by the engine as one batch."""
+
+    def resolver(lookup: Lookup | None, using: str) -> tuple[Resolver, bool]:
+        source = collection if lookup is None else store.get(lookup.collection)
+        name = using if lookup is None or lookup.vector is None else lookup.vector
+        return lambda point_id: source.vector_of(point_id, name), source is collection
+
+    with converting():
+        requests = [to_request(body, resolver) for body in bodies]
+    with engine():
+        if len(requests) == 1:
+            return [collection.shard.query(requests[0])]
+        return collection.shard.query_batch(edge.QueryBatchRequest(requests))
+
+
+def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
+    """Points by id, in the order of the request; unknown ids are left out."""
+    ids = check_ids(body.ids)
+    with engine():
+        records = collection.shard.retrieve(
+            ids, to_with_payload(body.with_payload, default=True), to_with_vector(body.with_vector)
+        )
+    by_id = {str(record.id): record for record in records}
+    return [to_record(by_id[key]) for key in dict.fromkeys(map(str, ids)) if key in by_id]
+
+
+def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
+    """One page and the id that the next begins with (none when ordered by a field)."""
+    with converting():
+        request = edge.ScrollRequest(
+            offset=None if body.offset is None else check_id(body.offset),
+            limit=limit_of(body.limit),
+            filter=to_filter(body.filter),
+            with_payload=to_with_payload(body.with_payload, default=True),
+            with_vector=to_with_vector(body.with_vector),
+            order_by=None if body.order_by is None else to_order(body.order_by),
+        )
+    with engine():
+        records, following = collection.shard.scroll(request)
+    return {"points": [to_record(record) for record in records], "next_page_offset": following}
+
+
+def count(collection: Collection, body: Count) -> dict[str, int]:
+    """The number of points that match."""
+    with converting():
+        request = edge.CountRequest(exact=body.exact is not False, filter=to_filter(body.filter))
+    with engine():
+        return {"count": collection.shard.count(request)}
+
+
+def facet(collection: Collection, body: Facet) -> dict[str, Any]:
+    """Values of an indexed field with their counts, most frequent first."""
+    with converting():
+        request = edge.FacetRequest(body.key, limit_of(body.limit), bool(body.exact), to_filter(body.filter))
+    with engine():
+        hits = collection.shard.facet(request).hits
+    return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits]}
+
+
+def to_scored(point: edge.ScoredPoint) -> dict[str, Any]:
+    """A scored point as the response gives it."""
+    scored = {"id": point.id, "version": point.version, "score": point.score}
+    return _complete(scored, point)
+
+
+def to_record(record: edge.Record) -> dict[str, Any]:
+    """A stored point as the response gives it."""
+    return _complete({"id": record.id}, record)
+
+
+def _complete(plain: dict[str, Any], point: edge.ScoredPoint | edge.Record) -> dict[str, Any]:
+    payload, vector, order_value = point.payload, point.vector, point.order_value
+    if payload is not None:
+        plain["payload"] = payload
+    if vector is not None:
+        plain["vector"] = from_vectors(vector)
+    if order_value is not None:
+        plain["order_value"] = order_value
+    return plain

@@ -1,0 +1,1 @@
+"""Routes of the vector server, grouped as Qdrant's reference groups them."""

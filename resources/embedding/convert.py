@@ -1,0 +1,142 @@
+"""BERT weights (safetensors) → CTranslate2 model folder, without torch.
+
+A converted model is kept under a name that holds the hash of its source files, so a changed model is converted anew
+and an unchanged one never again. Several processes may convert at once: each writes a folder of its own and the first
+rename wins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.embedding.folder import ModelFolder
+from resources.errors import ConfigurationError
+
+FORMAT = 1
+"""Raise it when the conversion changes, so that older converted folders are left alone."""
+_ABANDONED_SECONDS = 3600.0
+
+Weights = Mapping[str, NDArray[np.float32]]
+
+
+def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
+    """Return the CTranslate2 folder of this model, made on first use. `quantization` is `int8` or `float32`."""
+    slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")
+    target = cache / f"{slug}-{folder.fingerprint()}-{quantization}-{FORMAT}"
+    if target.is_dir():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    _clear_abandoned(cache)
+    with tempfile.TemporaryDirectory(prefix=".convert-", dir=cache, ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch) / "model"
+        made.mkdir()
+        convert(folder, made, quantization)
+        try:
+            made.rename(target)
+        except OSError:
+            if not target.is_dir():  # another process finished first: its folder is as good as ours
+                raise
+    return target
+
+
+def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
+    """Write the model as CTranslate2 reads it into the existing, empty folder `target`.
+
+    Source: ctranslate2/converters/transformers.py, class BertLoader (4.8).
+    """
+    from ctranslate2.specs import common_spec, transformer_spec
+    from safetensors.numpy import load_file
+
+    activations = {
+        "gelu": common_spec.Activation.GELU,
+        "gelu_new": common_spec.Activation.GELUTanh,
+        "relu": common_spec.Activation.RELU,
+    }
+    config = folder.config
+    if config["hidden_act"] not in activations:
+        raise ConfigurationError(
+            f"CONCORDANCE_EMBEDDING_MODEL: {folder.path} uses the activation {config['hidden_act']!r}; "
+            f"only {', '.join(activations)} can be run."
+        )
+    weights = _unprefixed(load_file(folder.path / "model.safetensors"))
+    encoder = transformer_spec.TransformerEncoderSpec(
+        config["num_hidden_layers"],
+        config["num_attention_heads"],
+        pre_norm=False,
+        activation=activations[config["hidden_act"]],
+        layernorm_embedding=True,
+        num_source_embeddings=2,
+        embeddings_merge=common_spec.EmbeddingsMerge.ADD,
+    )
+    spec = transformer_spec.TransformerEncoderModelSpec(encoder)
+    try:
+        _fill(encoder, weights)
+    except KeyError as error:
+        raise ConfigurationError(
+            f"CONCORDANCE_EMBEDDING_MODEL: {folder.path}/model.safetensors has no weight called {error}; is it a "
+            "BERT model?"
+        ) from None
+    tokens = _vocabulary(folder.path, int(config["vocab_size"]))
+    spec.register_vocabulary(tokens)
+    runtime: Any = spec.config
+    runtime.unk_token = "[UNK]"  # noqa: S105 - a vocabulary entry
+    runtime.layer_norm_epsilon = config["layer_norm_eps"]
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(target))
+
+
+def _fill(encoder: Any, weights: Weights) -> None:
+    encoder.scale_embeddings = False
+    encoder.embeddings[0].weight = weights["embeddings.word_embeddings.weight"]
+    encoder.embeddings[1].weight = weights["embeddings.token_type_embeddings.weight"]
+    encoder.position_encodings.encodings = weights["embeddings.position_embeddings.weight"]
+    _norm(encoder.layernorm_embedding, weights, "embeddings.LayerNorm")
+    for index, layer in enumerate(encoder.layer):
+        prefix = f"encoder.layer.{index}"
+        parts = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
+        fused = layer.self_attention.linear[0]
+        fused.weight = np.concatenate([weights[f"{part}.weight"] for part in parts])
+        fused.bias = np.concatenate([weights[f"{part}.bias"] for part in parts])
+        _linear(layer.self_attention.linear[1], weights, f"{prefix}.attention.output.dense")
+        _norm(layer.self_attention.layer_norm, weights, f"{prefix}.attention.output.LayerNorm")
+        _linear(layer.ffn.linear_0, weights, f"{prefix}.intermediate.dense")
+        _linear(layer.ffn.linear_1, weights, f"{prefix}.output.dense")
+        _norm(layer.ffn.layer_norm, weights, f"{prefix}.output.LayerNorm")
+
+
+def _linear(spec: Any, weights: Weights, name: str) -> None:
+    spec.weight, spec.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def _norm(spec: Any, weights: Weights, name: str) -> None:
+    spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def _unprefixed(weights: Weights) -> Weights:
+    """Drop the `bert.` that folders saved with a head put before each name."""
+    return {name.removeprefix("bert."): np.asarray(value, dtype=np.float32) for name, value in weights.items()}
+
+
+def _vocabulary(path: Path, size: int) -> list[str]:
+    described = json.loads((path / "tokenizer.json").read_text(encoding="utf-8"))
+    by_id = {int(index): token for token, index in described["model"]["vocab"].items()}
+    by_id |= {int(added["id"]): added["content"] for added in described.get("added_tokens", [])}
+    return [by_id.get(index, f"<extra_id_{index}>") for index in range(size)]
+
+
+def _clear_abandoned(cache: Path) -> None:
+    """Remove what a process that was killed in the middle of converting left behind."""
+    for scratch in cache.glob(".convert-*"):
+        if time.time() - scratch.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(scratch, ignore_errors=True)

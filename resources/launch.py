@@ -1,0 +1,94 @@
+"""Starting a sync from outside of Dagster: a job row is made, then the run is launched through the webserver's GraphQL.
+
+Used by the HTTP interface and the command line, so it needs no Dagster import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+
+from resources.domain import SourceName
+from resources.errors import NotRunningError
+from resources.settings import Settings
+from resources.syncing import CreatedJob, create_job, end_job
+
+LOCATION = "concordance"
+REPOSITORY = "__repository__"
+JOB_TAG = "concordance/job_id"
+SOURCE_TAG = "concordance/source"
+WHOLE = "*"
+"""Partition key of a run over a whole source: Dagster reads upstream versions of a partitioned asset only for runs with a key."""
+PARTITION_TAG = "dagster/partition"
+LAUNCH_TIMEOUT_SECONDS = 30
+
+StartedSync = CreatedJob
+
+_LAUNCH = """
+mutation Launch($params: ExecutionParams!) {
+  launchRun(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+    ... on RunConfigValidationInvalid { errors { message } }
+  }
+}
+"""
+
+
+def start_sync(
+    settings: Settings,
+    source: SourceName,
+    *,
+    partitions: Sequence[str] | None,
+    full: bool,
+    requested_by: str,
+) -> StartedSync:
+    """Make the job and launch its Dagster run. Blocks for some 0.5 s.
+
+    Raises `BusyError` when the source is being synced, `NotRunningError` when Dagster does not answer (the job is closed again).
+    """
+    job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
+    try:
+        launch_run(settings, source, job.job_id)
+    except NotRunningError as error:
+        end_job(settings.postgres_dsn, job.job_id, str(error))
+        raise
+    return job
+
+
+def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
+    """Launch the run of a job that exists and return its run id."""
+    params = {
+        "selector": {
+            "repositoryLocationName": LOCATION,
+            "repositoryName": REPOSITORY,
+            "jobName": f"sync_{source.value}",
+        },
+        "executionMetadata": {
+            "tags": [{"key": key, "value": value} for key, value in run_tags(source, job_id).items()],
+        },
+    }
+    try:
+        response = httpx.post(
+            f"{settings.dagster_address}/graphql",
+            json={"query": _LAUNCH, "variables": {"params": params}},
+            timeout=LAUNCH_TIMEOUT_SECONDS,
+        )
+        response.raise_for_status()
+        body = response.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise NotRunningError(
+            f"Dagster does not answer at {settings.dagster_address} ({error}). Start it with: concordance up"
+        ) from error
+    result = (body.get("data") or {}).get("launchRun") or {}
+    if result.get("__typename") != "LaunchRunSuccess":
+        fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
+        raise NotRunningError(f"Dagster did not start sync_{source.value}: {fault}. Look at: concordance status")
+    return str(result["run"]["runId"])
+
+
+def run_tags(source: SourceName, job_id: str) -> dict[str, str]:
+    """Return the tags of the run that does a job."""
+    return {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}

@@ -1,0 +1,96 @@
+"""Structured logs: one JSON line an event on standard error, with emails and phone numbers masked.
+
+`configure` is called once at the edge of a process; modules log with `logger(NAME)`. Standard-library loggers
+(servers, clients) leave through the same door.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_EMAIL = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+")
+_PHONE = re.compile(r"(?<![\w.:-])(?:\+|\()?\d[\d ()./-]{7,18}\d(?![\w:-])")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NEVER_MASKED = frozenset(
+    {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id"}
+)
+_NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "python_multipart")
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Return the logger of a part, such as `sync`; events are words with underscores, everything else a key."""
+    return structlog.get_logger(name)
+
+
+def mask(text: str) -> str:
+    """Return the text with emails and phone numbers replaced."""
+    return _PHONE.sub(_mask_phone, _EMAIL.sub("[email]", text))
+
+
+def _mask_phone(match: re.Match[str]) -> str:
+    text = match.group()
+    digits = sum(character.isdigit() for character in text)
+    separated = text[0] in "+(" or any(character in " ()./-" for character in text)
+    return "[phone]" if separated and 9 <= digits <= 15 and not _DATE.search(text) else text
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {key: _masked(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_masked(inner) for inner in value]
+    return value
+
+
+def mask_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask every value of an event but ids, names and the time (a structlog processor)."""
+    return {key: value if key in _NEVER_MASKED else _masked(value) for key, value in event.items()}
+
+
+def configure(level: Level = "info", service: str = "concordance") -> None:
+    """Send all logs of this process to standard error as JSON lines. Calling it again replaces the former set-up."""
+
+    def name_service(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event.setdefault("service", service)
+        return event
+
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        name_service,
+        structlog.processors.format_exc_info,
+        structlog.processors.EventRenamer("action"),
+        mask_event,
+    ]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)

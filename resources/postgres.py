@@ -1,0 +1,44 @@
+"""Connections to Postgres for pipeline code: a DSN enters, a psycopg connection with dict rows leaves.
+
+The serving app keeps its own asynchronous pool; both map a server that does not answer to `ServiceUnavailableError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.rows import dict_row
+
+from resources.errors import ServiceUnavailableError
+
+Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
+
+CONNECT_SECONDS = 10
+
+
+def connect(dsn: str, *, autocommit: bool = False) -> Connection:
+    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` when Postgres does not answer."""
+    try:
+        return psycopg.Connection[dict[str, Any]].connect(
+            dsn,
+            autocommit=autocommit,
+            row_factory=dict_row,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="concordance",
+        )
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+
+@contextmanager
+def session(dsn: str, *, autocommit: bool = False) -> Generator[Connection]:
+    """Open a connection for a block: committed at its end, rolled back on an error, closed either way."""
+    connection = connect(dsn, autocommit=autocommit)
+    try:
+        with connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error

@@ -1,0 +1,180 @@
+"""The vector index through `qdrant-client`: names, schema, and the writes of the indexed stage.
+
+Product code reaches Qdrant only by this module's clients, so that a real cluster is a change of URL. Reads that answer a person
+live in `serving/retrieval` and take the person's access.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from resources.errors import AbortSyncError, ServiceUnavailableError
+from resources.settings import Settings
+
+ALIAS = "documents"
+"""The alias that every read goes through; the collection behind it is named for its model and dimensions."""
+DENSE = "dense"
+KEYWORD = "bm25"
+TIMEOUT_SECONDS = 60
+
+KEYWORD_FIELDS = (
+    "permissions",
+    "doc_id",
+    "source_type",
+    "source_id",
+    "partition",
+    "collection_ids",
+    "mime_type",
+    "author",
+    "tags.tenant",
+    "tags.dataset",
+    "tags.lifecycle",
+)
+DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    return {"url": settings.qdrant_address, "api_key": key, "timeout": TIMEOUT_SECONDS, "check_compatibility": False}
+
+
+def client(settings: Settings) -> QdrantClient:
+    """Return a blocking client; nothing is sent yet."""
+    return QdrantClient(**_options(settings))
+
+
+def async_client(settings: Settings) -> AsyncQdrantClient:
+    """Return an asynchronous client; nothing is sent yet."""
+    return AsyncQdrantClient(**_options(settings))
+
+
+@contextmanager
+def qdrant_errors(what: str) -> Generator[None]:
+    """Map the client's errors: an unreachable or failing server may be retried, a refused request aborts the sync."""
+    try:
+        yield
+    except (ResponseHandlingException, httpx.TransportError) as error:
+        raise ServiceUnavailableError(f"Qdrant does not answer ({what}): {error}") from error
+    except UnexpectedResponse as error:
+        if error.status_code is not None and error.status_code < 500 and error.status_code != 429:
+            raise AbortSyncError(f"Qdrant refused to {what}: {error}") from error
+        raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
+    except ApiException as error:
+        raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
+
+
+def collection_name(model: str, dimensions: int) -> str:
+    """Return the versioned collection's name, such as `documents_all-minilm-l6-v2_384`."""
+    slug = re.sub(r"[^a-z0-9.-]+", "-", model.lower().rsplit("/", 1)[-1]).strip("-")
+    return f"{ALIAS}_{slug}_{dimensions}"
+
+
+def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
+    """Make the collection and its payload indexes where they are missing. Running it again changes nothing."""
+    with qdrant_errors(f"create the collection {name}"):
+        if not qdrant.collection_exists(name):
+            qdrant.create_collection(
+                name,
+                vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
+                sparse_vectors_config={KEYWORD: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            )
+        present = set(qdrant.get_collection(name).payload_schema)
+        for field in KEYWORD_FIELDS:
+            if field not in present:
+                qdrant.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD, wait=True)
+        for field in DATETIME_FIELDS:
+            if field not in present:
+                qdrant.create_payload_index(name, field, models.PayloadSchemaType.DATETIME, wait=True)
+
+
+def current_collection(qdrant: QdrantClient) -> str | None:
+    """Return the collection behind the alias, or None when there is none yet."""
+    with qdrant_errors("read the aliases"):
+        for alias in qdrant.get_aliases().aliases:
+            if alias.alias_name == ALIAS:
+                return alias.collection_name
+    return None
+
+
+def switch_alias(qdrant: QdrantClient, name: str) -> None:
+    """Point the alias at a collection in one step: a search sees the old one or the new one, never neither."""
+    operations: list[models.AliasOperations] = []
+    if current_collection(qdrant) is not None:
+        operations.append(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=ALIAS)))
+    create = models.CreateAlias(collection_name=name, alias_name=ALIAS)
+    operations.append(models.CreateAliasOperation(create_alias=create))
+    with qdrant_errors(f"point the alias {ALIAS} at {name}"):
+        qdrant.update_collection_aliases(change_aliases_operations=operations)
+
+
+def _of_documents(doc_ids: Sequence[str]) -> models.Filter:
+    return models.Filter(must=[models.FieldCondition(key="doc_id", match=models.MatchAny(any=list(doc_ids)))])
+
+
+def upsert(qdrant: QdrantClient, name: str, points: models.Batch) -> None:
+    """Write points in columnar form and wait until they are durable."""
+    with qdrant_errors("write points"):
+        qdrant.upsert(name, points=points, wait=True)
+
+
+def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> None:
+    """Delete points by id; unknown ids are no error."""
+    if ids:
+        with qdrant_errors("delete points"):
+            qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)
+
+
+def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> None:
+    """Delete every point of the documents."""
+    if doc_ids:
+        with qdrant_errors("delete documents"):
+            qdrant.delete(name, models.FilterSelector(filter=_of_documents(doc_ids)), wait=True)
+
+
+def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:
+    """Replace the given payload fields on every point of each document (doc_id → fields); vectors stay."""
+    operations: list[models.UpdateOperation] = [
+        models.SetPayloadOperation(set_payload=models.SetPayload(payload=fields, filter=_of_documents([doc_id])))
+        for doc_id, fields in payloads.items()
+    ]
+    if operations:
+        with qdrant_errors("update payloads"):
+            qdrant.batch_update_points(name, operations, wait=True)
+
+
+def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None = None) -> int:
+    """Return the exact number of points, of some documents or of all."""
+    with qdrant_errors("count points"):
+        return qdrant.count(
+            name, count_filter=_of_documents(doc_ids) if doc_ids is not None else None, exact=True
+        ).count
+
+
+def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
+    """Return the exact number of points of a source; 0 when the collection does not exist."""
+    of_source = models.Filter(must=[models.FieldCondition(key="source_type", match=models.MatchValue(value=source))])
+    with qdrant_errors("count points"):
+        if not qdrant.collection_exists(name):
+            return 0
+        return qdrant.count(name, count_filter=of_source, exact=True).count
+
+
+def ids_by_document(qdrant: QdrantClient, name: str, page: int = 5000) -> Iterator[tuple[str, str]]:
+    """Yield (point id, doc_id) of every point, for checks and reconciliation."""
+    offset: Any = None
+    while True:
+        with qdrant_errors("list points"):
+            records, offset = qdrant.scroll(
+                name, limit=page, offset=offset, with_payload=["doc_id"], with_vectors=False
+            )
+        for record in records:
+            yield str(record.id), str((record.payload or {}).get("doc_id", ""))
+        if offset is None:
+            return

@@ -1,0 +1,263 @@
+"""Every setting of the platform: read from the environment (prefix `CONCORDANCE_`) and `.env`, validated once, then frozen.
+
+`load()` is the only place that reads the environment. Each field's description is what `docs/configuration.md` says of it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from resources.errors import ConfigurationError
+
+BUNDLED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+MAX_UPLOAD_BYTES = 50 * 1024 * 1024
+
+
+class FileRoot(BaseModel):
+    """One folder or bucket prefix that may be indexed; nothing outside the listed roots is ever read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    url: str
+    kind: Literal["files", "book"] = "files"
+    tenant: str
+    dataset: str
+    permissions: tuple[str, ...] = ()
+    owner: str | None = None
+    base_url: str | None = None
+    profile: str | None = None
+    tags: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("url")
+    @classmethod
+    def _scheme(cls, url: str) -> str:
+        schemes = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
+        if not url.startswith(schemes):
+            raise ValueError(f"url must begin with one of {', '.join(schemes)}, not {url!r}")
+        return url.rstrip("/")
+
+
+class Settings(BaseSettings):
+    """The validated settings; see `docs/configuration.md`."""
+
+    model_config = SettingsConfigDict(env_prefix="CONCORDANCE_", env_file=".env", frozen=True, extra="ignore")
+
+    home: Path = Field(
+        Path(".concordance"), description="Folder of all state: databases, lake, keys, logs. Never in git."
+    )
+    http_port: int = Field(8080, ge=1, le=65535, description="Port of the HTTP interface.")
+    http_host: str = Field("127.0.0.1", description="Address the HTTP interface listens on.")
+    public_url: str | None = Field(
+        None,
+        description="Address that people use; links in citations start with it. Default: http://127.0.0.1:HTTP_PORT.",
+    )
+    qdrant_port: int = Field(6333, ge=1, le=65535, description="Port of the embedded vector server.")
+    postgres_port: int = Field(5433, ge=1, le=65535, description="Port of the embedded Postgres.")
+    dagster_port: int = Field(3000, ge=1, le=65535, description="Port of the Dagster UI.")
+    postgres_url: SecretStr | None = Field(
+        None, description="URL of your own Postgres (postgresql://…). Unset: the embedded one."
+    )
+    qdrant_url: str | None = Field(None, description="URL of your own Qdrant. Unset: the embedded one.")
+    qdrant_api_key: SecretStr | None = Field(
+        None, description="API key of Qdrant; when set, the embedded one demands it too."
+    )
+    dagster_url: str | None = Field(None, description="URL of the Dagster webserver. Unset: the one on DAGSTER_PORT.")
+    lake_url: str | None = Field(
+        None, description="Where the lake lives: file:///path, s3://bucket/prefix, az://… or gs://…. Unset: HOME/lake."
+    )
+
+    embedding_provider: Literal["local", "openai"] = Field(
+        "local", description="`local` runs a BERT model on the CPU; `openai` asks any OpenAI-compatible service."
+    )
+    embedding_model: str | None = Field(
+        None,
+        description="local: folder of a sentence-transformers BERT model; default: bundled. openai: a name, default text-embedding-3-small.",
+    )
+    embedding_dimensions: int | None = Field(
+        None,
+        ge=1,
+        le=65536,
+        description="Length of the vectors where the model lets one choose. Default: the model's own.",
+    )
+    embedding_window: int | None = Field(
+        None,
+        ge=16,
+        description="Largest text in tokens that the model sees whole. Default: the model's own (256 bundled, 8191 OpenAI).",
+    )
+    embedding_batch: int = Field(100, ge=1, le=2048, description="Texts in one request to the embedding service.")
+    embedding_price: float | None = Field(
+        None,
+        ge=0,
+        description="Price of a million tokens in US dollars. Default: the known price of the model, 0 for local ones.",
+    )
+    embedding_budget: float | None = Field(
+        None, ge=0, description="Monthly embedding budget in US dollars; warns at 80 %."
+    )
+    embedding_budget_stop: bool = Field(True, description="Stop embedding, cleanly, when the budget is used up.")
+    openai_base_url: str = Field(
+        "https://api.openai.com/v1", description="Base URL of the OpenAI-compatible embedding service."
+    )
+    openai_api_key: SecretStr | None = Field(None, description="Key for that service.")
+
+    secret_key: SecretStr | None = Field(
+        None, description="Signs access tokens; at least 32 characters. Unset: made once and kept in HOME."
+    )
+    encryption_keys: SecretStr | None = Field(
+        None,
+        description="Comma list of Fernet keys; the first encrypts secrets at rest, the rest decrypt. Unset: made once and kept in HOME.",
+    )
+
+    file_roots: Annotated[tuple[FileRoot, ...], NoDecode] = Field(
+        (), description="JSON list of file roots, or @path to a file with one."
+    )
+    max_file_bytes: int = Field(
+        200 * 1024 * 1024, ge=1, description="Files of a root larger than this are skipped, with the reason."
+    )
+    max_upload_bytes: int = Field(MAX_UPLOAD_BYTES, ge=1, description="Largest upload; enforced while it streams in.")
+    parse_seconds: float = Field(30, gt=0, description="Time limit for parsing one file.")
+    parse_memory_mb: int = Field(2048, ge=256, description="Memory limit for the process that parses files.")
+    parse_workers: int = Field(2, ge=1, le=64, description="Processes that parse files at the same time.")
+    chunk_profile: str = Field("auto", description="Default chunking profile: auto, a500, b1000, d1000 or e2000.")
+    max_vectors: int | None = Field(
+        None, ge=1, description="Most vectors the index may hold; warns at 80 %, stops cleanly before it is passed."
+    )
+    max_index_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of vectors the index may hold; warns at 80 %, stops cleanly before it is passed.",
+    )
+
+    sync_minutes: int = Field(10, ge=1, le=60, description="Minutes between scheduled syncs of a source.")
+    alert_webhook_url: SecretStr | None = Field(
+        None, description="Slack-compatible webhook that alerts are posted to; they are always logged."
+    )
+    search_rate_limit: int = Field(100, ge=1, description="Searches a minute a user.")
+    search_cache_seconds: int = Field(
+        300, ge=0, description="How long candidates of a search are kept; 0 turns the cache off."
+    )
+    search_depth: int = Field(50, ge=10, le=500, description="Candidates taken from each leg.")
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] = Field(
+        "weighted", description="Default fusion of the dense and the keyword leg."
+    )
+    dense_weight: float = Field(
+        0.7, ge=0, le=1, description="Share of the dense leg in weighted fusion and RRF; the keyword leg has the rest."
+    )
+    acl_max_age: str = Field(
+        "24h",
+        pattern=r"^\d+[smhd]$",
+        description="With Postgres down, hits whose permissions were checked longer ago are held back.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe events that are logged."
+    )
+
+    @field_validator("home")
+    @classmethod
+    def _absolute_home(cls, home: Path) -> Path:
+        return home.expanduser().resolve()
+
+    @field_validator("file_roots", mode="before")
+    @classmethod
+    def _read_roots(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            text = value.strip()
+            if text.startswith("@"):
+                path = Path(text[1:]).expanduser()
+                try:
+                    text = path.read_text(encoding="utf-8")
+                except OSError as error:
+                    raise ValueError(f"cannot read {path}: {error.strerror}") from error
+            try:
+                value = json.loads(text) if text else []
+            except json.JSONDecodeError as error:
+                raise ValueError(f"is not valid JSON: {error}") from error
+        return value
+
+    @field_validator("secret_key")
+    @classmethod
+    def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and len(key.get_secret_value()) < 32:
+            raise ValueError(
+                "must have at least 32 characters; make one with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
+            )
+        return key
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        names = [root.name for root in self.file_roots]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"FILE_ROOTS names {name!r} twice; every root needs a name of its own")
+        if (
+            self.embedding_provider == "openai"
+            and self.openai_api_key is None
+            and "api.openai.com" in self.openai_base_url
+        ):
+            raise ValueError(
+                "EMBEDDING_PROVIDER=openai needs OPENAI_API_KEY (or OPENAI_BASE_URL of a service that asks for none)"
+            )
+        return self
+
+    @property
+    def base_url(self) -> str:
+        """Address people reach the HTTP interface at, without a trailing slash."""
+        return (self.public_url or f"http://127.0.0.1:{self.http_port}").rstrip("/")
+
+    @property
+    def passfile(self) -> Path:
+        """Password file of the embedded Postgres, readable by its owner alone."""
+        return self.home / "postgres" / "pgpass"
+
+    @property
+    def postgres_dsn(self) -> str:
+        """libpq URL of the database, without a password when Postgres is embedded (libpq reads it from `passfile`)."""
+        if self.postgres_url is not None:
+            return self.postgres_url.get_secret_value()
+        return (
+            f"postgresql://concordance@127.0.0.1:{self.postgres_port}/concordance?passfile={quote(str(self.passfile))}"
+        )
+
+    @property
+    def qdrant_address(self) -> str:
+        """URL of Qdrant's REST interface."""
+        return (self.qdrant_url or f"http://127.0.0.1:{self.qdrant_port}").rstrip("/")
+
+    @property
+    def dagster_address(self) -> str:
+        """URL of the Dagster webserver."""
+        return (self.dagster_url or f"http://127.0.0.1:{self.dagster_port}").rstrip("/")
+
+    @property
+    def lake_address(self) -> str:
+        """URL of the lake."""
+        return (self.lake_url or (self.home / "lake").as_uri()).rstrip("/")
+
+    @property
+    def embedded_postgres(self) -> bool:
+        """Whether `up` runs Postgres itself."""
+        return self.postgres_url is None
+
+    @property
+    def embedded_qdrant(self) -> bool:
+        """Whether `up` runs the vector server itself."""
+        return self.qdrant_url is None
+
+
+def load(**overrides: Any) -> Settings:
+    """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        lines: list[str] = []
+        for fault in error.errors(include_input=False, include_url=False):
+            name = "_".join(["CONCORDANCE", *(str(part) for part in fault["loc"][:1])]).upper()
+            where = ".".join(str(part) for part in fault["loc"][1:])
+            lines.append(f"{name}{' (' + where + ')' if where else ''}: {fault['msg'].removeprefix('Value error, ')}")
+        raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(lines)) from None

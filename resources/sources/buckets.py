@@ -1,0 +1,155 @@
+"""A bucket prefix (S3, Azure, Google Cloud Storage) as a root of the source `files`.
+
+In comes an obstore store whose prefix is the root; out come entries whose version is the object's ETag, and bytes.
+Stores list in orders of their own, so the listing is gathered before the first entry leaves: only then is it known
+which files have a sidecar. It costs about 500 bytes of memory an object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.filetypes import declared
+from resources.sources.sidecars import MAX_BYTES, SUFFIX
+from resources.sources.tree import EMPTY, PIECE, Entry, Problem, left_out, parts_of, too_large
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_PAGE = 1000
+_SIDECARS_AT_ONCE = 16
+_BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so nobody may see it"
+
+
+class _Object(NamedTuple):
+    path: str
+    size: int
+    version: str
+    modified_at: datetime
+
+
+class Bucket:
+    """Objects below the store's own prefix. `name` is what messages call the root."""
+
+    def __init__(self, store: ObjectStore, *, name: str, max_bytes: int) -> None:
+        self._store = store
+        self._name = name
+        self._max_bytes = max_bytes
+
+    def walk(self) -> Iterator[Entry | Problem]:
+        """Yield objects in the order of their keys; one that holds nothing at all counts as not listed."""
+        objects = self._listing()
+        if not objects:
+            yield Problem(
+                "",
+                "The bucket holds nothing at this prefix, which a mistyped prefix looks like too: check the url.",
+                hides=True,
+            )
+            return
+        sidecars = {found.path for found in objects if found.path.endswith(SUFFIX)}
+        shown = sorted(found for found in objects if not any(map(left_out, found.path.split("/"))))
+        with ThreadPoolExecutor(_SIDECARS_AT_ONCE) as pool:
+            for start in range(0, len(shown), _PAGE):
+                page = [(found, _fault(found, self._max_bytes)) for found in shown[start : start + _PAGE]]
+                wanted = [found.path for found, fault in page if fault is None and f"{found.path}{SUFFIX}" in sidecars]
+                read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
+                for found, fault in page:
+                    if _is_folder_marker(found):
+                        continue
+                    sidecar = read.get(found.path)
+                    if fault is not None or isinstance(sidecar, SkipDocumentError):
+                        yield Problem(found.path, fault or str(sidecar), found.version)
+                    else:
+                        at = found.modified_at
+                        yield Entry(found.path, found.size, found.version, at, at, sidecar)
+
+    def _listing(self) -> list[_Object]:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            return [
+                _Object(
+                    found["path"],
+                    found["size"],
+                    found["e_tag"] or f"{found['last_modified'].isoformat()}-{found['size']}",
+                    found["last_modified"],
+                )
+                for page in obstore.list(self._store, chunk_size=_PAGE)
+                for found in page
+            ]
+        except (BaseError, OSError, ValueError) as error:
+            raise AbortSyncError(
+                f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
+            ) from error
+
+    def _sidecar(self, path: str) -> bytes | SkipDocumentError:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            result = obstore.get(self._store, path + SUFFIX)
+            if result.meta["size"] > MAX_BYTES:
+                return SkipDocumentError(f"{_BROKEN}: it has more than {MAX_BYTES:,} bytes.")
+            return bytes(result.bytes())
+        except FileNotFoundError:
+            return SkipDocumentError(f"{_BROKEN}: it was removed during the listing; the next sync looks again.")
+        except (BaseError, OSError, ValueError) as error:
+            if _denied(error):
+                return SkipDocumentError(f"{_BROKEN}: permission denied.")
+            raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Yield an object's bytes, refused when there are more than allowed."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        parts_of(path)
+        done = 0
+        try:
+            result = obstore.get(self._store, path)
+            if result.meta["size"] > self._max_bytes:
+                raise SkipDocumentError(too_large(result.meta["size"], self._max_bytes))
+            for piece in result.stream(min_chunk_size=PIECE):
+                done += len(piece)
+                if done > self._max_bytes:
+                    raise SkipDocumentError(too_large(done, self._max_bytes))
+                yield bytes(piece)
+        except FileNotFoundError as error:
+            raise FailedDocumentError("It is no longer there; the next sync looks again.") from error
+        except (BaseError, OSError, ValueError) as error:
+            if _denied(error):
+                raise SkipDocumentError("Permission denied: let the account that runs Concordance read it.") from error
+            raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
+
+
+def _fault(found: _Object, limit: int) -> str | None:
+    try:
+        declared(found.path)
+    except SkipDocumentError as error:
+        return str(error)
+    if found.size > limit:
+        return too_large(found.size, limit)
+    return EMPTY if found.size == 0 else None
+
+
+def _is_folder_marker(found: _Object) -> bool:
+    """Tell whether an object is what consoles and hierarchical stores make for a folder: empty, no extension."""
+    return found.size == 0 and "." not in found.path.rpartition("/")[2]
+
+
+def _denied(error: Exception) -> bool:
+    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+    return isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError)
+
+
+def _brief(error: Exception) -> str:
+    """Return the first line of a store's error, without query strings: they may hold a signature."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"\?\S+", "?…", lines[0]).rstrip(".") + "."

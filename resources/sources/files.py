@@ -1,0 +1,243 @@
+"""The source `files`: the folders and bucket prefixes of `CONCORDANCE_FILE_ROOTS`, and nothing outside them.
+
+In come the settings; out come, a root at a time, a full listing with everything that is known about each file without
+reading it, and a file's bytes on request. A partition is a root. Who may read a file: its sidecar says, else the root,
+else nobody. What cannot be handed over is reported with a reason; hidden files and sidecars are not reported at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from resources import permissions
+from resources.domain import Batch, Item, Refusal, SourceName
+from resources.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
+from resources.filetypes import declared, mime_type
+from resources.settings import FileRoot, Settings
+from resources.sources import books, sidecars
+from resources.sources.buckets import Bucket
+from resources.sources.folders import Folder
+from resources.sources.tree import Entry, Problem, Tree
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+BATCH = 1000
+"""Documents in one batch."""
+MAX_ID_BYTES = 2000
+"""Longest path: Postgres indexes at most 2,704 bytes. Source: PostgreSQL, nbtree.h, BTMaxItemSize."""
+_SHOWN = 200
+
+
+class Files:
+    """`resources.ports.Source` over the roots of the settings. Thread-safe.
+
+    `stores` gives the object store of a root by its name instead of opening the root's url (other credentials, a test).
+    """
+
+    def __init__(self, settings: Settings, stores: Mapping[str, ObjectStore] | None = None) -> None:
+        self._settings = settings
+        self._stores = stores or {}
+        self._roots = {root.name: root for root in settings.file_roots}
+        self._describers = {name: _Describer(root, settings) for name, root in self._roots.items()}
+
+    @property
+    def name(self) -> SourceName:
+        """Which source this is."""
+        return SourceName.FILES
+
+    def partitions(self) -> list[str]:
+        """Return the names of the roots, sorted."""
+        return sorted(self._roots)
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return the known partitions whose root is no longer in the settings."""
+        return sorted(set(known) - set(self._roots))
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:  # noqa: ARG002 - a listing needs none
+        """Yield the whole root; the last batch says `complete` unless a part of it could not be listed.
+
+        Raises `AbortSyncError` when the root is unknown or cannot be listed.
+        """
+        describer = self._describers.get(partition)
+        if describer is None:
+            raise AbortSyncError(
+                f"There is no root called {partition!r}; CONCORDANCE_FILE_ROOTS names: "
+                f"{', '.join(self.partitions()) or 'none'}."
+            )
+        found = self._tree(partition).walk()
+        taken: set[str] = set()
+        hidden = False
+        while page := list(islice(found, BATCH)):
+            seen: list[Item] = []
+            refused: list[Refusal] = []
+            for one in page:
+                outcome = describer.describe(one)
+                hidden |= isinstance(one, Problem) and one.hides
+                if not outcome.source_id.isascii() or "\\" in outcome.source_id:
+                    # two names on the disk can be one once composed (NFC) or made printable
+                    if outcome.source_id in taken:
+                        outcome = describer.refuse(one.path, _twin(one.path), suffix=f" ({one.path.encode().hex()})")
+                    taken.add(outcome.source_id)
+                if isinstance(outcome, Item):
+                    seen.append(outcome)
+                else:
+                    refused.append(outcome)
+            yield Batch(partition=partition, seen=seen, refused=refused, listing="page")
+        yield Batch(partition=partition, listing="page" if hidden else "complete")
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield a file's bytes in pieces of about 1 MB, once its first bytes show that it is what its name says.
+
+        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`.
+        """
+        if item.partition not in self._roots:
+            raise SkipDocumentError(f"Its root {item.partition!r} is no longer in CONCORDANCE_FILE_ROOTS.")
+        first = True
+        for piece in self._tree(item.partition).read(item.locator):
+            if first:
+                mime_type(item.locator.rpartition("/")[2], piece)
+                first = False
+            yield piece
+        if first:
+            raise SkipDocumentError("The file is empty.")
+
+    def _tree(self, partition: str) -> Tree:
+        root = self._roots[partition]
+        limit = self._settings.max_file_bytes
+        store = self._stores.get(partition)
+        if store is None and root.url.startswith("file://"):
+            return Folder(folder_of(root), max_bytes=limit, avoid=self._settings.home)
+        return Bucket(store or _open(root), name=root.name, max_bytes=limit)
+
+
+class _Describer:
+    """Turns what one root's tree found into items and refusals."""
+
+    def __init__(self, root: FileRoot, settings: Settings) -> None:
+        try:
+            self._permissions = permissions.normalize(root.permissions)
+            self._owner = None if root.owner is None else permissions.email(root.owner)
+        except InvalidRequestError as error:
+            raise ConfigurationError(f"CONCORDANCE_FILE_ROOTS ({root.name}): {error}") from error
+        if root.url.startswith("file://"):
+            folder_of(root)
+        self._root = root
+        self._book = root.kind == "book"
+        self._profile = root.profile or settings.chunk_profile
+        self._defaults = sidecars.root_tags(root)
+        self._folder: tuple[str, tuple[str, ...], dict[str, Any]] | None = None
+
+    def describe(self, found: Entry | Problem) -> Item | Refusal:
+        """Return the item, or the refusal where there is a reason for one."""
+        if isinstance(found, Problem):
+            return self.refuse(found.path, found.reason, version=found.version)
+        try:
+            said = sidecars.SILENT if found.sidecar is None else sidecars.parse(found.sidecar)
+            return self._item(found, said)
+        except SkipDocumentError as error:
+            return self.refuse(found.path, str(error), version=found.version)
+
+    def refuse(self, path: str, reason: str, *, version: str = "", suffix: str = "") -> Refusal:
+        """Return a refusal; `suffix` tells documents apart whose names look alike. A name too long is cut."""
+        path = _composed(path).replace("\0", "\\0")
+        if len(path) > _SHOWN and len(path.encode()) > MAX_ID_BYTES:
+            path = f"{path[:_SHOWN]}… ({hashlib.sha256(path.encode()).hexdigest()[:16]})"
+        return Refusal(
+            source_id=f"{self._root.name}/{path}{suffix}" if path else self._root.name,
+            partition=self._root.name,
+            title=path.rpartition("/")[2] or self._root.name,
+            path=path,
+            reason=reason,
+            version=version,
+            owner=self._owner,
+        )
+
+    def _item(self, found: Entry, said: sidecars.Sidecar) -> Item:
+        path = _composed(found.path)
+        if self._book and books.is_partial(path):
+            raise SkipDocumentError("It is a part of other pages (its path has a name beginning with _), not a page.")
+        if "\0" in path or (len(path) > _SHOWN and len(path.encode()) > MAX_ID_BYTES):
+            raise SkipDocumentError(
+                f"Its path is longer than {MAX_ID_BYTES} bytes or holds a NUL: rename it or move it."
+            )
+        folder, _, name = path.rpartition("/")
+        collections, from_path = self._place(folder)
+        tags = sidecars.merge({"kind": "book"} if self._book else {}, said.tags, from_path, self._defaults)
+        sidecars.check_required(tags)
+        owner = said.owner or self._owner
+        readers = self._permissions if said.permissions is None else said.permissions
+        return Item(
+            source_id=f"{self._root.name}/{path}",
+            partition=self._root.name,
+            title=said.title or name,
+            path=path,
+            mime_type=declared(name),
+            version=found.version,
+            permissions=permissions.granted(readers, owner, tags),
+            owner=owner,
+            author=said.author,
+            url=self._url(path),
+            size=found.size,
+            created_at=said.created_at or found.created_at,
+            modified_at=said.modified_at or found.modified_at,
+            collection_ids=collections,
+            tags=tags,
+            description=said.description,
+            profile=self._profile,
+            locator=found.path,
+        )
+
+    def _place(self, folder: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Return the collections and the tags that every file of a folder has; the last folder's are kept at hand."""
+        kept = self._folder
+        if kept is None or kept[0] != folder:
+            above = tuple(folder.split("/")) if folder else ()
+            ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above), -1, -1))
+            kept = self._folder = (folder, ids, dict(sidecars.path_tags(self._root, above)))
+        return kept[1], kept[2]
+
+    def _url(self, path: str) -> str | None:
+        if self._root.base_url is None:
+            return None
+        return books.page_url(self._root.base_url, path) if self._book else books.file_url(self._root.base_url, path)
+
+
+def folder_of(root: FileRoot) -> Path:
+    """Return the folder of a `file://` root; raises `ConfigurationError` when the url names none on this machine."""
+    parts = urlsplit(root.url)
+    path = Path(unquote(parts.path))
+    if parts.netloc not in {"", "localhost"} or not path.is_absolute() or ".." in path.parts:
+        raise ConfigurationError(
+            f"CONCORDANCE_FILE_ROOTS ({root.name}): {root.url!r} is not an absolute path on this machine; "
+            "write file:///srv/handbook, without '..'."
+        )
+    return path
+
+
+def _open(root: FileRoot) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    try:
+        return from_url(root.url)
+    except (BaseError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or ["unknown"])[0]
+        raise ConfigurationError(
+            f"CONCORDANCE_FILE_ROOTS ({root.name}): the bucket cannot be opened: {reason}. Its credentials come "
+            "from the environment (AWS_…, AZURE_STORAGE_…, GOOGLE_…)."
+        ) from error
+
+
+def _composed(path: str) -> str:
+    return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+def _twin(path: str) -> str:
+    return f"Another file's name is the same once composed (Unicode NFC): rename one of the two ({path!r})."

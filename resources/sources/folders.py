@@ -1,0 +1,230 @@
+"""A local folder as a root of the source `files`: walked and read through directory handles, so no path leads out.
+
+In comes the folder's path; out come entries with versions, and bytes. Every step down is an `openat` that refuses
+links, at listing and again at reading, so a link put in place between the two is refused as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.filetypes import declared
+from resources.sources.sidecars import MAX_BYTES, SUFFIX
+from resources.sources.tree import EMPTY, PIECE, Entry, Problem, left_out, parts_of, too_large
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_INNER = _FOLDER | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Non-blocking, since opening a FIFO for reading would wait for a writer for ever."""
+_READABLE_BY_ALL = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+_UNREADABLE = "Permission denied: let the account that runs Concordance read it."
+
+
+class Folder:
+    """A folder on this machine. `avoid` is a folder whose content is never listed (our own state)."""
+
+    def __init__(self, root: Path, *, max_bytes: int, avoid: Path | None = None) -> None:
+        self._root = root
+        self._max_bytes = max_bytes
+        self._avoid = avoid
+        self._root_user = os.geteuid() == 0
+
+    def walk(self) -> Iterator[Entry | Problem]:
+        """Yield files in the order of their names. A file's version follows its times and size, never its sidecar."""
+        try:
+            top = os.open(self._root, _FOLDER)
+        except OSError as error:
+            raise AbortSyncError(
+                f"The folder {self._root} cannot be listed ({error.strerror}). Mount it or mend its permissions, "
+                "or take it out of CONCORDANCE_FILE_ROOTS."
+            ) from error
+        try:
+            avoid = self._identity(self._avoid)
+            pending = [""]
+            while pending:
+                folder = pending.pop()
+                inner: list[str] = []
+                yield from self._list(top, folder, avoid, inner)
+                pending.extend(reversed(inner))
+        finally:
+            os.close(top)
+
+    def _list(
+        self, top: int, folder: str, avoid: tuple[int, int] | None, inner: list[str]
+    ) -> Iterator[Entry | Problem]:
+        prefix = f"{folder}/" if folder else ""
+        try:
+            with _opened(top, folder.split("/") if folder else [], _INNER) as handle:
+                if avoid is not None and _identity_of(os.fstat(handle)) == avoid:
+                    return
+                with os.scandir(handle) as listing:
+                    entries = sorted(listing, key=lambda entry: entry.name)
+                sidecars = {entry.name for entry in entries if entry.name.endswith(SUFFIX)}
+                for entry in entries:
+                    if left_out(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name):
+                        inner.append(prefix + entry.name)
+                        continue
+                    yield self._look(handle, prefix, entry, f"{entry.name}{SUFFIX}" in sidecars)
+        except FileNotFoundError:
+            # moved or removed while we listed: what it held may be elsewhere, so nothing follows from its absence
+            yield Problem(folder, "It was moved or removed during the listing; the next sync looks again.", hides=True)
+        except OSError as error:
+            if not folder:
+                raise AbortSyncError(f"The folder {self._root} cannot be listed: {error.strerror}.") from error
+            reason = (
+                _UNREADABLE if error.errno in {errno.EACCES, errno.EPERM} else f"It cannot be listed: {error.strerror}."
+            )
+            yield Problem(folder, f"{reason} Until then nothing is taken as deleted in this root.", hides=True)
+
+    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> Entry | Problem:
+        name = entry.name
+        if not _is_utf8(name):
+            shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
+            return Problem(shown, "Its name is not valid UTF-8; rename it.")
+        path = prefix + name
+        try:
+            if entry.is_symlink():
+                return Problem(path, self._link_reason(path))
+            if not entry.is_file(follow_symlinks=False):
+                return Problem(path, "It is a device, pipe or socket, not a file.")
+            info = entry.stat(follow_symlinks=False)
+            declared(name)
+            fault = self._fault(handle, name, info)
+            if fault:
+                return Problem(path, fault, _version(info))
+            sidecar = self._sidecar(handle, name) if has_sidecar else None
+        except SkipDocumentError as error:
+            return Problem(path, str(error))
+        except OSError as error:
+            return Problem(path, f"It cannot be looked at ({error.strerror}); the next sync tries again.", hides=True)
+        modified = _moment(info.st_mtime)
+        # Linux does not tell when a file was made: neither of the two times is earlier than that
+        created = _moment(min(info.st_mtime, info.st_ctime))
+        return Entry(path, info.st_size, _version(info), created, modified, sidecar)
+
+    def _fault(self, handle: int, name: str, info: os.stat_result) -> str | None:
+        if info.st_size > self._max_bytes:
+            return too_large(info.st_size, self._max_bytes)
+        if info.st_size == 0:
+            return EMPTY
+        if self._root_user or info.st_mode & _READABLE_BY_ALL == _READABLE_BY_ALL:
+            return None
+        return None if os.access(name, os.R_OK, dir_fd=handle) else _UNREADABLE
+
+    def _sidecar(self, handle: int, name: str) -> bytes:
+        broken = f"Its sidecar ({SUFFIX}) cannot be read, so nobody may see it"
+        try:
+            with os.fdopen(os.open(name + SUFFIX, _FILE, dir_fd=handle), "rb", buffering=0) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise SkipDocumentError(f"{broken}: it is not a file.")
+                data = _read_up_to(file.fileno(), MAX_BYTES + 1)
+        except OSError as error:
+            raise SkipDocumentError(f"{broken}: {error.strerror}.") from error
+        if len(data) > MAX_BYTES:
+            raise SkipDocumentError(f"{broken}: it has more than {MAX_BYTES:,} bytes.")
+        return data
+
+    def _link_reason(self, path: str) -> str:
+        target = Path(os.path.realpath(self._root / path))
+        if target.is_relative_to(os.path.realpath(self._root)):
+            return "It is a link within the root; what it leads to is indexed in its own place."
+        return "It is a link that leads out of the root, so it is not read."
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Yield a file's bytes; one that is larger than allowed, replaced by a link or written meanwhile is refused."""
+        parts = parts_of(path)
+        with ExitStack() as stack:
+            try:
+                top = os.open(self._root, _FOLDER)
+                stack.callback(os.close, top)
+                handle = stack.enter_context(_opened(top, parts, _FILE))
+                before = os.fstat(handle)
+            except OSError as error:
+                raise _read_error(error) from error
+            if not stat.S_ISREG(before.st_mode):
+                raise SkipDocumentError("It is a folder, device, pipe or socket, not a file.")
+            if before.st_size > self._max_bytes:
+                raise SkipDocumentError(too_large(before.st_size, self._max_bytes))
+            done = 0
+            while True:
+                try:
+                    piece = os.read(handle, PIECE)
+                except OSError as error:
+                    raise _read_error(error) from error
+                if not piece:
+                    break
+                done += len(piece)
+                if done > self._max_bytes:
+                    raise SkipDocumentError(too_large(done, self._max_bytes))
+                yield piece
+            after = os.fstat(handle)
+            if (done, after.st_size, after.st_mtime_ns) != (before.st_size, before.st_size, before.st_mtime_ns):
+                raise FailedDocumentError("It was being written while it was read; the next sync tries again.")
+
+    @staticmethod
+    def _identity(path: Path | None) -> tuple[int, int] | None:
+        try:
+            return None if path is None else _identity_of(path.stat())
+        except OSError:
+            return None  # our own state does not exist yet, so it lies in no root
+
+
+@contextmanager
+def _opened(top: int, parts: list[str], flags: int) -> Generator[int]:
+    """Open what `parts` lead to below the handle `top`, step by step, following no link; `top` again for no parts."""
+    handle = os.open(".", _INNER, dir_fd=top)
+    try:
+        for number, part in enumerate(parts):
+            inner = os.open(part, flags if number == len(parts) - 1 else _INNER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _read_up_to(handle: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    while limit > 0 and (piece := os.read(handle, min(PIECE, limit))):
+        pieces.append(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
+
+
+def _read_error(error: OSError) -> Exception:
+    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+        return SkipDocumentError("A part of its path is a link, so it is not read.")
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return SkipDocumentError(_UNREADABLE)
+    if error.errno in {errno.ENOENT, errno.ENAMETOOLONG}:
+        return FailedDocumentError("It is no longer there; the next sync looks again.")
+    return RetryLaterError(f"It cannot be read just now: {error.strerror}.")
+
+
+def _version(info: os.stat_result) -> str:
+    # ctime too: it tells a file that was overwritten with its old modification time put back
+    return f"{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
+
+
+def _identity_of(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
+
+
+def _moment(seconds: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None  # a clock that stood wrong when the file was written
+
+
+def _is_utf8(name: str) -> bool:
+    return name.isascii() or not any("\udc80" <= character <= "\udcff" for character in name)

@@ -1,0 +1,223 @@
+"""The source `upload`: what people hand in themselves, kept in Postgres with its bytes in the blob store.
+
+In come an upload's metadata (`record`), its owner's wish to share it (`share`) or to take it back (`remove`); out come,
+by the day of the first upload, the changes since a cursor. A document is one owner's copy of one content: the same
+bytes from the same person are the same document, from another person another one with rights of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from psycopg.types.json import Jsonb
+
+from resources import permissions as principals
+from resources.blobs import Blobs
+from resources.domain import Batch, Item, SourceName, document_id
+from resources.errors import FailedDocumentError, InvalidRequestError
+from resources.settings import Settings
+from resources.sources.tree import PIECE
+from sql import queries
+
+if TYPE_CHECKING:
+    from resources.postgres import Connection
+
+PAGE = 1000
+_LOCK = 0x75706C6F6164
+"""Key of the advisory lock that orders changes ("upload" in ASCII)."""
+
+
+class UploadRecord(NamedTuple):
+    """Where an upload is kept. `created` is False when this owner had handed in the same content before."""
+
+    doc_id: str
+    source_id: str
+    created: bool
+
+
+class BlobReader(Protocol):
+    """What this source needs of the blob store."""
+
+    def read(self, content_hash: str) -> bytes:
+        """Return the bytes."""
+        ...
+
+    def local_path(self, content_hash: str) -> Path | None:
+        """Return where the blob's file is, None when the store is not a local folder."""
+        ...
+
+
+def source_id_of(owner: str, content_hash: str) -> str:
+    """Return the id of an owner's copy of a content: `OWNER_EMAIL:SHA256`."""
+    return f"{owner}:{content_hash}"
+
+
+def record(
+    conn: Connection,
+    *,
+    owner: str,
+    content_hash: str,
+    size: int,
+    file_name: str,
+    title: str | None,
+    description: str | None,
+    mime_type: str,
+    permissions: Iterable[str],
+    tags: Mapping[str, Any],
+) -> UploadRecord:
+    """Keep an upload whose bytes are in the blob store already; idempotent over the same owner and content.
+
+    The owner may always read it; without a title its file name stands. Runs in a transaction of its own, or in the
+    caller's if one is open. Raises `InvalidRequestError` for a wrong principal or a NUL in a text.
+    """
+    owner = principals.email(owner)
+    readers = principals.normalize([owner, *permissions])
+    if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
+        raise InvalidRequestError("file name, title, description and tags must not hold a NUL character.")
+    source_id = source_id_of(owner, content_hash)
+    doc_id = document_id(SourceName.UPLOAD, source_id)
+    with conn.transaction():
+        queries("uploads").lock_changes(conn, key=_LOCK)
+        row = queries("uploads").put_upload(
+            conn,
+            source_id=source_id,
+            doc_id=uuid.UUID(doc_id),
+            owner=owner,
+            content_hash=content_hash,
+            file_name=file_name,
+            title=title or file_name,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            permissions=list(readers),
+            tags=Jsonb(dict(tags)),
+        )
+        # a copy that is shared with fewer people than before is hidden from the others now, not at the next sync
+        _narrow(conn, doc_id, principals.granted(readers, owner, tags))
+    return UploadRecord(doc_id, source_id, bool(row["created"]))
+
+
+def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[str]) -> bool:
+    """Change who may read an upload beside its owner. False when the owner has no such upload.
+
+    Rights that are taken away are gone at once, new ones come with the next sync. Raises `InvalidRequestError`.
+    """
+    owner = principals.email(owner)
+    readers = principals.normalize([owner, *permissions])
+    with conn.transaction():
+        queries("uploads").lock_changes(conn, key=_LOCK)
+        row = queries("uploads").share_upload(conn, doc_id=doc_id, owner=owner, permissions=list(readers))
+        if row is None:
+            return False
+        _narrow(conn, doc_id, principals.granted(readers, owner, row["tags"]))
+    return True
+
+
+def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
+    """Take an upload back: invisible when this returns, its points gone after the next sync. False when there is none.
+
+    Only the owner can; who else asks learns nothing. Runs in a transaction of its own, or in the caller's.
+    """
+    with conn.transaction():
+        queries("uploads").lock_changes(conn, key=_LOCK)
+        if not queries("uploads").delete_upload(conn, doc_id=doc_id, owner=principals.email(owner)):
+            return False
+        queries("uploads").hide_document(conn, doc_id=doc_id)
+    return True
+
+
+def pending(conn: Connection) -> bool:
+    """Tell whether an upload changed since the last sync of its day."""
+    return bool(queries("uploads").any_pending(conn)["pending"])
+
+
+class Uploads:
+    """`resources.ports.Source` over table `uploads`. `blobs` and `connect` come from the settings when not given."""
+
+    def __init__(
+        self, settings: Settings, blobs: BlobReader | None = None, connect: Callable[[], Connection] | None = None
+    ) -> None:
+        self._settings = settings
+        self._blobs = blobs or Blobs(settings.lake_address)
+        self._connect = connect or self._by_settings
+
+    @property
+    def name(self) -> SourceName:
+        """Which source this is."""
+        return SourceName.UPLOAD
+
+    def partitions(self) -> list[str]:
+        """Return the days (UTC, `2025-11-10`) on which something was first handed in, sorted."""
+        with self._connect() as conn:
+            return [row["day"] for row in queries("uploads").days(conn)]
+
+    def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - a day never ends
+        """Return nothing: what was handed in on a day stays."""
+        return []
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield a day's uploads that changed after `cursor`, each as it is now, and tombstones of those taken back.
+
+        Always yields a batch, an empty one when nothing changed: it tells that the day's permissions are up to date.
+        """
+        after = int(cursor or 0)
+        with self._connect() as conn:
+            while True:
+                rows = list(queries("uploads").changes_of_day(conn, day=partition, after=after, most=PAGE))
+                after = rows[-1]["change"] if rows else after
+                yield Batch(
+                    partition=partition,
+                    seen=[self._item(row) for row in rows if row["deleted_at"] is None],
+                    deleted=[row["source_id"] for row in rows if row["deleted_at"] is not None],
+                    cursor=str(after),
+                    listing="delta",
+                )
+                if len(rows) < PAGE:
+                    return
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield the bytes from the blob store. Raises `FailedDocumentError` when they are not there."""
+        local = self._blobs.local_path(item.locator)
+        if local is None:
+            yield self._blobs.read(item.locator)
+            return
+        try:
+            with local.open("rb") as file:
+                while piece := file.read(PIECE):
+                    yield piece
+        except FileNotFoundError as error:
+            raise FailedDocumentError("Its bytes are not in the blob store; upload the file again.") from error
+
+    def _item(self, row: Mapping[str, Any]) -> Item:
+        return Item(
+            source_id=row["source_id"],
+            partition=row["day"],
+            title=row["title"],
+            path=row["file_name"],
+            mime_type=row["mime_type"],
+            version=row["content_hash"],
+            permissions=principals.granted(row["permissions"], row["owner"], row["tags"]),
+            owner=row["owner"],
+            author=row["owner"],
+            size=row["size"],
+            created_at=row["created_at"],
+            modified_at=row["modified_at"],
+            collection_ids=(row["day"],),
+            tags=row["tags"],
+            description=row["description"],
+            profile=self._settings.chunk_profile,
+            locator=row["content_hash"],
+        )
+
+    def _by_settings(self) -> Connection:
+        from resources.postgres import connect
+
+        return connect(self._settings.postgres_dsn, autocommit=True)
+
+
+def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:
+    queries("uploads").narrow_document(conn, doc_id=doc_id, permissions=list(readers))

@@ -1,0 +1,330 @@
+"""One sync of one source, from its claim to its end: the lock, the job row, the counts, and the stores that stages work on.
+
+A job exists before its run (`create_job`), so that whoever asked has an id at once. The process that does the work holds a
+Postgres advisory lock of the source for as long as it lives: a job that claims to run while its lock is free belongs to a
+process that died, and the next sync takes its place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import structlog
+
+from resources.domain import STAGES, SourceName
+from resources.errors import BusyError, ConcordanceError, ServiceUnavailableError
+from resources.postgres import Connection, connect, session
+from resources.settings import Settings
+from sql import queries
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from resources.blobs import Blobs
+    from resources.embedding import Embedder
+    from resources.lake import Lake
+
+LAUNCH_SECONDS = 120
+"""A job that no process claimed for this long is taken for lost; starting a Dagster run takes 3-10 s."""
+WAIT_SECONDS = 3600
+HEARTBEAT_SECONDS = 1.0
+
+jobs = queries("registry")
+log = structlog.get_logger("sync")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedJob:
+    """A job row that was just made."""
+
+    job_id: str
+    started_at: datetime
+
+
+@dataclass(slots=True)
+class Counts:
+    """Documents that a sync brought up to date, skipped, deleted or failed on, and the chunks it embedded."""
+
+    synced: int = 0
+    skipped: int = 0
+    deleted: int = 0
+    failed: int = 0
+    embedded: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+def _lock_key(source: SourceName) -> str:
+    return f"concordance.sync.{source.value}"
+
+
+def _is_held(connection: Connection, source: SourceName) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (_lock_key(source),)).fetchone()
+    if row is not None and row["free"]:
+        connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
+        return False
+    return True
+
+
+def create_job(
+    dsn: str, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
+) -> CreatedJob:
+    """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died."""
+    with session(dsn, autocommit=True) as connection:
+        for _ in range(3):
+            row = jobs.insert_job(
+                connection,
+                source=source.value,
+                partitions=list(partitions) if partitions else None,
+                full_sync=full,
+                requested_by=requested_by,
+            )
+            if row is not None:
+                return CreatedJob(job_id=row["job_id"], started_at=row["started_at"])
+            running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
+            if running is None:
+                continue
+            died = running["claimed_at"] is not None and not _is_held(connection, source)
+            if not died and not running["overdue"]:
+                raise BusyError(f"A sync of {source.value} is running already.", running["job_id"])
+            why = "The process that ran this sync died." if died else "No process took up this sync."
+            jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=why)
+            log.warning("sync.reclaimed", job_id=running["job_id"], reason=why)
+    raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
+
+
+def end_job(dsn: str, job_id: str, error: str | None) -> None:
+    """Close a job that never reached a process, or whose process failed outside of its stages."""
+    with session(dsn, autocommit=True) as connection:
+        status = "failed" if error else "success"
+        jobs.finish_job(connection, job_id=job_id, status=status, error_message=error)
+
+
+@dataclass
+class SyncRun:
+    """The work on one source in this process. Made by `open_sync`; stages get everything they need from it."""
+
+    settings: Settings
+    source: SourceName
+    job_id: str
+    partitions: list[str] | None
+    full: bool
+    connection: Connection
+    counts: Counts = field(default_factory=Counts)
+    touched: set[str] = field(default_factory=set[str])
+    """Partitions in which anything changed in this run."""
+    planned: set[str] = field(default_factory=set[str])
+    """Stages that this run is to do; a run that ends before one of them has failed."""
+    completed: set[str] = field(default_factory=set[str])
+    error: str | None = None
+    relist: bool = False
+    """List from the beginning instead of from the cursor; bytes with an unchanged version are still not fetched."""
+    _told: float = 0.0
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake's tables."""
+        from resources.lake import Lake  # polars and Arrow: only work needs them
+
+        return Lake(self.settings.lake_address)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Content-addressed bytes."""
+        from resources.blobs import Blobs
+
+        return Blobs(self.settings.lake_address)
+
+    @cached_property
+    def qdrant(self) -> QdrantClient:
+        """A client of the vector index."""
+        from resources.qdrant import client  # 0.5 s of import that only indexing needs
+
+        return client(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedding model."""
+        from resources.embedding import embedder  # loads the model
+
+        return embedder(self.settings)
+
+    def next_sequence(self, reserve: int) -> int:
+        """Reserve ascending numbers for change rows in the lake and return the first."""
+        return int(jobs.next_sequence(self.connection, clock_ns=time.time_ns(), reserve=reserve))
+
+    def progress(self, stage: str, *, force: bool = False) -> None:
+        """Write stage and counts to the job row, at most once a second."""
+        now = time.monotonic()
+        if force or now - self._told >= HEARTBEAT_SECONDS:
+            self._told = now
+            counts = self.counts
+            jobs.progress(
+                self.connection,
+                job_id=self.job_id,
+                stage=stage,
+                synced=counts.synced,
+                skipped=counts.skipped,
+                deleted=counts.deleted,
+                failed=counts.failed,
+                embedded=counts.embedded,
+                tokens=counts.tokens,
+                cost_usd=counts.cost_usd,
+            )
+
+    def fault(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> None:
+        """Record that one document was skipped or failed; the rest goes on."""
+        outcome = "skipped" if skipped else "failed"
+        if skipped:
+            self.counts.skipped += 1
+        else:
+            self.counts.failed += 1
+        jobs.record_error(
+            self.connection, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason, outcome=outcome
+        )
+        log.info("document." + outcome, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason)
+
+    def faults(self) -> list[dict[str, Any]]:
+        """Return the documents that this sync skipped or failed on."""
+        return list(jobs.errors(self.connection, job_id=self.job_id))
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None]:
+        """Run one stage: progress at both ends; an error is kept for the job row and goes on up."""
+        started = time.perf_counter()
+        self.progress(name, force=True)
+        try:
+            yield
+        except BaseException as error:
+            if self.error is None:
+                self.error = (
+                    str(error) if isinstance(error, ConcordanceError) else f"{type(error).__name__} in stage {name}"
+                )
+            log.exception("stage.failed", job_id=self.job_id, stage=name)
+            raise
+        self.completed.add(name)
+        self.progress(name, force=True)
+        log.info(
+            "stage.done",
+            job_id=self.job_id,
+            source=self.source.value,
+            stage=name,
+            duration_ms=round((time.perf_counter() - started) * 1000),
+        )
+
+
+@contextmanager
+def open_sync(
+    settings: Settings,
+    source: SourceName,
+    *,
+    job_id: str | None = None,
+    partitions: Sequence[str] | None = None,
+    full: bool = False,
+    run_id: str | None = None,
+    requested_by: str = "schedule",
+) -> Generator[SyncRun]:
+    """Claim the source, do the work of the block, close the job.
+
+    Without `job_id` a job is made; with it, partitions and `full` come from its row. Another process that works on the source
+    is waited for (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
+    """
+    dsn = settings.postgres_dsn
+    connection = connect(dsn, autocommit=True)
+    try:
+        job_id = _claim(connection, dsn, source, job_id, partitions, full, requested_by)
+        job = jobs.job(connection, job_id=job_id)
+        jobs.claim_job(connection, job_id=job_id, run_id=run_id)
+        run = SyncRun(
+            settings=settings,
+            source=source,
+            job_id=job_id,
+            partitions=job["partitions"],
+            full=job["full_sync"],
+            connection=connection,
+        )
+        log.info("sync.started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
+        try:
+            yield run
+        except BaseException as error:
+            if run.error is None:
+                run.error = str(error) if isinstance(error, ConcordanceError) else type(error).__name__
+            raise
+        finally:
+            _close(run, dsn)
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering during the sync: {str(error).strip()}") from error
+    finally:
+        connection.close()
+
+
+def _claim(
+    connection: Connection,
+    dsn: str,
+    source: SourceName,
+    job_id: str | None,
+    partitions: Sequence[str] | None,
+    full: bool,
+    requested_by: str,
+) -> str:
+    """Take the source's lock, then the job that was given or one of our own; a job about to start elsewhere goes first."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        _lock(connection, source)
+        if job_id is not None:
+            return job_id
+        running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
+        if running is not None and running["claimed_at"] is not None:
+            died = "The process that ran this sync died."
+            jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=died)
+        try:
+            return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
+            time.sleep(1)
+
+
+def _lock(connection: Connection, source: SourceName) -> None:
+    connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{WAIT_SECONDS}s",))
+    try:
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_lock_key(source),))
+    except psycopg.errors.LockNotAvailable as error:
+        raise BusyError(f"Another sync of {source.value} did not end within an hour.", "") from error
+    connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
+
+
+def _close(run: SyncRun, dsn: str) -> None:
+    """Write the end of the job; a connection that broke on the way is replaced, and a dead server leaves the row to the next sync."""
+    missing = [stage for stage in STAGES if stage in run.planned - run.completed]
+    if run.error is None and missing:
+        run.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
+    status = "failed" if run.error else "success"
+    try:
+        if run.connection.broken or run.connection.closed:
+            end_job(dsn, run.job_id, run.error)
+        else:
+            run.progress("done" if run.error is None else "failed", force=True)
+            jobs.finish_job(run.connection, job_id=run.job_id, status=status, error_message=run.error)
+    except (psycopg.Error, ServiceUnavailableError) as error:
+        log.error("sync.close_failed", job_id=run.job_id, reason=str(error))
+    counts = run.counts
+    log.info(
+        "sync.finished",
+        job_id=run.job_id,
+        source=run.source.value,
+        status=status,
+        synced=counts.synced,
+        skipped=counts.skipped,
+        deleted=counts.deleted,
+        failed=counts.failed,
+        embedded=counts.embedded,
+    )

@@ -1,0 +1,45 @@
+"""`python -m serving`: the HTTP interface on the port of the settings, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import uvicorn
+
+from resources.errors import ConcordanceError
+from resources.logging import configure
+from resources.settings import load
+
+STOP_SECONDS = 10
+
+
+def main() -> int:
+    """Serve until told to stop; requests under way are finished first. Returns the exit status."""
+    # A parent that runs in a script's background hands on an ignored SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        settings = load()
+        configure(settings.log_level, "serving")
+        from serving.app import create_app
+
+        app = create_app(settings)
+    except ConcordanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    uvicorn.run(
+        app,
+        host=settings.http_host,
+        port=settings.http_port,
+        loop="uvloop",
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The HTTP application: settings enter, a Litestar app leaves. Every route but health, metrics and docs needs a signed-in caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.middleware import DefineMiddleware
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import Message, Scope
+
+from resources.settings import Settings
+from serving.auth import Authentication
+from serving.deps import Launcher, Services, lifespan, provide_services
+from serving.embedding import EmbedsQueries
+from serving.errors import HANDLERS
+from serving.pages import LocalSwagger, docs_file
+from serving.routes.citations import format_citations
+from serving.routes.documents import delete_document, get_document
+from serving.routes.health import healthz, metrics, readyz
+from serving.routes.search import search
+from serving.routes.sync import start_sync, sync_status
+from serving.routes.uploads import upload
+from serving.routes.viewer import close_session, open_session, view_document
+
+MAX_BODY_BYTES = 1024 * 1024
+"""Largest body of any route but the upload."""
+
+CONTENT_POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self';"
+    " frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+def _release() -> str:
+    try:
+        return version("concordance")
+    except PackageNotFoundError:
+        return "0"
+
+
+async def _secure(message: Message, scope: Scope) -> None:
+    """Add the security headers to every response, errors included; answers are never kept by a proxy."""
+    if message["type"] != "http.response.start":
+        return
+    headers: list[tuple[bytes, bytes]] = list(message.get("headers", []))
+    present = {name.lower() for name, _ in headers}
+    path: str = scope.get("path", "")
+    policy = DOCS_POLICY if path.startswith("/docs") else CONTENT_POLICY
+    wanted = [*_HEADERS, (b"content-security-policy", policy.encode()), (b"cache-control", b"no-store")]
+    message["headers"] = [*headers, *((name, value) for name, value in wanted if name not in present)]
+
+
+def create_app(
+    settings: Settings,
+    *,
+    launcher: Launcher | None = None,
+    embedder: Callable[[], EmbedsQueries] | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Litestar:
+    """Return the app. `launcher` and `embedder` replace the start of syncs and the model's loading, for tests."""
+    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock)
+    openapi = OpenAPIConfig(
+        title="Concordance",
+        version=_release(),
+        description="Search a company's knowledge with citations; each caller is shown only what that caller may read.",
+        path="/docs",
+        render_plugins=[LocalSwagger(path="/"), JsonRenderPlugin(path="/openapi.json")],
+        components=Components(
+            security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer", bearer_format="JWT or API key")}
+        ),
+        security=[{"bearer": []}],
+        use_handler_docstrings=True,
+    )
+    handlers: list[Any] = [
+        search,
+        upload,
+        get_document,
+        delete_document,
+        start_sync,
+        sync_status,
+        format_citations,
+        healthz,
+        readyz,
+        metrics,
+        docs_file,
+        view_document,
+        open_session,
+        close_session,
+    ]
+    return Litestar(
+        route_handlers=handlers,
+        middleware=[DefineMiddleware(Authentication, exclude="^/docs(/|$)")],
+        dependencies={"services": Provide(provide_services, sync_to_thread=False)},
+        exception_handlers=HANDLERS,
+        before_send=[_secure],
+        lifespan=[lifespan],
+        state=State({"services": services}, deep_copy=False),
+        openapi_config=openapi,
+        request_max_body_size=MAX_BODY_BYTES,
+        logging_config=None,
+        debug=False,
+    )

@@ -1,0 +1,81 @@
+"""Writes that no answer waits for (audit, cache): rows enter a bounded queue, one task writes them to Postgres in batches.
+
+When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from resources.errors import ServiceUnavailableError
+from resources.logging import logger
+from serving.database import Database
+from serving.metrics import Metrics
+
+QUEUE_ROWS = 2000
+BATCH_ROWS = 200
+
+log = logger("serving")
+
+
+class Background:
+    """The queue and its one writer."""
+
+    def __init__(self, database: Database, metrics: Metrics) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
+        """Queue a write of `sql/serving/<statement>.sql`; never waits."""
+        try:
+            self._queue.put_nowait((statement, parameters))
+        except asyncio.QueueFull:
+            self._metrics.dropped_writes.labels(statement).inc()
+
+    def start(self) -> None:
+        """Begin writing."""
+        self._task = asyncio.create_task(self._run(), name="background-writes")
+
+    async def flush(self) -> None:
+        """Wait until all that was queued so far is written or dropped."""
+        await self._queue.join()
+
+    async def stop(self, seconds: float = 3.0) -> None:
+        """Write what is queued, for at most `seconds`, then stop."""
+        if self._task is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._queue.join(), seconds)
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < BATCH_ROWS and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            by_statement: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+            for name, parameters in batch:
+                by_statement[name].append(parameters)
+            try:
+                for name, rows in by_statement.items():
+                    await self._write(name, rows)
+            finally:
+                for _ in batch:
+                    self._queue.task_done()
+
+    async def _write(self, name: str, rows: list[Mapping[str, Any]]) -> None:
+        try:
+            await self._database.execute_many(name, rows)
+        except (ServiceUnavailableError, psycopg.Error) as error:
+            self._metrics.dropped_writes.labels(name).inc(len(rows))
+            log.warning("background_write_failed", statement=name, rows=len(rows), error=str(error))

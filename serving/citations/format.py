@@ -1,0 +1,76 @@
+"""Citations: a document, its place and a date enter, a line of text in one of five formats leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Literal, NamedTuple, get_args
+
+from resources.domain import SOURCE_LABELS, SourceName
+
+Format = Literal["inline", "key", "footnote", "endnote", "prose"]
+FORMATS: tuple[str, ...] = get_args(Format)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+
+
+class Cited(NamedTuple):
+    """What a citation says of a document. `modified_at` dates it."""
+
+    title: str
+    source_type: str
+    modified_at: datetime | None
+    section_path: Sequence[str]
+    link: str
+
+
+def label(source_type: str) -> str:
+    """Return the source's name as people write it."""
+    try:
+        return SOURCE_LABELS[SourceName(source_type)]
+    except ValueError:
+        return source_type
+
+
+def short_date(day: date, today: date) -> str:
+    """Return `Nov 10`, with the year when it is not this year's."""
+    text = f"{_MONTHS[day.month - 1]} {day.day}"
+    return text if day.year == today.year else f"{text}, {day.year}"
+
+
+def long_date(day: date) -> str:
+    """Return `10 Nov 2025`."""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def _place(cited: Cited) -> str:
+    path = [_one_line(part) for part in cited.section_path if part.strip()]
+    title = _one_line(cited.title)
+    if len(path) >= 2:
+        return f"{path[0]} - {path[-1]}"
+    if path and path[0] != title:
+        return f"{title} - {path[0]}"
+    return title
+
+
+def citation(cited: Cited, index: int, style: Format, today: date) -> str:
+    """Return the citation's text; `index` counts from 1."""
+    title, source = _one_line(cited.title), label(cited.source_type)
+    day = cited.modified_at.date() if cited.modified_at else None
+    match style:
+        case "inline":
+            inside = f"{source}, {short_date(day, today)}" if day else source
+            return f"[{index}] {title} ({inside})"
+        case "key":
+            return f"[{index}] {day.isoformat() if day else 'undated'} | {source} | {title}"
+        case "footnote" | "endnote":
+            mark = f"[^{index}]:" if style == "footnote" else f"{index}."
+            when = long_date(day) if day else "undated"
+            return f"{mark} {title}. {source}, {when}. {cited.link}"
+        case "prose":
+            return f"According to [{_place(cited)}]"

@@ -1,0 +1,180 @@
+"""Every error that leaves the HTTP interface: an exception enters, RFC 9457 problem details leave.
+
+`PROBLEMS` is the whole list of problem types; the documentation page is checked against it. The tree of `resources.errors` is
+mapped here and nowhere else. A person never sees a stack trace: an unforeseen error is logged under an id that they can quote.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from typing import Any, NamedTuple
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from resources import errors
+from resources.logging import logger
+
+MEDIA_TYPE = "application/problem+json"
+PREFIX = "/problems/"
+
+log = logger("serving")
+
+
+class ProblemType(NamedTuple):
+    """One kind of problem: its HTTP status, its title, and what a person does about it."""
+
+    status: int
+    title: str
+    meaning: str
+
+
+PROBLEMS: dict[str, ProblemType] = {
+    "invalid-request": ProblemType(400, "The request is not valid", "The detail names the field and what is allowed."),
+    "token-missing": ProblemType(
+        401, "Sign in first", "Send `Authorization: Bearer TOKEN`; `concordance token EMAIL` makes one."
+    ),
+    "token-expired": ProblemType(401, "The token has expired", "Ask for a new token."),
+    "token-signature": ProblemType(401, "The token was signed by another key", "Ask this installation for a token."),
+    "token-malformed": ProblemType(401, "The token cannot be read", "Send the whole token, unchanged."),
+    "token-invalid": ProblemType(
+        401, "The token is not meant for this service", "The detail names the claim that is wrong."
+    ),
+    "api-key-invalid": ProblemType(
+        401, "The API key is not valid", "It is unknown, revoked or expired: ask for a new one."
+    ),
+    "admin-only": ProblemType(403, "Administrators only", "Use a token made with `--admin`."),
+    "not-found": ProblemType(404, "Not found", "It does not exist, or you may not see it."),
+    "unknown-source": ProblemType(404, "There is no such source", "The detail lists the known ones."),
+    "method-not-allowed": ProblemType(
+        405, "This address does not take that method", "See the interface's description at /docs."
+    ),
+    "sync-busy": ProblemType(409, "A sync of this source is running", "`job_id` names it; wait for it or follow it."),
+    "too-large": ProblemType(413, "Too large", "The detail names the limit."),
+    "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
+    "rate-limited": ProblemType(429, "Too many searches", "Wait as many seconds as `Retry-After` says."),
+    "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
+    "service-unavailable": ProblemType(
+        503, "A part of the service is down", "Try again shortly; /readyz says which part."
+    ),
+}
+"""Problem types by the last part of their `type`."""
+
+
+class ProblemError(errors.ConcordanceError):
+    """A problem whose type is known where it arises. `extra` are members beside the standard ones."""
+
+    def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.slug = slug
+        self.headers = headers or {}
+        self.extra = extra
+
+
+class UnauthorizedError(ProblemError, errors.AuthenticationError):
+    """The caller is not signed in; says how to, in words and in `WWW-Authenticate`."""
+
+    def __init__(self, slug: str, detail: str) -> None:
+        code = "invalid_request" if slug == "token-missing" else "invalid_token"
+        challenge = (
+            'Bearer realm="concordance"' if slug == "token-missing" else f'Bearer realm="concordance", error="{code}"'
+        )
+        super().__init__(slug, detail, headers={"WWW-Authenticate": challenge})
+
+
+def not_found() -> ProblemError:
+    """Return the one answer for what does not exist and for what the caller may not see."""
+    return ProblemError("not-found", "There is no such document, or you may not see it.")
+
+
+def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: Any) -> Response[dict[str, Any]]:
+    """Return problem details of a listed type."""
+    kind = PROBLEMS[slug]
+    headers: dict[str, str] = extra.pop("headers", {})
+    status: int = extra.pop("status", kind.status)
+    body = {
+        "type": PREFIX + slug,
+        "title": kind.title,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+    }
+    return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _retry_after(error: errors.RetryLaterError) -> dict[str, str]:
+    return {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after else {}
+
+
+def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """Map our own tree of errors."""
+    detail = str(error)
+    match error:
+        case ProblemError():
+            return problem(request, error.slug, detail, headers=error.headers, **error.extra)
+        case errors.BusyError():
+            return problem(request, "sync-busy", detail, job_id=error.job_id)
+        case errors.InvalidRequestError():
+            return problem(request, "invalid-request", detail)
+        case errors.SkipDocumentError():
+            return problem(request, "unsupported-type", detail)
+        case errors.AuthenticationError():
+            return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": 'Bearer realm="concordance"'})
+        case errors.AccessDeniedError():
+            return problem(request, "not-found", str(not_found()))
+        case errors.RetryLaterError():
+            return problem(request, "service-unavailable", detail, headers=_retry_after(error))
+        case errors.NotRunningError():
+            return problem(request, "service-unavailable", detail)
+        case _:
+            return handle_unknown(request, error)
+
+
+def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
+    """Name each field that is wrong and why."""
+    faults: list[dict[str, str]] = []
+    for fault in error.extra if isinstance(error.extra, list) else []:
+        field = fault.get("key") or fault.get("source") or "body"
+        faults.append({"field": str(field), "message": str(fault.get("message", ""))})
+    detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults) or error.detail
+    return problem(request, "invalid-request", detail, errors=faults)
+
+
+_BY_STATUS = {
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-type",
+    503: "service-unavailable",
+}
+
+
+def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+    """Map the framework's own errors (unknown address, wrong method, body too large, unreadable JSON)."""
+    if error.status_code >= 500:
+        return handle_unknown(request, error)
+    slug = _BY_STATUS.get(error.status_code, "invalid-request")
+    detail = error.detail
+    if slug == "not-found":
+        detail = "There is nothing at this address. See /docs for the interface."
+    elif slug == "too-large":
+        detail = "The body of the request is larger than this address takes."
+    return problem(request, slug, detail, headers=dict(error.headers or {}), status=error.status_code)
+
+
+def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """Log an unforeseen error with its trace under an id; tell the person that id and nothing else."""
+    error_id = uuid.uuid4().hex[:12]
+    log.error("unforeseen_error", error_id=error_id, path=request.url.path, method=request.method, exc_info=error)
+    detail = f"An unforeseen error was logged. Quote {error_id} to whoever runs this installation."
+    return problem(request, "internal", detail, error_id=error_id)
+
+
+HANDLERS: dict[Any, Any] = {
+    errors.ConcordanceError: handle_known,
+    ValidationException: handle_validation,
+    HTTPException: handle_http,
+    Exception: handle_unknown,
+}
+"""What `Litestar(exception_handlers=…)` takes."""

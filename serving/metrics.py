@@ -1,0 +1,107 @@
+"""Prometheus metrics: what the serving app counts itself, and what the registry and the index hold when they are scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
+
+
+class Metrics:
+    """One registry an app, so that several apps in a process do not share figures."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.latency = Histogram(
+            "rag_search_latency_ms", "Time of a search in ms.", buckets=LATENCY_BUCKETS_MS, registry=self.registry
+        )
+        self.results = Gauge("rag_search_results_count", "Results of the latest search.", registry=self.registry)
+        self.searches = Counter("rag_searches_total", "Searches.", ["mode", "cached"], registry=self.registry)
+        self.hit_rate = Gauge(
+            "rag_cache_hit_rate", "Share of searches answered from the cache.", registry=self.registry
+        )
+        self.degraded = Counter(
+            "rag_search_degraded_total", "Searches with a warning.", ["code"], registry=self.registry
+        )
+        self.dropped_writes = Counter(
+            "serving_dropped_writes_total", "Audit and cache rows dropped.", ["statement"], registry=self.registry
+        )
+        self.rate_limited = Counter(
+            "rag_rate_limited_total", "Searches refused by the rate limit.", registry=self.registry
+        )
+        self.uploads = Counter("uploads_total", "Uploads by outcome.", ["outcome"], registry=self.registry)
+        self._searched = self._from_cache = 0
+
+    def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:
+        """Count one search."""
+        self._searched += 1
+        self._from_cache += cached
+        self.latency.observe(seconds * 1000)
+        self.results.set(results)
+        self.searches.labels(mode, str(cached).lower()).inc()
+        self.hit_rate.set(self._from_cache / self._searched)
+        for code in warnings:
+            self.degraded.labels(code).inc()
+
+    def render(self, totals: Iterable[Mapping[str, Any]], points: int | None, size: int | None) -> bytes:
+        """Return the exposition: own figures, then those of the registry (`totals.sql`) and of the index."""
+        scraped = CollectorRegistry()
+        scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
+        return generate_latest(self.registry) + generate_latest(scraped)
+
+
+class _Scraped:
+    def __init__(self, totals: list[Mapping[str, Any]], points: int | None, size: int | None) -> None:
+        self._totals, self._points, self._size = totals, points, size
+
+    def _rows(self, what: str) -> list[Mapping[str, Any]]:
+        return [row for row in self._totals if row["what"] == what]
+
+    def _counter(self, name: str, text: str, what: str, labels: list[str]) -> Metric:
+        family = CounterMetricFamily(name, text, labels=labels)
+        for row in self._rows(what):
+            family.add_metric([row[{"source": "source"}.get(label, "label")] for label in labels], row["value"])
+        return family
+
+    def collect(self) -> Iterable[Metric]:
+        documents = GaugeMetricFamily(
+            "postgres_documents_count", "Documents in the registry.", labels=["source", "state"]
+        )
+        for row in self._rows("documents"):
+            documents.add_metric([row["source"], row["label"]], row["value"])
+        yield documents
+        yield self._counter("sync_documents", "Documents that syncs handled.", "sync_documents", ["source", "outcome"])
+        errors = CounterMetricFamily("sync_errors", "Documents that failed in syncs.", labels=["source"])
+        ingested = CounterMetricFamily("ingest_docs", "Documents by outcome, over all sources.", labels=["status"])
+        by_status: dict[str, float] = {}
+        for row in self._rows("sync_documents"):
+            by_status[row["label"]] = by_status.get(row["label"], 0.0) + row["value"]
+            if row["label"] == "failed":
+                errors.add_metric([row["source"]], row["value"])
+        for status, value in by_status.items():
+            ingested.add_metric([status], value)
+        yield errors
+        yield ingested
+        yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
+        yield self._counter("ingest_chunks", "Chunks embedded.", "chunks_embedded", ["source"])
+        yield self._counter("embedding_tokens", "Tokens embedded.", "embedding_tokens", ["model"])
+        yield self._counter("embedding_cost_usd", "Cost of embedding in US dollars.", "embedding_cost", ["model"])
+        yield self._durations()
+        if self._points is not None:
+            yield GaugeMetricFamily("qdrant_vector_count", "Points in the index.", value=self._points)
+        if self._size is not None:
+            yield GaugeMetricFamily("qdrant_collection_size", "Bytes of dense vectors in the index.", value=self._size)
+
+    def _durations(self) -> Metric:
+        family = HistogramMetricFamily("sync_duration_seconds", "Time of a sync.", labels=["source"])
+        sums = {row["source"]: row["value"] for row in self._rows("sync_seconds_sum")}
+        buckets: dict[str, list[tuple[str, float]]] = {}
+        for row in self._rows("sync_seconds"):
+            buckets.setdefault(row["source"], []).append((row["label"], row["value"]))
+        for source, counts in buckets.items():
+            family.add_metric([source], sorted(counts, key=lambda pair: float(pair[0])), sums.get(source, 0.0))
+        return family

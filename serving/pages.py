@@ -1,0 +1,67 @@
+"""The browsable interface description: Swagger UI from files on this machine, nothing from another host."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.exceptions import NotFoundException
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.params import FromPath
+
+from resources.errors import ConfigurationError
+
+MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
+START = "start.js"
+_SCRIPT = b"""window.addEventListener("load", function () {
+  window.ui = SwaggerUIBundle({ url: "/docs/openapi.json", dom_id: "#swagger-ui", deepLinking: true });
+});
+"""
+_PAGE = b"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Concordance: HTTP interface</title>
+<link rel="stylesheet" href="/docs/static/swagger-ui.css">
+<script src="/docs/static/swagger-ui-bundle.js"></script>
+<script src="/docs/static/start.js"></script>
+</head>
+<body><div id="swagger-ui"></div></body>
+</html>
+"""
+
+
+def static_folder() -> Path:
+    """Return where the wheel `swagger-ui-py` keeps Swagger UI's files. Raises `ConfigurationError` when it is missing."""
+    spec = find_spec("swagger_ui")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError("The package swagger-ui-py is not installed. Run: make setup")
+    return Path(spec.origin).parent / "static"
+
+
+class LocalSwagger(OpenAPIRenderPlugin):
+    """Renders /docs with Swagger UI from `static_folder`."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002 (the page fetches the schema)
+        """Return the page."""
+        return _PAGE
+
+
+@get(
+    "/docs/static/{name:str}",
+    operation_id="docsFile",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    sync_to_thread=True,
+)
+def docs_file(name: FromPath[str]) -> Response[bytes]:
+    """Return one of the files that the page needs."""
+    if name == START:
+        return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
+    if name not in MEDIA_TYPES:
+        raise NotFoundException
+    content = (static_folder() / name).read_bytes()
+    return Response(content, media_type=MEDIA_TYPES[name], headers={"Cache-Control": "public, max-age=86400"})

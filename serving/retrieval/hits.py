@@ -1,0 +1,109 @@
+"""The second lock: candidates enter, the passages that the caller may read right now leave, with fresh metadata.
+
+The registry decides, for cached and fresh candidates alike. With Postgres down the index's own payload stands in, for hits whose
+permissions were checked recently enough; the rest is held back and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from resources.domain import Access
+from serving.database import Database
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage and its document as they are now."""
+
+    chunk_id: str
+    doc_id: str
+    chunk_index: int
+    chunk_text: str
+    text_hash: str
+    section_path: list[str]
+    anchor: str | None
+    page_start: int | None
+    page_end: int | None
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    tags: dict[str, Any]
+    created_at: datetime | None
+    modified_at: datetime | None
+    acl_checked_at: datetime | None
+
+
+def max_age(text: str) -> timedelta:
+    """Return the length of a setting such as `24h`."""
+    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+
+
+async def recheck(database: Database, access: Access, chunk_ids: Sequence[str]) -> dict[str, Hit]:
+    """Return the chunks that are live and permitted, by id. Raises `ServiceUnavailableError`."""
+    if not chunk_ids:
+        return {}
+    rows = await database.fetch("recheck", {"chunk_ids": list(chunk_ids), "principals": sorted(access.principals)})
+    return {row["chunk_id"]: Hit(**row) for row in rows}
+
+
+def from_payloads(
+    payloads: Mapping[str, Mapping[str, Any]], access: Access, now: datetime, age: timedelta
+) -> tuple[dict[str, Hit], int]:
+    """Return hits made from payloads of points, and how many documents were held back for the age of their permissions."""
+    hits: dict[str, Hit] = {}
+    held: set[str] = set()
+    for chunk_id, payload in payloads.items():
+        if access.principals.isdisjoint(payload.get("permissions") or ()):
+            continue
+        hit = _from_payload(chunk_id, payload)
+        if hit.acl_checked_at is None or now - hit.acl_checked_at > age:
+            held.add(hit.doc_id)
+        else:
+            hits[chunk_id] = hit
+    return hits, len(held - {hit.doc_id for hit in hits.values()})
+
+
+def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
+    collections: Iterable[str] = payload.get("collection_ids") or ()
+    return msgspec.convert(
+        {
+            "chunk_id": chunk_id,
+            "collection_id": next(iter(collections), None),
+            "doc_id": payload["doc_id"],
+            "chunk_index": payload["chunk_index"],
+            "chunk_text": payload.get("chunk_text") or "",
+            "text_hash": payload.get("text_hash") or chunk_id,
+            "section_path": payload.get("section_path") or [],
+            "title": payload.get("title") or "",
+            "source_type": payload.get("source_type") or "",
+            "source_id": payload.get("source_id") or "",
+            "path": payload.get("path") or "",
+            "mime_type": payload.get("mime_type") or "",
+            "tags": payload.get("tags") or {},
+        }
+        | {
+            name: payload.get(name)
+            for name in (
+                "anchor",
+                "page_start",
+                "page_end",
+                "url",
+                "owner",
+                "created_at",
+                "modified_at",
+                "acl_checked_at",
+            )
+        },
+        Hit,
+    )

@@ -1,0 +1,63 @@
+"""From candidates and hits to the passages shown: boost, threshold, duplicates collapsed, grouped by document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from serving.retrieval.boost import recency
+from serving.retrieval.cache import Candidate
+from serving.retrieval.fuse import clamp
+from serving.retrieval.hits import Hit
+
+
+class Ranked(NamedTuple):
+    """One passage to show: its score in 0..1, the recency factor in it, and other documents with the very same text."""
+
+    hit: Hit
+    candidate: Candidate
+    score: float
+    boost: float
+    also_in: list[Hit]
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    hits: Mapping[str, Hit],
+    *,
+    now: datetime,
+    threshold: float | None,
+    group: bool,
+) -> list[Ranked]:
+    """Return the passages, best first. Candidates without a hit (not permitted, gone) are left out.
+
+    A passage that a better-ranked one of another document repeats word for word is shown once, listing the other document.
+    `hits` holds only what the caller may read, so `also_in` does too.
+    """
+    scored: list[Ranked] = []
+    for candidate in candidates:
+        hit = hits.get(candidate.chunk_id)
+        if hit is None:
+            continue
+        factor = recency(hit.modified_at, now)
+        score = clamp(candidate.fused * factor)
+        if threshold is None or score >= threshold:
+            scored.append(Ranked(hit, candidate, score, factor, []))
+    scored.sort(key=lambda ranked: (-ranked.score, -ranked.candidate.fused, ranked.hit.chunk_id))
+    shown: list[Ranked] = []
+    by_text: dict[str, Ranked] = {}
+    documents: set[str] = set()
+    for ranked in scored:
+        hit = ranked.hit
+        first = by_text.get(hit.text_hash)
+        if first is not None and first.hit.doc_id != hit.doc_id:
+            if all(other.doc_id != hit.doc_id for other in first.also_in):
+                first.also_in.append(hit)
+            continue
+        if group and hit.doc_id in documents:
+            continue
+        by_text.setdefault(hit.text_hash, ranked)
+        documents.add(hit.doc_id)
+        shown.append(ranked)
+    return shown

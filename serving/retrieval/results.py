@@ -1,0 +1,103 @@
+"""From ranked passages to the results of an answer: snippets, highlights, citations, neighbours, explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec import UNSET
+
+from serving.citations.format import Cited, Format, citation
+from serving.citations.links import link
+from serving.retrieval.highlight import snippet, terms
+from serving.retrieval.hits import Hit
+from serving.retrieval.rank import Ranked
+from serving.schemas import Citation, Explanation, Neighbour, Place, Result, Span
+
+SCORE_DIGITS = 6
+
+
+def link_of(hit: Hit, base_url: str) -> str:
+    """Return the link to the passage."""
+    return link(
+        base_url=base_url,
+        doc_id=hit.doc_id,
+        chunk_index=hit.chunk_index,
+        url=hit.url,
+        source_type=hit.source_type,
+        mime_type=hit.mime_type,
+        page=hit.page_start,
+        anchor=hit.anchor,
+    )
+
+
+def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime) -> Citation:
+    """Return the citation of a passage."""
+    address = link_of(hit, base_url)
+    cited = Cited(hit.title, hit.source_type, hit.modified_at, hit.section_path, address)
+    return Citation(index, citation(cited, index, style, now.date()), address, style)
+
+
+def explanation(ranked: Ranked) -> Explanation:
+    """Return how the passage came by its rank."""
+    candidate = ranked.candidate
+    return Explanation(
+        dense_score=candidate.dense_score,
+        dense_rank=candidate.dense_rank,
+        keyword_score=candidate.keyword_score,
+        keyword_rank=candidate.keyword_rank,
+        fused_score=candidate.fused,
+        boosts={"recency": ranked.boost},
+        rerank_score=None,
+    )
+
+
+def results(
+    ranked: Sequence[Ranked],
+    *,
+    query: str,
+    style: Format,
+    base_url: str,
+    now: datetime,
+    explain: bool,
+    neighbours: Mapping[tuple[str, int], list[Neighbour]] | None,
+) -> list[Result]:
+    """Return the results in order, numbered from 1 in their citations."""
+    wanted = terms(query)
+    made: list[Result] = []
+    for index, one in enumerate(ranked, start=1):
+        hit = one.hit
+        shown = snippet(hit.chunk_text, wanted)
+        made.append(
+            Result(
+                doc_id=hit.doc_id,
+                chunk_id=hit.chunk_id,
+                chunk_index=hit.chunk_index,
+                title=hit.title,
+                source_type=hit.source_type,
+                source_id=hit.source_id,
+                collection_id=hit.collection_id,
+                path=hit.path,
+                mime_type=hit.mime_type,
+                owner=hit.owner,
+                tags=hit.tags,
+                chunk_text=hit.chunk_text,
+                snippet=shown.text,
+                highlights=[Span(start, end) for start, end in shown.spans],
+                section_path=hit.section_path,
+                page_start=hit.page_start,
+                page_end=hit.page_end,
+                relevance_score=round(one.score, SCORE_DIGITS),
+                created_at=hit.created_at,
+                modified_at=hit.modified_at,
+                acl_checked_at=hit.acl_checked_at,
+                also_in=[
+                    Place(other.doc_id, other.title, other.source_type, link_of(other, base_url))
+                    for other in one.also_in
+                ],
+                citation=cite(hit, index, style, base_url, now),
+                neighbours=neighbours.get((hit.doc_id, hit.chunk_index), []) if neighbours is not None else UNSET,
+                explain=explanation(one) if explain else UNSET,
+            )
+        )
+    return made

@@ -1,0 +1,180 @@
+"""One search from end to end: a request and the caller's access enter, the answer leaves.
+
+Order: cached candidates or fresh ones → recheck against the registry → boost, threshold, duplicates, grouping → results. Audit
+and cache rows are queued and never waited for.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from resources.domain import Access
+from resources.errors import ServiceUnavailableError
+from resources.logging import logger
+from resources.settings import Settings
+from serving.background import Background
+from serving.database import Database
+from serving.embedding import QueryEmbedder
+from serving.metrics import Metrics
+from serving.retrieval import cache, hits, rank
+from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
+from serving.retrieval.plan import Plan, plan
+from serving.retrieval.results import results
+from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
+
+MAX_DEPTH = 2000
+_DEEPER = 4
+
+log = logger("serving")
+
+
+class _Answer(NamedTuple):
+    ranked: list[rank.Ranked]
+    warnings: list[tuple[str, str]]
+    cached: bool
+    held_back: int
+    registry: bool
+
+
+class Retriever:
+    """The one search service; every route only translates to it and from it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        engines: Engines,
+        embedder: QueryEmbedder,
+        background: Background,
+        metrics: Metrics,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._engines = engines
+        self._embedder = embedder
+        self._background = background
+        self._metrics = metrics
+        self._clock = clock
+        self._max_age = hits.max_age(settings.acl_max_age)
+
+    async def search(self, request: SearchRequest, access: Access) -> SearchResponse:
+        """Answer a search. Raises `InvalidRequestError` naming the field, or `ServiceUnavailableError` when nothing answers."""
+        began = time.perf_counter()
+        search = plan(request, self._settings)
+        query_id, now = str(uuid.uuid4()), self._clock()
+        answer = await self._answer(search, request, access, now)
+        shown = answer.ranked[: request.top_k]
+        warnings = [*answer.warnings, *([NO_RERANKER] if request.rerank else [])]
+        around = None
+        if request.neighbours:
+            around = await self._neighbours(shown, request.neighbours, access) if answer.registry else {}
+        response = SearchResponse(
+            results=results(
+                shown,
+                query=search.query,
+                style=request.citation_format,
+                base_url=self._settings.base_url,
+                now=now,
+                explain=request.explain,
+                neighbours=around,
+            ),
+            query_id=query_id,
+            latency_ms=round((time.perf_counter() - began) * 1000, 2),
+            cached=answer.cached,
+            held_back=answer.held_back,
+            warnings=[Warning_(code, message) for code, message in warnings],
+        )
+        if answer.registry:
+            self._audit(search, access, query_id, response)
+        self._count(search, response, time.perf_counter() - began)
+        return response
+
+    async def _answer(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
+        try:
+            return await self._with_registry(search, request, access, now)
+        except ServiceUnavailableError as error:
+            # Only Postgres raises here while Qdrant answers; when both are down the next line raises in its turn.
+            log.warning("search_without_registry", error=str(error))
+        found = await self._engines.find(search, access, with_payload=True)
+        passages, held_back = hits.from_payloads(found.payloads, access, now, self._max_age)
+        ranked = self._rank(found.candidates, passages, request, now)
+        return _Answer(ranked, [*found.warnings, POSTGRES_DOWN], cached=False, held_back=held_back, registry=False)
+
+    async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
+        seconds = self._settings.search_cache_seconds
+        cache_key = cache.key(search, access, self._embedder.model)
+        known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None)
+        found = Retrieved(known.candidates, [], {}) if known.candidates is not None else None
+        cached = found is not None
+        while True:
+            if found is None:
+                found = await self._engines.find(search, access, with_payload=False)
+            ids = [candidate.chunk_id for candidate in found.candidates.ranked]
+            passages = await hits.recheck(self._database, access, ids)
+            ranked = self._rank(found.candidates, passages, request, now)
+            if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:
+                break
+            # Chunks that fell away or share documents left too few: look deeper.
+            search = search._replace(depth=min(MAX_DEPTH, found.candidates.depth * _DEEPER))
+            found, cached = None, False
+        if seconds and not cached and not found.warnings:
+            self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
+        return _Answer(ranked, found.warnings, cached=cached, held_back=0, registry=True)
+
+    @staticmethod
+    def _rank(
+        candidates: cache.Candidates, passages: Mapping[str, hits.Hit], request: SearchRequest, now: datetime
+    ) -> list[rank.Ranked]:
+        return rank.rank(
+            candidates.ranked, passages, now=now, threshold=request.threshold, group=request.group_by_document
+        )
+
+    async def _neighbours(
+        self, shown: Sequence[rank.Ranked], distance: int, access: Access
+    ) -> dict[tuple[str, int], list[Neighbour]]:
+        rows = await self._database.fetch(
+            "neighbours",
+            {
+                "doc_ids": [one.hit.doc_id for one in shown],
+                "chunk_indexes": [one.hit.chunk_index for one in shown],
+                "distance": distance,
+                "principals": sorted(access.principals),
+            },
+        )
+        around: dict[tuple[str, int], list[Neighbour]] = {}
+        for row in rows:
+            place: tuple[str, int] = (row.pop("doc_id"), row.pop("around"))
+            around.setdefault(place, []).append(Neighbour(**row))
+        return around
+
+    def _audit(self, search: Plan, access: Access, query_id: str, response: SearchResponse) -> None:
+        row: dict[str, Any] = {
+            "email": access.email,
+            "action": "search",
+            "query_id": query_id,
+            "query": search.query,
+            "doc_ids": [result.doc_id for result in response.results],
+            "detail": None,
+        }
+        self._background.put("audit_insert", row)
+
+    def _count(self, search: Plan, response: SearchResponse, seconds: float) -> None:
+        codes = [warning.code for warning in response.warnings]
+        self._metrics.searched(
+            mode=search.mode, cached=response.cached, seconds=seconds, results=len(response.results), warnings=codes
+        )
+        log.info(
+            "search",
+            query_id=response.query_id,
+            mode=search.mode,
+            fusion=search.fusion,
+            results=len(response.results),
+            cached=response.cached,
+            warnings=codes,
+            duration_ms=response.latency_ms,
+        )

@@ -1,0 +1,149 @@
+"""`GET /api/documents/{doc_id}` and `DELETE /api/documents/{doc_id}`."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Annotated, Any
+
+from litestar import Request, delete, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, QueryParameter
+
+from resources.domain import Access
+from resources.errors import InvalidRequestError
+from resources.postgres import session
+from serving.citations.format import Cited, citation
+from serving.citations.links import link
+from serving.deps import Services
+from serving.documents import rebuild
+from serving.errors import not_found
+from serving.routes.uploads import launch_upload_sync, message_for
+from serving.schemas import Citation, DeleteResponse, DocumentPlace, DocumentResponse
+
+DEFAULT_CONTEXT = 1000
+MAX_CONTEXT = 20_000
+MAX_STRETCH = 200_000
+MAX_INTEGER = 2**31 - 1
+
+Index = Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)]
+
+
+def known_id(text: str) -> str:
+    """Return the id in its usual form. Raises the `not-found` problem for what can't be one."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise not_found() from None
+
+
+async def open_document(
+    services: Services,
+    access: Access,
+    doc_id: str,
+    *,
+    chunk: int | None,
+    start: int | None,
+    end: int | None,
+    context: int,
+) -> DocumentResponse:
+    """Return a document with its text around a place. Raises `not-found` alike for what is hidden and for what is not there."""
+    doc_id, principals = known_id(doc_id), sorted(access.principals)
+    rows = await services.database.fetch("document", {"doc_ids": [doc_id], "principals": principals})
+    if not rows:
+        raise not_found()
+    row, place = rows[0], None
+    if chunk is not None:
+        wanted = {"doc_id": doc_id, "chunk_index": chunk, "principals": principals}
+        places = await services.database.fetch("document_chunk", wanted)
+        if not places:
+            raise not_found()
+        place = places[0]
+        start, end = place["start_char"], place["end_char"]
+    start = start or 0
+    end = min(start if end is None else end, start + MAX_STRETCH)
+    if end < start:
+        raise InvalidRequestError("end: comes before start.")
+    low, high = max(0, start - context), min(max(end, start + 1) + context, MAX_INTEGER)
+    wanted = {"doc_id": doc_id, "start_char": low, "end_char": high, "principals": principals}
+    chunks = await services.database.fetch("document_text", wanted)
+    text, begins = rebuild(chunks, low, high)
+    address = link(
+        base_url=services.settings.base_url,
+        doc_id=doc_id,
+        chunk_index=chunk,
+        url=row["url"],
+        source_type=row["source_type"],
+        mime_type=row["mime_type"],
+        page=place["page_start"] if place else None,
+        anchor=place["anchor"] if place else None,
+    )
+    section: list[str] = place["section_path"] if place else []
+    cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address)
+    audit = {
+        "email": access.email,
+        "action": "open",
+        "query_id": None,
+        "query": None,
+        "doc_ids": [doc_id],
+        "detail": None,
+    }
+    services.background.put("audit_insert", audit)
+    return DocumentResponse(
+        **row,
+        text=text,
+        text_start=begins,
+        text_end=begins + len(text),
+        place=DocumentPlace(
+            start=start,
+            end=end,
+            chunk_index=chunk,
+            page_start=place["page_start"] if place else None,
+            page_end=place["page_end"] if place else None,
+            section_path=section,
+        )
+        if end > start
+        else None,
+        citation=Citation(1, citation(cited, 1, "inline", services.clock().date()), address, "inline"),
+    )
+
+
+@get("/api/documents/{doc_id:str}", operation_id="getDocument", tags=["documents"], summary="Text around a cited place")
+async def get_document(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    doc_id: FromPath[str],
+    chunk: Index = None,
+    start: Index = None,
+    end: Index = None,
+    context: Annotated[int, QueryParameter(ge=0, le=MAX_CONTEXT)] = DEFAULT_CONTEXT,
+) -> DocumentResponse:
+    """Return a document's metadata and its text around chunk `chunk`, or from `start` to `end`, for those who may read it."""
+    return await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
+
+
+@delete(
+    "/api/documents/{doc_id:str}",
+    operation_id="deleteDocument",
+    status_code=200,
+    tags=["documents"],
+    summary="Delete an upload",
+)
+async def delete_document(
+    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: FromPath[str]
+) -> DeleteResponse:
+    """Take back an upload of the caller's own: invisible when this returns, gone from the index with the sync it starts."""
+    from resources.sources.uploads import remove
+
+    known, email = known_id(doc_id), request.user.email
+
+    def take_back() -> bool:
+        with session(services.settings.postgres_dsn) as connection:
+            return remove(connection, doc_id=known, owner=email)
+
+    if not await asyncio.to_thread(take_back):
+        raise not_found()
+    audit = {"email": email, "action": "delete", "query_id": None, "query": None, "doc_ids": [known], "detail": None}
+    services.background.put("audit_insert", audit)
+    job_id = await launch_upload_sync(services, email)
+    return DeleteResponse(known, "deleted", message_for(job_id, "Deleted; nobody finds it any more"), job_id)

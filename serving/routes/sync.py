@@ -1,0 +1,75 @@
+"""`POST /api/sync/{source}` and `GET /api/sync/status/{job_id}`."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Annotated, Any
+
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import BodyKwarg, FromPath
+
+from resources.domain import Access, SourceName
+from serving.auth import require_admin
+from serving.deps import Services
+from serving.errors import ProblemError
+from serving.schemas import SyncFault, SyncRequest, SyncResponse, SyncStatus
+
+
+@post("/api/sync/{source:str}", operation_id="startSync", status_code=202, tags=["sync"], summary="Start a sync")
+async def start_sync(
+    request: Request[Access, Any, Any],
+    source: FromPath[str],
+    services: NamedDependency[Services],
+    data: Annotated[SyncRequest | None, BodyKwarg(description="All partitions, incrementally, when left out.")] = None,
+) -> SyncResponse:
+    """Start a sync of a source and return its job. Administrators only; 409 with the running job's id when busy."""
+    require_admin(request.user)
+    try:
+        name = SourceName.parse(source)
+    except ValueError as error:
+        raise ProblemError("unknown-source", str(error)) from None
+    wanted = data or SyncRequest()
+    partitions = wanted.partitions if wanted.partitions is not None else wanted.folder_ids
+    started = await asyncio.to_thread(
+        services.launcher,
+        services.settings,
+        name,
+        partitions=partitions,
+        full=wanted.full_sync,
+        requested_by=request.user.email,
+    )
+    return SyncResponse(started.job_id, "running", started.started_at)
+
+
+@get("/api/sync/status/{job_id:str}", operation_id="syncStatus", tags=["sync"], summary="How a sync went")
+async def sync_status(
+    request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
+) -> SyncStatus:
+    """Return a sync's status and counts; what went wrong with which document is for administrators."""
+    missing = ProblemError("not-found", "There is no such sync.")
+    try:
+        job = str(uuid.UUID(job_id))
+    except ValueError:
+        raise missing from None
+    rows = await services.database.fetch("sync_job", {"job_id": job})
+    if not rows:
+        raise missing
+    row, admin = rows[0], request.user.admin
+    faults = await services.database.fetch("sync_errors", {"job_id": job}) if admin else []
+    return SyncStatus(
+        job_id=row["job_id"],
+        source=row["source"],
+        status=row["status"],
+        stage=row["stage"],
+        started_at=row["started_at"],
+        completed_at=row["completed_at"],
+        documents_synced=row["synced"],
+        documents_skipped=row["skipped"],
+        documents_deleted=row["deleted"],
+        documents_failed=row["failed"],
+        chunks_embedded=row["embedded"],
+        error_message=row["error_message"] if admin else None,
+        errors=[SyncFault(fault["source_id"], fault["reason"], fault["stage"], fault["outcome"]) for fault in faults],
+    )

@@ -1,0 +1,123 @@
+"""`POST /api/upload`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request, post
+from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
+
+from resources.domain import Access, SourceName
+from resources.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
+from resources.logging import logger
+from resources.postgres import session
+from serving.deps import Services
+from serving.schemas import UploadResponse
+from serving.uploads import Receiver
+
+log = logger("serving")
+
+
+@dataclass
+class UploadOperation(Operation):
+    """Describes the multipart body, which the route reads by itself."""
+
+    def __post_init__(self) -> None:
+        text = Schema(type=OpenAPIType.STRING)
+        self.request_body = RequestBody(
+            required=True,
+            content={
+                "multipart/form-data": OpenAPIMediaType(
+                    schema=Schema(
+                        type=OpenAPIType.OBJECT,
+                        required=["file"],
+                        properties={
+                            "file": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY),
+                            "metadata": Schema(
+                                type=OpenAPIType.OBJECT,
+                                properties={
+                                    "title": text,
+                                    "description": text,
+                                    "tags": Schema(type=OpenAPIType.OBJECT),
+                                    "share": Schema(type=OpenAPIType.ARRAY, items=text),
+                                },
+                            ),
+                        },
+                    )
+                )
+            },
+        )
+
+
+async def launch_upload_sync(services: Services, email: str) -> str | None:
+    """Start a sync of uploads and return its job, or the running one's; None when none can be started now."""
+    try:
+        started = await asyncio.to_thread(
+            services.launcher, services.settings, SourceName.UPLOAD, partitions=None, full=False, requested_by=email
+        )
+    except BusyError as error:
+        return error.job_id
+    except (NotRunningError, RetryLaterError) as error:
+        log.warning("upload_sync_not_started", error=str(error))
+        return None
+    return started.job_id
+
+
+def message_for(job_id: str | None, done: str) -> str:
+    """Return what to tell the person: done, and when the index follows."""
+    if job_id is None:
+        return f"{done}; the sync service is not running, it will be picked up when it is"
+    return f"{done}, indexing in progress"
+
+
+@post(
+    "/api/upload",
+    operation_id="upload",
+    operation_class=UploadOperation,
+    status_code=202,
+    tags=["documents"],
+    summary="Upload a file",
+    request_max_body_size=None,
+)
+async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
+    """Keep a file and have it indexed. Readable by the uploader alone unless `metadata.share` names others."""
+    from resources.sources.uploads import record
+
+    email, limit = request.user.email, services.settings.max_upload_bytes
+    stream: AsyncIterator[bytes] = request.stream()
+    try:
+        with services.blobs.writer() as writer:
+            receiver = Receiver(request.headers.get("content-type", ""), writer, limit)
+            received = await receiver.receive(stream, request.content_length)
+            blob = await asyncio.to_thread(writer.commit)
+    except ConcordanceError:
+        services.metrics.uploads.labels("refused").inc()
+        raise
+
+    def keep() -> tuple[str, bool]:
+        with session(services.settings.postgres_dsn) as connection:
+            kept = record(
+                connection,
+                owner=email,
+                content_hash=blob.content_hash,
+                size=blob.size,
+                file_name=received.file_name,
+                title=received.metadata.title,
+                description=received.metadata.description,
+                mime_type=received.mime_type,
+                permissions=received.metadata.share,
+                tags=received.metadata.tags,
+            )
+            return kept.doc_id, kept.created
+
+    doc_id, created = await asyncio.to_thread(keep)
+    job_id = await launch_upload_sync(services, email)
+    services.metrics.uploads.labels("new" if created else "known").inc()
+    log.info("upload", doc_id=doc_id, job_id=job_id, bytes=blob.size, mime_type=received.mime_type, created=created)
+    done = "File uploaded" if created else "You had uploaded this content before; its title and sharing are updated"
+    return UploadResponse(doc_id, "processing", message_for(job_id, done), job_id)

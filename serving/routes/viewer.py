@@ -1,0 +1,139 @@
+"""The page that citations of uploads and files open: `/documents/{doc_id}?chunk=N`, and the sign-in that a browser needs for it.
+
+A pasted token becomes an HttpOnly cookie that only this page accepts. Everything shown is escaped; the page runs no script.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Annotated, Any
+from urllib.parse import parse_qs, quote
+
+from litestar import MediaType, Request, Response, get, post
+from litestar.datastructures import Cookie
+from litestar.di import NamedDependency
+from litestar.exceptions import ClientException
+from litestar.params import FromPath, QueryParameter
+
+from resources.domain import Access
+from serving.auth import COOKIE, access_from
+from serving.citations.format import label, long_date
+from serving.citations.links import is_web
+from serving.deps import Services
+from serving.errors import ProblemError, UnauthorizedError
+from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, open_document
+from serving.schemas import DocumentResponse
+
+_FIELDS_BYTES = 16 * 1024
+
+
+def _page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
+    html = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title></head>\n<body><main>{body}</main></body></html>\n"
+    )
+    return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
+
+
+def _sign_in(after: str, fault: str = "") -> Response[str]:
+    note = f"<p role=alert>{escape(fault)}</p>" if fault else ""
+    body = (
+        f"<h1>Sign in</h1>{note}"
+        '<form method="post" action="/api/session"><p><label for="token">Token</label> '
+        '<input id="token" name="token" type="password" autocomplete="off" required autofocus> '
+        f'<input type="hidden" name="next" value="{escape(after, quote=True)}"><button>Sign in</button></p></form>'
+        "<p>Whoever runs this installation makes one with <code>concordance token EMAIL</code>.</p>"
+    )
+    return _page("Sign in", body, 401)
+
+
+def _marked(document: DocumentResponse) -> str:
+    place, text, begins = document.place, document.text, document.text_start
+    if place is None:
+        return escape(text)
+    start = min(max(place.start - begins, 0), len(text))
+    end = min(max(place.end - begins, start), len(text))
+    return f'{escape(text[:start])}<mark id="place">{escape(text[start:end])}</mark>{escape(text[end:])}'
+
+
+def _render(document: DocumentResponse) -> str:
+    facts = [label(document.source_type), document.path, document.owner or ""]
+    if document.modified_at:
+        facts.append(long_date(document.modified_at.date()))
+    place = document.place
+    if place and place.page_start:
+        facts.append(f"page {place.page_start}")
+    if place and place.section_path:
+        facts.append(" › ".join(place.section_path))
+    source = ""
+    if document.url and is_web(document.url):
+        address = escape(document.citation.link, quote=True)
+        source = f'<p><a href="{address}" rel="noopener noreferrer" target="_blank">Open the source</a></p>'
+    return (
+        f"<h1>{escape(document.title)}</h1><p>{escape(' · '.join(fact for fact in facts if fact))}</p>{source}"
+        f"<article><pre>{_marked(document)}</pre></article>"
+    )
+
+
+@get(
+    "/documents/{doc_id:str}",
+    operation_id="viewDocument",
+    tags=["pages"],
+    summary="Page of a document",
+    exclude_from_auth=True,
+)
+async def view_document(
+    request: Request[Any, Any, Any],
+    services: NamedDependency[Services],
+    doc_id: FromPath[str],
+    chunk: Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)] = None,
+) -> Response[str]:
+    """Show a document around a cited place to those who may read it; others see that there is nothing."""
+    here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}" if chunk is not None else "")
+    header = request.headers.get("authorization", "")
+    credential = header[7:].strip() if header[:7].lower() == "bearer " else request.cookies.get(COOKIE, "")
+    if not credential:
+        return _sign_in(here)
+    try:
+        access: Access = await access_from(services, credential)
+        document = await open_document(
+            services, access, doc_id, chunk=chunk, start=None, end=None, context=DEFAULT_CONTEXT * 4
+        )
+    except UnauthorizedError as error:
+        return _sign_in(here, str(error))
+    except ProblemError as error:
+        return _page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
+    return _page(document.title, _render(document))
+
+
+@post("/api/session", operation_id="openSession", include_in_schema=False, exclude_from_auth=True)
+async def open_session(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+    """Exchange a token for the cookie of the document page, then go to `next` (an address of ours)."""
+    body = await request.body()
+    if len(body) > _FIELDS_BYTES:
+        raise ClientException("The form is too large.")
+    fields = parse_qs(body.decode("utf-8", "replace"))
+    token, after = fields.get("token", [""])[0].strip(), fields.get("next", ["/docs"])[0]
+    after = after if after.startswith("/documents/") else "/docs"
+    try:
+        await access_from(services, token)
+    except UnauthorizedError as error:
+        return _sign_in(after, str(error))
+    cookie = Cookie(
+        key=COOKIE,
+        value=token,
+        path="/documents",
+        httponly=True,
+        samesite="lax",
+        secure=services.settings.base_url.startswith("https://"),
+    )
+    return Response(None, status_code=303, headers={"Location": after}, cookies=[cookie])
+
+
+@post("/api/session/close", operation_id="closeSession", include_in_schema=False, exclude_from_auth=True)
+async def close_session() -> Response[None]:
+    """Sign the browser out of the document page."""
+    return Response(
+        None, status_code=303, headers={"Location": "/docs"}, cookies=[Cookie(key=COOKIE, path="/documents", max_age=0)]
+    )

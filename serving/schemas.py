@@ -1,0 +1,291 @@
+"""What goes in and out of the HTTP interface, field by field. Times are aware UTC; every id is an opaque string."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from serving.citations.format import Format
+
+MAX_QUERY = 1000
+SourceType = Annotated[str, Meta(description="google_drive, slack, upload or files; hyphens are accepted.")]
+ShortList = Meta(max_length=100)
+
+
+class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
+
+    start: str | None = None
+    end: str | None = None
+    field: Literal["modified_at", "created_at"] = "modified_at"
+
+
+class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Narrows a search; within a list any value matches, and every filter given must match."""
+
+    source_types: Annotated[list[SourceType], ShortList] = []
+    collection_ids: Annotated[list[str], ShortList] = []
+    document_ids: Annotated[list[str], Meta(max_length=1000)] = []
+    mime_types: Annotated[list[str], ShortList] = []
+    authors: Annotated[list[str], ShortList] = []
+    tags: dict[str, Any] = {}
+    date_range: DateRange | None = None
+    include_archived: bool = False
+
+
+class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A search. `query` has 1 to 1000 characters."""
+
+    query: str
+    top_k: Annotated[int, Meta(ge=1, le=50)] = 5
+    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
+    depth: Annotated[int, Meta(ge=10, le=500)] | None = None
+    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    rerank: bool = False
+    group_by_document: bool = True
+    neighbours: Annotated[int, Meta(ge=0, le=3)] = 0
+    explain: bool = False
+    citation_format: Format = "inline"
+    filters: Filters | None = None
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A stretch of characters, `start` included, `end` not."""
+
+    start: int
+    end: int
+
+
+class Citation(msgspec.Struct, frozen=True):
+    """Where a result comes from, ready to show; `link` opens the exact place."""
+
+    index: int
+    text: str
+    link: str
+    format: str
+
+
+class FormattedCitation(msgspec.Struct, frozen=True):
+    """A citation of one document."""
+
+    index: int
+    text: str
+    link: str
+    source_type: str
+    doc_id: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Another document that holds the very same passage and that the caller may read."""
+
+    doc_id: str
+    title: str
+    source_type: str
+    link: str
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A chunk just before or after the result's."""
+
+    chunk_id: str
+    chunk_index: int
+    chunk_text: str
+    page_start: int | None
+    page_end: int | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """How a result came by its rank. Scores are the legs' own: cosine and BM25."""
+
+    dense_score: float | None
+    dense_rank: int | None
+    keyword_score: float | None
+    keyword_rank: int | None
+    fused_score: float
+    boosts: dict[str, float]
+    rerank_score: float | None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage. `highlights` are spans of the query's words within `snippet`."""
+
+    doc_id: str
+    chunk_id: str
+    chunk_index: int
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    owner: str | None
+    tags: dict[str, Any]
+    chunk_text: str
+    snippet: str
+    highlights: list[Span]
+    section_path: list[str]
+    page_start: int | None
+    page_end: int | None
+    relevance_score: float
+    created_at: datetime | None
+    modified_at: datetime | None
+    acl_checked_at: datetime | None
+    also_in: list[Place]
+    citation: Citation
+    neighbours: list[Neighbour] | UnsetType = UNSET
+    explain: Explanation | UnsetType = UNSET
+
+
+class Warning_(msgspec.Struct, frozen=True):  # noqa: N801 (the plain word is a builtin)
+    """Something that the person should know about this answer; `code` is stable."""
+
+    code: str
+    message: str
+
+
+class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a search. `held_back` counts documents whose permissions were checked too long ago."""
+
+    results: list[Result]
+    query_id: str
+    latency_ms: float
+    cached: bool
+    held_back: int
+    warnings: list[Warning_]
+
+
+class CitationsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Documents to cite, in the order to number them."""
+
+    doc_ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    format: Format = "inline"
+
+
+class CitationsResponse(msgspec.Struct, frozen=True):
+    """Citations of those documents that the caller may read; others are left out."""
+
+    citations: list[FormattedCitation]
+
+
+class UploadResponse(msgspec.Struct, frozen=True):
+    """What became of an upload. `job_id` is null when no sync could be started; it is then picked up by itself."""
+
+    doc_id: str
+    status: str
+    message: str
+    job_id: str | None = None
+
+
+class DeleteResponse(msgspec.Struct, frozen=True):
+    """The document is invisible from now on; its points go with the next sync."""
+
+    doc_id: str
+    status: str
+    message: str
+    job_id: str | None = None
+
+
+class DocumentPlace(msgspec.Struct, frozen=True):
+    """The cited stretch, in characters of the whole document's text."""
+
+    start: int
+    end: int
+    chunk_index: int | None
+    page_start: int | None
+    page_end: int | None
+    section_path: list[str]
+
+
+class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A document and its text around a place. `text` begins at character `text_start` of the whole text."""
+
+    doc_id: str
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    author: str | None
+    tags: dict[str, Any]
+    created_at: datetime | None
+    modified_at: datetime | None
+    indexed_at: datetime | None
+    acl_checked_at: datetime | None
+    language: str | None
+    page_count: int | None
+    chunk_count: int
+    text: str
+    text_start: int
+    text_end: int
+    place: DocumentPlace | None
+    citation: Citation
+
+
+class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which partitions to sync (all by default); `folder_ids` is another name for `partitions`."""
+
+    partitions: Annotated[list[str], Meta(max_length=10_000)] | None = None
+    folder_ids: Annotated[list[str], Meta(max_length=10_000)] | None = None
+    full_sync: bool = False
+
+
+class SyncResponse(msgspec.Struct, frozen=True):
+    """The sync that was started."""
+
+    job_id: str
+    status: str
+    started_at: datetime
+
+
+class SyncFault(msgspec.Struct, frozen=True):
+    """What went wrong with one document; `file_id` is its `source_id`."""
+
+    file_id: str
+    error: str
+    stage: str
+    outcome: str
+
+
+class SyncStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A sync. `errors` and `error_message` are for administrators; everybody sees the counts."""
+
+    job_id: str
+    source: str
+    status: str
+    stage: str | None
+    started_at: datetime
+    completed_at: datetime | None
+    documents_synced: int
+    documents_skipped: int
+    documents_deleted: int
+    documents_failed: int
+    chunks_embedded: int
+    error_message: str | None
+    errors: list[SyncFault]
+
+
+class ServiceState(msgspec.Struct, frozen=True):
+    """`state` is `ok`, `down` or `not_loaded`."""
+
+    state: str
+    detail: str | None = None
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The process is alive."""
+
+    status: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """`status` is `ready`, `degraded` (answers come with a warning) or `unavailable`."""
+
+    status: str
+    services: dict[str, ServiceState]

@@ -1,0 +1,28 @@
+"""Named SQL by table family: `queries("registry").document_by_id(conn, doc_id=...)`.
+
+Statements live in `sql/<family>/*.sql` (aiosql headers) and are loaded once per process; `migrations/` holds the schema and
+`lake/` holds DuckDB statements that run over Arrow tables, read by `statement("lake", "missing")`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import aiosql
+
+ROOT = Path(__file__).parent
+MIGRATIONS = ROOT / "migrations"
+
+
+@cache
+def queries(family: str) -> Any:
+    """Return the named statements of one family for a synchronous psycopg 3 connection."""
+    return aiosql.from_path(ROOT / family, "psycopg", mandatory_parameters=False)
+
+
+@cache
+def statement(family: str, name: str) -> str:
+    """Return the text of `sql/<family>/<name>.sql`, comments included."""
+    return (ROOT / family / f"{name}.sql").read_text(encoding="utf-8")

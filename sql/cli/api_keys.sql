@@ -1,0 +1,11 @@
+-- API keys, without their hashes. Grain: key, oldest first.
+SELECT
+    key_id,
+    email,
+    groups,
+    admin,
+    created_at,
+    expires_at,
+    revoked_at
+FROM api_keys
+ORDER BY created_at, key_id;

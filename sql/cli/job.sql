@@ -1,0 +1,16 @@
+-- One sync as `concordance sync` reports it. Parameters: job_id. Grain: job (one row). Index: primary key.
+SELECT
+    source,
+    job_id::text AS job_id,
+    run_id,
+    status,
+    stage,
+    synced,
+    skipped,
+    deleted,
+    failed,
+    embedded,
+    error_message,
+    extract(EPOCH FROM coalesce(completed_at, now()) - started_at)::float8 AS seconds
+FROM sync_jobs
+WHERE job_id = %(job_id)s;

@@ -1,0 +1,114 @@
+-- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows enter as one JSON array.
+
+-- name: known
+-- What the registry knows of some documents of a source. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+SELECT
+    doc_id::text AS doc_id, source_id, partition, version, content_hash, content_key, payload_hash,
+    state, stage, reason, attempts, created_at
+FROM documents
+WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: save_documents!
+-- Write the desired state of documents. Parameters: source, rows jsonb. The earliest created_at is kept.
+INSERT INTO documents AS d (
+    doc_id, source, source_id, partition, collection_ids, title, path, mime_type, url, owner, author, description, size,
+    created_at, modified_at, permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
+    state, reason, stage, attempts
+)
+SELECT
+    r.doc_id, :source, r.source_id, r.partition, r.collection_ids, r.title, r.path, r.mime_type, r.url, r.owner, r.author,
+    r.description, r.size, r.created_at, r.modified_at, r.permissions, r.tags, r.profile, r.locator, r.version,
+    r.content_hash, r.content_key, r.payload_hash, r.state, r.reason, r.stage, r.attempts
+FROM jsonb_to_recordset(:rows::jsonb) AS r (
+    doc_id uuid, source_id text, partition text, collection_ids text [], title text, path text, mime_type text, url text,
+    owner text, author text, description text, size bigint, created_at timestamptz, modified_at timestamptz,
+    permissions text [], tags jsonb, profile text, locator text, version text, content_hash text, content_key text,
+    payload_hash text, state text, reason text, stage text, attempts integer
+)
+-- an upload that its owner took back while it was being read stays deleted
+WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.doc_id = r.doc_id AND u.deleted_at IS NOT NULL)
+ON CONFLICT (doc_id) DO UPDATE SET
+    partition = excluded.partition, collection_ids = excluded.collection_ids, title = excluded.title,
+    path = excluded.path, mime_type = excluded.mime_type, url = excluded.url, owner = excluded.owner,
+    author = excluded.author, description = excluded.description, size = excluded.size,
+    created_at = least(d.created_at, excluded.created_at), modified_at = excluded.modified_at,
+    permissions = excluded.permissions, tags = excluded.tags, profile = excluded.profile, locator = excluded.locator,
+    version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key,
+    payload_hash = excluded.payload_hash, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
+    attempts = excluded.attempts, changed_at = now(), deleted_at = NULL;
+
+-- name: unseen
+-- Documents of a partition that a complete listing did not show. Parameters: source, partition, seen text[] (source ids).
+SELECT d.source_id
+FROM documents AS d
+WHERE
+    d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
+    AND NOT EXISTS (SELECT 1 FROM unnest(:seen::text []) AS s (source_id) WHERE s.source_id = d.source_id);
+
+-- name: tombstone
+-- Make documents invisible at once. Parameters: source, source_ids text[]. Returns those that were not deleted before.
+UPDATE documents SET state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}'
+WHERE source = :source AND source_id = ANY(:source_ids) AND state <> 'deleted'
+RETURNING doc_id::text AS doc_id, indexed_content IS NOT NULL AS indexed;
+
+-- name: set_outcomes!
+-- Record what parsing made of documents: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
+UPDATE documents AS d SET
+    state = r.state, reason = r.reason, attempts = r.attempts,
+    stage = CASE WHEN r.state = 'live' THEN NULL ELSE 'parsed' END, changed_at = now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, state text, reason text, attempts integer)
+WHERE
+    d.doc_id = r.doc_id
+    AND (d.state = 'live' OR (d.state IN ('skipped', 'failed') AND d.stage = 'parsed'))
+    AND (d.state, d.reason, d.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts);
+
+-- name: pending
+-- Documents whose content is not indexed as the present versions of stages and model want it, and those that parsing refused
+-- (an unchanged parser finds its earlier verdict in the lake, a newer one tries again).
+-- Parameters: source, partitions text[] or null, everything bool (take all that have content), signatures jsonb (profile -> signature).
+SELECT
+    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, title, description, profile, tags,
+    state, attempts
+FROM documents
+WHERE
+    source = :source
+    AND (:partitions::text [] IS NULL OR partition = ANY(:partitions))
+    AND content_key IS NOT NULL
+    AND (state = 'live' OR (state IN ('skipped', 'failed') AND stage = 'parsed'))
+    AND (
+        :everything OR state <> 'live'
+        OR indexed_content IS DISTINCT FROM content_key || '|' || (:signatures::jsonb ->> profile)
+    )
+ORDER BY partition, source_id;
+
+-- name: counts
+-- States of a source by partition: the ledger. Parameters: source. Grain: (partition, state).
+SELECT partition, state, count(*) AS documents
+FROM documents
+WHERE source = :source
+GROUP BY partition, state
+ORDER BY partition, state;
+
+-- name: faults
+-- Documents that are skipped or failed, newest first. Parameters: source, most.
+SELECT source_id, partition, state, coalesce(stage, 'raw') AS stage, reason, attempts
+FROM documents
+WHERE source = :source AND state IN ('skipped', 'failed')
+ORDER BY changed_at DESC
+LIMIT :most;
+
+-- name: saved_cursor^
+-- Cursor of one partition. Parameters: source, partition. Grain: partition.
+SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;
+
+-- name: save_cursor!
+-- Save the cursor of a partition, and that its permissions are as of now. Parameters: source, partition, cursor, checked bool.
+INSERT INTO partitions (source, partition, cursor, acl_checked_at, last_sync_at)
+VALUES (:source, :partition, :cursor, CASE WHEN :checked THEN now() END, now())
+ON CONFLICT (source, partition) DO UPDATE SET
+    cursor = excluded.cursor, last_sync_at = now(),
+    acl_checked_at = coalesce(excluded.acl_checked_at, partitions.acl_checked_at);
+
+-- name: partition_names
+-- Partitions that hold documents which are not deleted. Parameters: source. Grain: partition.
+SELECT DISTINCT partition FROM documents WHERE source = :source AND state <> 'deleted' ORDER BY partition;

@@ -1,0 +1,145 @@
+-- What the index holds. Grain: document or chunk, as each statement says.
+
+-- name: to_remove
+-- Documents that must leave the index: not live, but with points. Parameters: source. Grain: document.
+SELECT doc_id::text AS doc_id, source_id, state, deleted_at, chunk_count
+FROM documents
+WHERE source = :source AND state <> 'live' AND indexed_content IS NOT NULL
+ORDER BY doc_id;
+
+-- name: to_repaint
+-- Documents whose content is indexed and whose payload is out of date. Parameters: source, signatures. Grain: document.
+SELECT d.*, p.acl_checked_at
+FROM documents AS d
+LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
+WHERE
+    d.source = :source AND d.state = 'live' AND d.indexed_content = d.content_key || '|' || (:signatures::jsonb ->> d.profile)
+    AND d.indexed_payload IS DISTINCT FROM d.payload_hash
+ORDER BY d.doc_id;
+
+-- name: rows
+-- Whole registry rows. Parameters: doc_ids. Grain: document.
+SELECT d.*, p.acl_checked_at
+FROM documents AS d
+LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
+WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
+ORDER BY d.doc_id;
+
+-- name: begin_indexing!
+-- Say that the points of these documents are in motion: until `indexed` is called, they count as incomplete. Parameters: doc_ids.
+UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []);
+
+-- name: chunk_ids
+-- Parameters: doc_ids. Grain: chunk.
+SELECT chunk_id::text AS chunk_id FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
+
+-- name: drop_chunks!
+-- Parameters: doc_ids. Grain: chunk.
+DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
+
+-- name: indexed!
+-- Both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
+UPDATE documents AS d SET
+    indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_at = now(),
+    chunk_count = r.chunk_count, language = r.language, page_count = r.page_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (
+    doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer, language text, page_count integer
+)
+WHERE d.doc_id = r.doc_id;
+
+-- name: repainted!
+-- Payloads are as wanted. Parameters: rows jsonb. Grain: document.
+UPDATE documents AS d SET indexed_payload = r.indexed_payload, indexed_at = now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
+WHERE d.doc_id = r.doc_id;
+
+-- name: removed!
+-- Nothing of these documents is in the index. Parameters: doc_ids. Grain: document.
+UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_at = NULL, chunk_count = 0
+WHERE doc_id = ANY(:doc_ids::uuid []);
+
+-- name: save_receipts!
+-- Proof of deletion. Parameters: rows jsonb. Grain: (document, deletion).
+INSERT INTO deletion_receipts (doc_id, source, source_id, tombstone_at, points_deleted, points_gone_at)
+SELECT r.doc_id, :source, r.source_id, r.tombstone_at, r.points_deleted, now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, source_id text, tombstone_at timestamptz, points_deleted integer)
+ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
+    points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at;
+
+-- name: raise_version!
+-- Candidates cached before this moment are no longer used. Grain: one row.
+UPDATE index_version SET version = version + 1;
+
+-- name: save_collection!
+-- Parameters: name, model, dimensions, chunking_version, bm25_avg_len. Grain: collection.
+INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len)
+VALUES (:name, :model, :dimensions, :chunking_version, :bm25_avg_len)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: activate!
+-- Parameters: name. Grain: collection.
+UPDATE index_collections SET active = TRUE WHERE name = :name;
+
+-- name: deactivate_others!
+-- Parameters: name. Grain: collection.
+UPDATE index_collections SET active = FALSE WHERE name <> :name AND active;
+
+-- name: collection^
+-- Parameters: name. Grain: collection.
+SELECT name, model, dimensions, chunking_version, bm25_avg_len, active FROM index_collections WHERE name = :name;
+
+-- name: totals^
+-- What Postgres holds of a source's live documents. Parameters: source. Grain: one row.
+SELECT count(*) AS documents, coalesce(sum(chunk_count), 0)::bigint AS chunks
+FROM documents
+WHERE source = :source AND state = 'live';
+
+-- name: chunk_total^
+-- Parameters: source. Grain: one row.
+SELECT count(*) AS chunks
+FROM chunks AS c
+INNER JOIN documents AS d ON d.doc_id = c.doc_id
+WHERE d.source = :source AND d.state = 'live';
+
+-- name: usage^
+-- Embedding used in a month. Parameters: month. Grain: one row.
+SELECT coalesce(sum(tokens), 0)::bigint AS tokens, coalesce(sum(cost_usd), 0)::double precision AS cost_usd
+FROM embedding_usage
+WHERE month = :month;
+
+-- name: add_usage!
+-- Parameters: month, model, texts, tokens, cost_usd. Grain: (month, model).
+INSERT INTO embedding_usage (month, model, texts, tokens, cost_usd)
+VALUES (:month, :model, :texts, :tokens, :cost_usd)
+ON CONFLICT (month, model) DO UPDATE SET
+    texts = embedding_usage.texts + excluded.texts, tokens = embedding_usage.tokens + excluded.tokens,
+    cost_usd = embedding_usage.cost_usd + excluded.cost_usd;
+
+-- name: forget_index!
+-- Qdrant lost a collection: nothing counts as indexed there. Parameters: collection. Grain: document.
+UPDATE documents SET indexed_content = NULL, indexed_payload = NULL
+WHERE right(indexed_content, length(:collection) + 1) = '|' || :collection OR indexed_content = '';
+
+-- name: elsewhere^
+-- Live documents that are not in a collection yet, over all sources. Parameters: collection. Grain: one row.
+SELECT count(*) AS documents
+FROM documents
+WHERE state = 'live' AND content_key IS NOT NULL
+    AND right(indexed_content, length(:collection) + 1) IS DISTINCT FROM '|' || :collection;
+
+-- name: ledger^
+-- The ledger of a source in one row. Parameters: source. unfinished: live but not indexed; lingering: gone but still indexed.
+SELECT
+    count(*) FILTER (WHERE state = 'live') AS live,
+    count(*) FILTER (WHERE state = 'skipped') AS skipped,
+    count(*) FILTER (WHERE state = 'failed') AS failed,
+    count(*) FILTER (WHERE state = 'deleted') AS deleted,
+    count(*) FILTER (WHERE state = 'lost_access') AS lost_access,
+    count(*) FILTER (WHERE state = 'live' AND coalesce(indexed_content, '') = '') AS unfinished,
+    count(*) FILTER (WHERE state <> 'live' AND indexed_content IS NOT NULL) AS lingering
+FROM documents
+WHERE source = :source;
+
+-- name: content_ids
+-- Documents whose content the lake should hold: seen and not deleted. Parameters: source. Grain: document.
+SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;

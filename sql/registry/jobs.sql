@@ -1,0 +1,66 @@
+-- Sync jobs: one row a sync, at most one running a source (unique partial index).
+
+-- name: insert_job^
+-- Parameters: source, partitions text[] or null, full_sync, requested_by. No row: another one runs.
+INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, status)
+VALUES (:source, :partitions, :full_sync, :requested_by, 'running')
+ON CONFLICT (source) WHERE status = 'running' DO NOTHING
+RETURNING job_id::text AS job_id, started_at;
+
+-- name: running_job^
+-- The running job of a source, and whether its launch is overdue. Parameters: source, launch_seconds.
+SELECT
+    job_id::text AS job_id, run_id, claimed_at,
+    claimed_at IS NULL AND started_at < now() - make_interval(secs => :launch_seconds) AS overdue
+FROM sync_jobs
+WHERE source = :source AND status = 'running';
+
+-- name: job^
+-- Parameters: job_id.
+SELECT job_id::text AS job_id, source, partitions, full_sync, status, stage, run_id, started_at, completed_at,
+    synced, skipped, deleted, failed, embedded, tokens, cost_usd, error_message
+FROM sync_jobs
+WHERE job_id = :job_id;
+
+-- name: claim_job!
+-- Parameters: job_id, run_id. The caller holds the source's advisory lock.
+UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id
+WHERE job_id = :job_id AND status = 'running';
+
+-- name: set_run!
+-- Parameters: job_id, run_id.
+UPDATE sync_jobs SET run_id = :run_id WHERE job_id = :job_id;
+
+-- name: progress!
+-- Parameters: job_id, stage and the counts so far.
+UPDATE sync_jobs SET
+    heartbeat_at = now(), stage = :stage, synced = :synced, skipped = :skipped, deleted = :deleted, failed = :failed,
+    embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd
+WHERE job_id = :job_id;
+
+-- name: finish_job!
+-- Parameters: job_id, status, error_message.
+UPDATE sync_jobs SET status = :status, completed_at = now(), error_message = :error_message
+WHERE job_id = :job_id AND status = 'running';
+
+-- name: record_error!
+-- Parameters: job_id, source_id, stage, reason, outcome. Grain: (job, document, stage).
+INSERT INTO sync_errors (job_id, source_id, stage, reason, outcome)
+VALUES (:job_id, :source_id, :stage, :reason, :outcome)
+ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, outcome = excluded.outcome, at = now();
+
+-- name: errors
+-- Parameters: job_id. Grain: (document, stage).
+SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id ORDER BY outcome, source_id;
+
+-- name: recent
+-- The latest finished jobs of a source. Parameters: source, most.
+SELECT job_id::text AS job_id, status, synced, skipped, deleted, failed, completed_at, error_message
+FROM sync_jobs
+WHERE source = :source AND status <> 'running'
+ORDER BY started_at DESC
+LIMIT :most;
+
+-- name: next_sequence$
+-- Reserve numbers for change rows in the lake, past the clock and past all earlier ones. Parameters: clock_ns, reserve. Returns the first.
+SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;

@@ -1,0 +1,16 @@
+-- Purpose: one sync. Parameters: job_id. Grain: job. Index: primary key.
+SELECT
+    job_id::text AS job_id,
+    source,
+    status,
+    stage,
+    started_at,
+    completed_at,
+    synced,
+    skipped,
+    deleted,
+    failed,
+    embedded,
+    error_message
+FROM sync_jobs
+WHERE job_id = %(job_id)s::uuid

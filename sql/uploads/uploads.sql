@@ -1,0 +1,99 @@
+-- Uploads: what people put in, change or take back. Grain: (owner, content). The source `upload` reads them by day in
+-- the order of `change`, which is the order of commits: every write takes the same lock before it draws a number.
+
+-- name: lock_changes(key)!
+-- Purpose: make numbers of changes follow the order of commits. Held to the end of the transaction.
+SELECT pg_advisory_xact_lock(:key);
+
+-- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags)^
+-- Purpose: keep an upload; the same content by the same owner updates its metadata and comes back if it was deleted,
+-- and keeps its day and created_at. Index: primary key. Returns whether the row is new.
+INSERT INTO uploads (
+    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags, change
+) VALUES (
+    :source_id,
+    :doc_id,
+    :owner,
+    to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+    :content_hash,
+    :file_name,
+    :title,
+    :description,
+    :mime_type,
+    :size,
+    :permissions,
+    :tags,
+    nextval('uploads_change')
+)
+ON CONFLICT (source_id) DO UPDATE SET
+    file_name = excluded.file_name,
+    title = excluded.title,
+    description = excluded.description,
+    mime_type = excluded.mime_type,
+    permissions = excluded.permissions,
+    tags = excluded.tags,
+    modified_at = now(),
+    deleted_at = NULL,
+    change = excluded.change
+RETURNING (xmax = 0) AS created;
+
+-- name: delete_upload(doc_id, owner)!
+-- Purpose: mark an upload as taken back by its owner. Index: unique doc_id. Returns how many rows changed.
+UPDATE uploads SET
+    deleted_at = now(),
+    change = nextval('uploads_change')
+WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
+
+-- name: hide_document(doc_id)!
+-- Purpose: make the document invisible at once; the next sync takes its points away. Index: primary key.
+UPDATE documents SET
+    state = 'deleted',
+    reason = NULL,
+    stage = NULL,
+    permissions = '{}',
+    deleted_at = now(),
+    changed_at = now()
+WHERE doc_id = :doc_id AND state <> 'deleted';
+
+-- name: share_upload(doc_id, owner, permissions)^
+-- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns its tags, or nothing.
+UPDATE uploads SET
+    permissions = :permissions,
+    modified_at = now(),
+    change = nextval('uploads_change')
+WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL
+RETURNING tags;
+
+-- name: narrow_document(doc_id, permissions)!
+-- Purpose: take rights away from the document at once; new ones come with the next sync, which the emptied payload_hash
+-- makes write the document again even if the rights are given back meanwhile. Index: primary key.
+UPDATE documents SET
+    payload_hash = '',
+    permissions = ARRAY(
+        SELECT held.principal FROM unnest(documents.permissions) AS held (principal)
+        WHERE held.principal = ANY(:permissions::text [])
+    )
+WHERE doc_id = :doc_id AND NOT permissions <@ :permissions::text [];
+
+-- name: days()
+-- Purpose: the partitions of the source. Index: uploads_day_change.
+SELECT DISTINCT day FROM uploads ORDER BY day;
+
+-- name: changes_of_day(day, after, most)
+-- Purpose: a page of one day's uploads as they are now, oldest change first. Index: uploads_day_change.
+SELECT
+    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
+    created_at, modified_at, deleted_at, change
+FROM uploads
+WHERE day = :day AND change > :after
+ORDER BY change
+LIMIT :most;
+
+-- name: any_pending()^
+-- Purpose: tell whether a day has a change newer than its saved cursor. Indexes: uploads_day_change, partitions' key.
+SELECT EXISTS (
+    SELECT 1
+    FROM (SELECT uploads.day, max(uploads.change) AS newest FROM uploads GROUP BY uploads.day) AS latest
+    LEFT JOIN partitions ON partitions.source = 'upload' AND partitions.partition = latest.day
+    WHERE latest.newest > coalesce(partitions.cursor, '0')::bigint
+) AS pending;

@@ -1,0 +1,163 @@
+"""What the client makes of a service that limits, fails, dawdles or answers nonsense: over a real wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from resources.embedding.openai_compatible import CONCURRENCY, OpenAICompatible
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
+
+SOON = {"retry_after_ms": "1"}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as running:
+        yield running
+
+
+def client(server: OpenAIServer, key: str | None = None, **options: object) -> OpenAICompatible:
+    return OpenAICompatible(server.url, key, **{"model": "m", "batch": 2, **options})  # pyright: ignore[reportArgumentType]
+
+
+def test_batches_are_as_large_as_the_setting_says_and_keep_their_order(server: OpenAIServer) -> None:
+    texts = [f"text{number} unique{number}" for number in range(7)]
+    rows, tokens = client(server).embed_counted(texts)
+    assert sorted(len(request["input"]) for request in server.requests) == [1, 2, 2, 2]
+    assert tokens == 14
+    for row, text in zip(rows, texts, strict=True):
+        expected = bag_of_words(text, 64)
+        np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_a_few_requests_are_on_their_way_at_once(server: OpenAIServer) -> None:
+    client(server, batch=1).embed([f"t{number}" for number in range(40)])
+    assert 1 <= server.at_once <= CONCURRENCY
+
+
+def test_long_texts_make_smaller_requests(server: OpenAIServer) -> None:
+    client(server, batch=100).embed(["x" * 250_000] * 5)
+    assert sorted(len(request["input"]) for request in server.requests) == [1, 2, 2]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_three_retries_carry_over_a_passing_fault(server: OpenAIServer, status: int) -> None:
+    server.fail(status, times=3, **SOON)
+    assert client(server).embed(["a"]).shape == (1, 64)
+    assert len(server.requests) == 4
+
+
+def test_retry_after_is_obeyed(server: OpenAIServer) -> None:
+    server.fail(429, retry_after="1")
+    client(server).embed(["a"])
+    assert server.times[1] - server.times[0] >= 1
+
+
+@pytest.mark.parametrize(("status", "said"), [(429, "limits the rate"), (502, "fails (502)")])
+def test_a_fault_that_stays_is_reported_as_unavailable(server: OpenAIServer, status: int, said: str) -> None:
+    server.fail(status, times=4, **SOON)
+    with pytest.raises(ServiceUnavailableError) as caught:
+        client(server).embed(["a"])
+    assert said in str(caught.value)
+    assert len(server.requests) == 4
+
+
+def test_a_long_retry_after_is_handed_to_the_caller(server: OpenAIServer) -> None:
+    server.fail(429, retry_after="600")
+    with pytest.raises(ServiceUnavailableError) as caught:
+        client(server).embed(["a"])
+    assert caught.value.retry_after == 600
+    assert len(server.requests) == 1
+
+
+def test_a_query_waits_for_one_retry_only(server: OpenAIServer) -> None:
+    server.fail(500, times=4, **SOON)
+    with pytest.raises(ServiceUnavailableError):
+        client(server).embed_query("a")
+    assert len(server.requests) == 2
+
+
+def test_a_slow_service_is_given_up(server: OpenAIServer) -> None:
+    server.hold()
+    with pytest.raises(ServiceUnavailableError, match="too long"):
+        client(server, query_timeout=0.05).embed_query("a")
+
+
+def test_a_service_that_is_not_there(server: OpenAIServer) -> None:
+    with pytest.raises(ServiceUnavailableError, match="CONCORDANCE_OPENAI_BASE_URL"):
+        OpenAICompatible("http://127.0.0.1:1/v1", None, model="m").embed_query("a")
+
+
+def test_a_refused_key_names_the_variable_and_is_not_retried() -> None:
+    with OpenAIServer(api_key="right") as server:
+        with pytest.raises(ConfigurationError, match="CONCORDANCE_OPENAI_API_KEY") as caught:
+            client(server, "wrong").embed(["a"])
+        assert "wrong" not in str(caught.value)
+        assert len(server.requests) == 1
+        assert client(server, "right").embed(["a"]).shape == (1, 64)
+
+
+def test_a_refused_request_names_the_settings(server: OpenAIServer) -> None:
+    server.fail(404)
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_MODEL"):
+        client(server).embed(["a"])
+
+
+def _short(rows: Rows) -> Rows:
+    return [row | {"embedding": [1.0, 2.0]} for row in rows]
+
+
+def _missing(rows: Rows) -> Rows:
+    return rows[1:]
+
+
+def _twice(rows: Rows) -> Rows:
+    return [row | {"index": 0} for row in rows]
+
+
+def _nan(rows: Rows) -> Rows:
+    return [row | {"embedding": [float("nan")] * 64} for row in rows]
+
+
+def _zeros(rows: Rows) -> Rows:
+    return [row | {"embedding": [0.0] * 64} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("twist", "said"),
+    [
+        (_short, "2 numbers where 64"),
+        (_missing, "1 embeddings for 2"),
+        (_twice, "numbered them wrongly"),
+        (_nan, "NaN"),
+        (_zeros, "zeros"),
+    ],
+)
+def test_nonsense_is_not_believed(server: OpenAIServer, twist: object, said: str) -> None:
+    model = client(server)
+    assert model.dimensions == 64
+    server.twist(twist)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigurationError, match=said):
+        model.embed(["a", "b"])
+
+
+def test_rows_out_of_order_are_put_right(server: OpenAIServer) -> None:
+    straight = client(server).embed(["apples", "pears"])
+    server.twist(lambda rows: rows[::-1])
+    np.testing.assert_array_equal(client(server).embed(["apples", "pears"]), straight)
+
+
+def test_chosen_dimensions_are_asked_for_and_known_ones_are_not(server: OpenAIServer) -> None:
+    assert client(server, dimensions=16).embed(["a"]).shape == (1, 16)
+    assert server.requests[-1]["dimensions"] == 16
+    large = OpenAICompatible(server.url, None, model="text-embedding-3-large")
+    assert (large.dimensions, large.window, large.price_per_million) == (3072, 8191, 0.13)
+    small = OpenAICompatible(server.url, None, price=0.5)
+    assert (small.model, small.dimensions, small.price_per_million) == ("text-embedding-3-small", 1536, 0.5)
+    with pytest.raises(ConfigurationError, match="64 numbers where 1536"):
+        small.embed(["a"])
+    assert "dimensions" not in server.requests[-1]

@@ -1,0 +1,364 @@
+"""What survives: kill -9 at any moment, compaction under load, restarts, snapshots, a second process, a wrong key."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from tests.fixtures.vector import VectorProcess
+
+SIZE = 32
+NAME = "docs"
+DEADLINE_SECONDS = 60.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Poll; the deadline only bounds a hung test."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+
+
+def connect(process: VectorProcess) -> QdrantClient:
+    # The version is compared in a thread of the client's, which may ask after the test has stopped the server.
+    return QdrantClient(url=process.url, timeout=60, check_compatibility=False)
+
+
+def create(client: QdrantClient, **options: Any) -> None:
+    client.create_collection(
+        NAME,
+        vectors_config={"dense": models.VectorParams(size=SIZE, distance=models.Distance.COSINE)},
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        **options,
+    )
+    client.create_payload_index(NAME, "g", models.PayloadSchemaType.INTEGER)
+
+
+def upsert(client: QdrantClient, ids: range, mark: int = 0) -> None:
+    generator = np.random.default_rng(ids.start)
+    vectors = {
+        "dense": generator.normal(size=(len(ids), SIZE)).tolist(),
+        "bm25": [models.SparseVector(indices=[i % 9], values=[1.0]) for i in ids],
+    }
+    client.upsert(
+        NAME,
+        models.Batch(ids=list(ids), vectors=vectors, payloads=[{"g": i % 5, "mark": mark} for i in ids]),
+        wait=True,
+    )
+
+
+def stored(client: QdrantClient) -> dict[Any, int]:
+    records, _ = client.scroll(NAME, limit=100_000, with_payload=["mark"])
+    return {record.id: (record.payload or {})["mark"] for record in records}
+
+
+def shards(process: VectorProcess) -> list[str]:
+    return sorted(entry.name for entry in (process.path / "collections" / NAME).iterdir() if entry.is_dir())
+
+
+def test_acknowledged_writes_survive_kill(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client)
+    acknowledged: list[int] = []
+
+    def write() -> None:
+        try:
+            for start in range(0, 1_000_000, 70):
+                upsert(client, range(start, start + 70), mark=start)
+                acknowledged.append(start)
+        except (ResponseHandlingException, UnexpectedResponse):
+            return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    wait_until(lambda: len(acknowledged) >= 20, "20 batches")
+    vector_process.kill()
+    writer.join()
+    vector_process.start()
+    client = connect(vector_process)
+    found = stored(client)
+    for start in acknowledged:
+        assert all(found.get(i) == start for i in range(start, start + 70))
+    client.delete(
+        NAME,
+        models.FilterSelector(
+            filter=models.Filter(must=[models.FieldCondition(key="g", match=models.MatchValue(value=1))])
+        ),
+    )
+    client.set_payload(NAME, {"mark": -1}, points=[0])
+    expected = stored(client)
+    vector_process.kill()
+    vector_process.start()
+    assert stored(connect(vector_process)) == expected
+    assert expected[0] == -1
+    assert 1 not in expected
+
+
+def test_compaction_never_stops_reads_and_loses_no_write(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=100))
+    for start in range(0, 6000, 1000):
+        upsert(client, range(start, start + 1000))
+    assert shards(vector_process) == ["shard-1"]
+    done = threading.Event()
+    failures: list[Exception] = []
+    reads, written = [0], [6000]
+
+    def read() -> None:
+        reader, query = connect(vector_process), np.random.default_rng(1).normal(size=SIZE).tolist()
+        try:
+            while not done.is_set():
+                assert len(reader.query_points(NAME, query=query, using="dense", limit=10).points) == 10
+                reads[0] += 1
+        except Exception as error:  # noqa: BLE001 reported by the test itself
+            failures.append(error)
+
+    def write() -> None:
+        writer = connect(vector_process)
+        try:
+            while not done.is_set():
+                upsert(writer, range(written[0], written[0] + 40), mark=1)
+                written[0] += 40
+                writer.delete(NAME, [written[0] - 1])
+                writer.set_payload(NAME, {"mark": 2}, points=[written[0] - 2])
+                writer.create_payload_index(NAME, "mark", models.PayloadSchemaType.INTEGER)
+        except Exception as error:  # noqa: BLE001 reported by the test itself
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for work in (read, write)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: reads[0] > 0 and written[0] > 6000, "load")
+    before = (reads[0], written[0])
+    answer = httpx.post(f"{vector_process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS)
+    during = (reads[0], written[0])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert answer.status_code == 200, answer.text
+    assert not failures
+    assert during[0] > before[0]
+    assert during[1] > before[1]
+    assert shards(vector_process) == ["shard-2"]
+    info = client.get_collection(NAME)
+    assert (info.indexed_vectors_count or 0) > 6000
+    assert set(info.payload_schema) == {"g", "mark"}
+    expected = dict.fromkeys(range(6000), 0) | dict.fromkeys(range(6000, written[0]), 1)
+    for last in range(6039, written[0], 40):
+        del expected[last]
+        expected[last - 1] = 2
+    assert stored(client) == expected
+    vector_process.kill()
+    vector_process.start()
+    assert stored(connect(vector_process)) == expected
+
+
+def test_a_kill_during_compaction_leaves_the_collection_whole(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=100))
+    for start in range(0, 4000, 1000):
+        upsert(client, range(start, start + 1000))
+    expected = stored(client)
+
+    def compact() -> None:
+        try:
+            httpx.post(f"{vector_process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS)
+        except httpx.TransportError:
+            return
+
+    # Killed as soon as the copy appears, then at later moments, the last after the swap.
+    for delay_in_polls in (0, 5, 50, 500):
+        known = set(shards(vector_process))
+        worker = threading.Thread(target=compact)
+        worker.start()
+        wait_until(lambda known=known: bool(set(shards(vector_process)) - known), "the copy")
+        for _ in range(delay_in_polls):
+            client.collection_exists(NAME)
+        vector_process.kill()
+        worker.join()
+        vector_process.start()
+        client = connect(vector_process)
+        assert stored(client) == expected
+        assert len(shards(vector_process)) == 1
+
+
+def test_compaction_starts_by_itself_when_worthwhile(make_vector_process: Callable[..., VectorProcess]) -> None:
+    process = make_vector_process(options=("--compact-from", "500", "--flush-seconds", "0.05"))
+    client = connect(process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10))
+    upsert(client, range(400))
+    assert shards(process) == ["shard-1"]
+    upsert(client, range(400, 900))
+    assert process.wait_for("compaction finished")["points"] == 900
+    assert shards(process) == ["shard-2"]
+    assert client.count(NAME).count == 900
+
+
+def test_two_compactions_of_one_collection_are_refused(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client)
+    upsert(client, range(2000))
+    url = f"{vector_process.url}/collections/{NAME}/compact"
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(httpx.post(url, timeout=DEADLINE_SECONDS).status_code))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 200 in answers
+    assert set(answers) <= {200, 409}
+    assert client.count(NAME).count == 2000
+
+
+def test_a_clean_stop_keeps_everything_and_exits_with_zero(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client)
+    upsert(client, range(100))
+    alias = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=NAME, alias_name="documents"))
+    client.update_collection_aliases([alias])
+    assert vector_process.stop() == 0
+    vector_process.start()
+    client = connect(vector_process)
+    assert client.count("documents").count == 100
+    assert client.get_collection(NAME).payload_schema["g"].data_type == models.PayloadSchemaType.INTEGER
+
+
+def test_a_second_process_on_the_folder_is_refused(vector_process: VectorProcess) -> None:
+    command = [part if part != str(vector_process.port) else "0" for part in vector_process.command()]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+    assert second.returncode == 1
+    assert f"in use by another vector server (process {vector_process.pid})" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_taken_port_is_explained(vector_process: VectorProcess, tmp_path: Path) -> None:
+    command = [
+        part if part != str(vector_process.path) else str(tmp_path / "other") for part in vector_process.command()
+    ]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+    assert second.returncode == 1
+    assert "give another --port" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_the_leftovers_of_a_failed_create_are_removed(vector_process: VectorProcess) -> None:
+    stale = vector_process.path / "collections" / NAME / "shard-1" / "segments" / "broken"
+    stale.mkdir(parents=True)
+    client = connect(vector_process)
+    create(client)
+    upsert(client, range(10))
+    half = vector_process.path / "collections" / "half" / "shard-1"
+    half.mkdir(parents=True)
+    vector_process.restart()
+    assert [c.name for c in connect(vector_process).get_collections().collections] == [NAME]
+    assert not half.exists()
+
+
+def test_interrupt_works_though_it_was_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process = VectorProcess(tmp_path / "vector")
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.stop(signal.SIGINT) == 0
+
+
+@pytest.fixture
+def snapshot(vector_process: VectorProcess) -> Iterator[tuple[QdrantClient, str]]:
+    client = connect(vector_process)
+    create(client)
+    upsert(client, range(300), mark=7)
+    made = client.create_snapshot(NAME)
+    assert made is not None
+    yield client, made.name
+    client.close()
+
+
+def test_snapshot_out_and_in(vector_process: VectorProcess, snapshot: tuple[QdrantClient, str], tmp_path: Path) -> None:
+    client, name = snapshot
+    [listed] = client.list_snapshots(NAME)
+    assert listed.name == name
+    url = f"{vector_process.url}/collections"
+    data = httpx.get(f"{url}/{NAME}/snapshots/{name}").content
+    assert len(data) == listed.size
+    client.delete(NAME, list(range(200)))
+    upsert(client, range(5000, 5010))
+    assert client.recover_snapshot(NAME, location=(vector_process.path / "snapshots" / NAME / name).as_uri())
+    assert stored(client) == dict.fromkeys(range(300), 7)
+    assert set(client.get_collection(NAME).payload_schema) == {"g"}
+
+    uploaded = httpx.post(
+        f"{url}/copy/snapshots/upload", files={"snapshot": ("x.snapshot", data)}, timeout=DEADLINE_SECONDS
+    )
+    assert uploaded.json()["result"] is True
+    assert client.count("copy").count == 300
+    wrong = httpx.post(
+        f"{url}/copy/snapshots/upload?checksum=00", files={"snapshot": ("x", data)}, timeout=DEADLINE_SECONDS
+    )
+    assert (wrong.status_code, "checksum" in wrong.text) == (400, True)
+    vector_process.kill()
+    vector_process.start()
+    client = connect(vector_process)
+    assert (client.count("copy").count, client.count(NAME).count) == (300, 300)
+    assert client.delete_snapshot(NAME, name)
+    assert client.list_snapshots(NAME) == []
+
+
+def test_a_hostile_or_broken_archive_changes_nothing(
+    vector_process: VectorProcess, snapshot: tuple[QdrantClient, str]
+) -> None:
+    client, name = snapshot
+    url = f"{vector_process.url}/collections/{NAME}/snapshots"
+    hostile = io.BytesIO()
+    with tarfile.open(fileobj=hostile, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("../../../aliases.json")
+        content = json.dumps({"evil": NAME}).encode()
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    whole = httpx.get(f"{url}/{name}").content
+    for data in (hostile.getvalue(), b"not an archive", whole[: len(whole) // 2]):
+        for target in (NAME, "fresh"):
+            answer = httpx.post(
+                f"{vector_process.url}/collections/{target}/snapshots/upload", files={"snapshot": ("s", data)}
+            )
+            assert answer.status_code == 400, answer.text
+    assert not client.collection_exists("fresh")
+    assert not (vector_process.path / "aliases.json").exists()
+    for location in ("file:///etc/passwd", "http://127.0.0.1:1/x.snapshot", "../../etc/passwd"):
+        assert httpx.put(f"{url}/recover", json={"location": location}).status_code in {400, 404}
+    assert httpx.get(f"{url}/..%2F..%2Faliases.json").status_code == 404
+    assert client.count(NAME).count == 300
+    vector_process.restart()
+    assert connect(vector_process).count(NAME).count == 300
+
+
+def test_the_key_is_demanded(make_vector_process: Callable[..., VectorProcess]) -> None:
+    process = make_vector_process(api_key="s3cret")
+    with pytest.warns(UserWarning, match="insecure connection"):
+        allowed = QdrantClient(url=process.url, api_key="s3cret")
+    assert allowed.get_collections().collections == []
+    assert httpx.get(f"{process.url}/collections", headers={"authorization": "Bearer s3cret"}).status_code == 200
+    for headers in ({}, {"api-key": "wrong"}, {"api-key": ""}, {"authorization": "Basic s3cret"}):
+        answer = httpx.get(f"{process.url}/collections", headers=headers)
+        assert answer.status_code == 401
+        assert "API key" in answer.json()["status"]["error"]
+    for path in ("/", "/healthz", "/readyz"):
+        assert httpx.get(process.url + path).status_code == 200

@@ -1,0 +1,409 @@
+"""Reads: the same data and requests go to our server and to qdrant-client's own implementation, and the answers must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+SIZE = 16
+POINTS = 120
+NAMESPACE = UUID("6f1b3a52-0d7e-4b0a-9a51-5d5b7a0d3c11")
+
+
+def point_id(i: int) -> int | str:
+    """Numbers and UUIDs mixed."""
+    return i if i % 2 else str(uuid5(NAMESPACE, str(i)))
+
+
+def points() -> list[models.PointStruct]:
+    """The same points at every call."""
+    generator = np.random.default_rng(3)
+    made: list[models.PointStruct] = []
+    for i in range(POINTS):
+        terms = sorted({int(term) for term in generator.integers(0, 40, size=6)})
+        payload: dict[str, Any] = {
+            "permissions": [f"user{i % 7}@example.com", f"group:g{i % 3}@example.com"],
+            "doc_id": f"doc-{i // 4}",
+            "rank": i,
+            "weight": float(i) / 10,
+            "public": i % 5 == 0,
+            "modified_at": f"2024-{i % 12 + 1:02d}-01T00:00:00Z",
+            "tags": {"tenant": f"t{i % 2}"},
+            "rows": [{"kind": "a", "n": i % 4}, {"kind": "b", "n": i % 6}],
+            "place": {"lon": 10 + i / 50, "lat": 50.0},
+        }
+        if i % 11 == 0:
+            payload["owner"] = None
+        vector = {
+            "dense": generator.normal(size=SIZE).tolist(),
+            "bm25": models.SparseVector(indices=terms, values=generator.uniform(0.5, 2, size=len(terms)).tolist()),
+        }
+        made.append(models.PointStruct(id=point_id(i), vector=vector, payload=payload))
+    return made
+
+
+def fill(client: QdrantClient, name: str) -> None:
+    client.create_collection(
+        name,
+        vectors_config={"dense": models.VectorParams(size=SIZE, distance=models.Distance.COSINE)},
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+    )
+    client.upsert(name, points())
+
+
+class Pair:
+    """One collection on the server and its twin in the client's local mode."""
+
+    def __init__(self, server: QdrantClient, local: QdrantClient, name: str) -> None:
+        self.server, self.local, self.name = server, local, name
+
+    def both(self, method: str, **arguments: Any) -> tuple[Any, Any]:
+        return tuple(
+            getattr(client, method)(collection_name=self.name, **arguments) for client in (self.server, self.local)
+        )
+
+    def agree(self, **query: Any) -> list[models.ScoredPoint]:
+        """The same points with the same scores; ids of equal score may change places."""
+        ours, theirs = self.both("query_points", **query)
+        assert [p.score for p in ours.points] == pytest.approx([p.score for p in theirs.points], abs=1e-4)
+        assert {(p.id, round(p.score, 3)) for p in ours.points} == {(p.id, round(p.score, 3)) for p in theirs.points}
+        assert ours.points, "a comparison of nothing proves nothing"
+        return ours.points
+
+
+@pytest.fixture(scope="module")
+def pair(vector_url: str) -> Iterator[Pair]:
+    name = f"queries-{uuid4()}"
+    server, local = QdrantClient(url=vector_url), QdrantClient(":memory:")
+    fill(server, name)
+    fill(local, name)
+    for field, schema in {
+        "permissions": models.PayloadSchemaType.KEYWORD,
+        "doc_id": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+        "rank": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=True),
+        "weight": models.PayloadSchemaType.FLOAT,
+        "public": models.PayloadSchemaType.BOOL,
+        "modified_at": models.DatetimeIndexParams(type=models.DatetimeIndexType.DATETIME),
+        "place": models.PayloadSchemaType.GEO,
+    }.items():
+        server.create_payload_index(name, field, schema)
+    yield Pair(server, local, name)
+    server.delete_collection(name)
+    server.close()
+
+
+def dense(seed: int) -> list[float]:
+    return np.random.default_rng(seed).normal(size=SIZE).tolist()
+
+
+SPARSE = models.SparseVector(indices=[30, 3, 11], values=[1.0, 2.0, 1.0])
+
+
+def field(key: str, **condition: Any) -> models.FieldCondition:
+    return models.FieldCondition(key=key, **condition)
+
+
+FILTERS: dict[str, models.Filter] = {
+    "any": models.Filter(
+        must=[field("permissions", match=models.MatchAny(any=["user1@example.com", "user3@example.com"]))]
+    ),
+    "except": models.Filter(must=[field("doc_id", match=models.MatchExcept(**{"except": ["doc-1", "doc-2"]}))]),
+    "value": models.Filter(must=field("tags.tenant", match=models.MatchValue(value="t1"))),
+    "bool": models.Filter(must=[field("public", match=models.MatchValue(value=True))]),
+    "range": models.Filter(must=[field("weight", range=models.Range(gt=1.5, lte=9))]),
+    "datetime": models.Filter(
+        must=[field("modified_at", range=models.DatetimeRange(gte="2024-03-01T00:00:00Z", lt="2024-07-01T00:00:00Z"))]
+    ),
+    "must_not": models.Filter(must_not=[field("rank", match=models.MatchValue(value=7))]),
+    "should": models.Filter(
+        should=[
+            field("rank", match=models.MatchAny(any=[1, 2, 3])),
+            field("public", match=models.MatchValue(value=True)),
+        ]
+    ),
+    "min_should": models.Filter(
+        min_should=models.MinShould(
+            conditions=[
+                field("public", match=models.MatchValue(value=True)),
+                field("tags.tenant", match=models.MatchValue(value="t0")),
+                field("rank", range=models.Range(lt=50)),
+            ],
+            min_count=2,
+        )
+    ),
+    "has_id": models.Filter(must=[models.HasIdCondition(has_id=[point_id(1), point_id(2), point_id(9)])]),
+    "has_vector": models.Filter(must=[models.HasVectorCondition(has_vector="bm25")]),
+    "is_null": models.Filter(must=[models.IsNullCondition(is_null=models.PayloadField(key="owner"))]),
+    "is_empty": models.Filter(must=[models.IsEmptyCondition(is_empty=models.PayloadField(key="owner"))]),
+    "nested": models.Filter(
+        must=[
+            models.NestedCondition(
+                nested=models.Nested(
+                    key="rows",
+                    filter=models.Filter(
+                        must=[
+                            field("kind", match=models.MatchValue(value="b")),
+                            field("n", match=models.MatchValue(value=5)),
+                        ]
+                    ),
+                )
+            )
+        ]
+    ),
+    "values_count": models.Filter(must=[field("permissions", values_count=models.ValuesCount(gte=2))]),
+    "geo_radius": models.Filter(
+        must=[field("place", geo_radius=models.GeoRadius(center=models.GeoPoint(lon=10.5, lat=50), radius=40_000))]
+    ),
+    "geo_box": models.Filter(
+        must=[
+            field(
+                "place",
+                geo_bounding_box=models.GeoBoundingBox(
+                    top_left=models.GeoPoint(lon=10.2, lat=51), bottom_right=models.GeoPoint(lon=11, lat=49)
+                ),
+            )
+        ]
+    ),
+    "inner": models.Filter(
+        must=[
+            models.Filter(should=[field("rank", range=models.Range(lt=20)), field("rank", range=models.Range(gte=100))])
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_select_the_same_points(pair: Pair, name: str) -> None:
+    ours, theirs = pair.both("count", count_filter=FILTERS[name], exact=True)
+    assert ours.count == theirs.count > 0
+    pair.agree(query=dense(1), using="dense", query_filter=FILTERS[name], limit=20)
+
+
+def test_nearest_dense_by_vector_and_by_id(pair: Pair) -> None:
+    pair.agree(query=dense(2), using="dense", limit=15, offset=5)
+    found = pair.agree(query=point_id(4), using="dense", limit=15)
+    assert point_id(4) not in {p.id for p in found}
+    pair.agree(query=models.NearestQuery(nearest=dense(3)), using="dense", score_threshold=0.2, limit=50)
+
+
+def test_sparse_scores_follow_idf(pair: Pair) -> None:
+    pair.agree(query=SPARSE, using="bm25", limit=30)
+    pair.agree(query=SPARSE, using="bm25", query_filter=FILTERS["any"], limit=30)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        models.FusionQuery(fusion=models.Fusion.RRF),
+        models.FusionQuery(fusion=models.Fusion.DBSF),
+        models.RrfQuery(rrf=models.Rrf(k=60)),
+        models.RrfQuery(rrf=models.Rrf(k=10, weights=[3.0, 1.0])),
+    ],
+    ids=["rrf", "dbsf", "rrf-k", "rrf-weights"],
+)
+def test_fusion_scores(pair: Pair, query: Any) -> None:
+    legs = [
+        models.Prefetch(query=dense(5), using="dense", limit=20),
+        models.Prefetch(query=SPARSE, using="bm25", limit=20),
+    ]
+    ours, theirs = pair.both("query_points", prefetch=legs, query=query, limit=10)
+    assert [p.score for p in ours.points] == pytest.approx([p.score for p in theirs.points], abs=1e-4)
+
+
+def test_nested_prefetch_rescores(pair: Pair) -> None:
+    inner = models.Prefetch(query=SPARSE, using="bm25", limit=40, filter=FILTERS["should"])
+    pair.agree(
+        prefetch=models.Prefetch(prefetch=inner, query=dense(6), using="dense", limit=8),
+        query=dense(7),
+        using="dense",
+        limit=5,
+    )
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        models.SumExpression(
+            sum=["$score", models.MultExpression(mult=[0.5, field("public", match=models.MatchValue(value=True))])]
+        ),
+        models.DivExpression(div=models.DivParams(left="$score", right=models.SumExpression(sum=[1.0, "weight"]))),
+        models.MultExpression(
+            mult=[
+                "$score",
+                models.ExpDecayExpression(
+                    exp_decay=models.DecayParamsExpression(
+                        x=models.DatetimeKeyExpression(datetime_key="modified_at"),
+                        target=models.DatetimeExpression(datetime="2024-12-01T00:00:00Z"),
+                        scale=90 * 86_400.0,
+                        midpoint=0.5,
+                    )
+                ),
+            ]
+        ),
+        models.SumExpression(sum=["$score", models.NegExpression(neg=models.AbsExpression(abs="missing"))]),
+        models.SqrtExpression(sqrt=models.PowExpression(pow=models.PowParams(base="weight", exponent=2.0))),
+    ],
+    ids=["condition", "div", "decay", "defaults", "pow"],
+)
+def test_formulas(pair: Pair, formula: Any) -> None:
+    prefetch = models.Prefetch(query=dense(8), using="dense", limit=30)
+    pair.agree(prefetch=prefetch, query=models.FormulaQuery(formula=formula, defaults={"missing": 0.25}), limit=10)
+
+
+@pytest.mark.parametrize("strategy", list(models.RecommendStrategy))
+def test_recommend(pair: Pair, strategy: models.RecommendStrategy) -> None:
+    examples = models.RecommendInput(positive=[point_id(1), dense(9)], negative=[point_id(2)], strategy=strategy)
+    pair.agree(query=models.RecommendQuery(recommend=examples), using="dense", limit=10)
+
+
+def test_discover_and_context(pair: Pair) -> None:
+    context = models.ContextPair(positive=point_id(5), negative=point_id(6))
+    pair.agree(
+        query=models.DiscoverQuery(discover=models.DiscoverInput(target=dense(10), context=context)),
+        using="dense",
+        limit=10,
+    )
+    ours, theirs = pair.both("query_points", query=models.ContextQuery(context=[context]), using="dense", limit=POINTS)
+    assert [p.score for p in ours.points] == pytest.approx([p.score for p in theirs.points], abs=1e-4)
+
+
+def test_order_by_and_scroll(pair: Pair) -> None:
+    order = models.OrderBy(key="rank", direction=models.Direction.DESC, start_from=80)
+    ours, theirs = pair.both("scroll", order_by=order, limit=7)
+    assert [record.id for record in ours[0]] == [record.id for record in theirs[0]]
+    assert ours[0][0].payload["rank"] == 80
+    assert ours[1] is None
+    ours, theirs = pair.both("query_points", query=models.OrderByQuery(order_by="rank"), limit=5)
+    assert [p.id for p in ours.points] == [p.id for p in theirs.points]
+
+
+def test_scroll_pages_cover_everything_once(pair: Pair) -> None:
+    seen: list[Any] = []
+    offset = None
+    while True:
+        page, offset = pair.server.scroll(pair.name, limit=50, offset=offset, with_payload=False)
+        seen += [record.id for record in page]
+        assert all(record.payload is None for record in page)
+        if offset is None:
+            break
+    assert len(seen) == len(set(seen)) == POINTS
+
+
+def test_selectors_of_payload_and_vectors(pair: Pair) -> None:
+    for selector in (
+        True,
+        ["rank", "tags.tenant"],
+        models.PayloadSelectorInclude(include=["doc_id"]),
+        models.PayloadSelectorExclude(exclude=["rows", "tags", "place"]),
+    ):
+        ours, theirs = pair.both("retrieve", ids=[point_id(1), point_id(2)], with_payload=selector)
+        assert {r.id: r.payload for r in ours} == {r.id: r.payload for r in theirs}
+    ours, theirs = pair.both("retrieve", ids=[point_id(2)], with_payload=False, with_vectors=["dense"])
+    assert list(ours[0].vector) == ["dense"]
+    assert ours[0].vector["dense"] == pytest.approx(theirs[0].vector["dense"], abs=1e-5)
+    found = pair.server.query_points(pair.name, query=SPARSE, using="bm25", with_vectors=True, limit=1).points[0]
+    assert isinstance(found.vector, dict)
+    assert isinstance(found.vector["bm25"], models.SparseVector)
+    assert found.payload is not None
+
+
+def test_facets(pair: Pair) -> None:
+    for key in ("permissions", "doc_id", "public"):
+        ours, theirs = pair.both("facet", key=key, facet_filter=FILTERS["range"], limit=5, exact=True)
+        assert [hit.count for hit in ours.hits] == [hit.count for hit in theirs.hits]
+    with pytest.raises(UnexpectedResponse, match="No appropriate index") as caught:
+        pair.server.facet(pair.name, key="tags.tenant")
+    assert caught.value.status_code == 400
+
+
+@pytest.mark.parametrize("group_by", ["doc_id", "permissions", "tags.tenant"])
+def test_groups(pair: Pair, group_by: str) -> None:
+    ours, theirs = pair.both(
+        "query_points_groups", query=dense(11), using="dense", group_by=group_by, limit=6, group_size=2
+    )
+    assert [(g.id, [h.id for h in g.hits]) for g in ours.groups] == [
+        (g.id, [h.id for h in g.hits]) for g in theirs.groups
+    ]
+
+
+def test_a_batch_answers_each_query_in_order(pair: Pair) -> None:
+    requests = [
+        models.QueryRequest(query=dense(12), using="dense", filter=FILTERS["any"], limit=10, with_payload=["rank"]),
+        models.QueryRequest(query=SPARSE, using="bm25", filter=FILTERS["any"], limit=10),
+    ]
+    ours, theirs = pair.both("query_batch_points", requests=requests)
+    for mine, its in zip(ours, theirs, strict=True):
+        assert [p.score for p in mine.points] == pytest.approx([p.score for p in its.points], abs=1e-4)
+    assert set(ours[0].points[0].payload) == {"rank"}
+
+
+def test_lookup_from_another_collection(pair: Pair) -> None:
+    pair.agree(
+        query=point_id(3),
+        using="dense",
+        lookup_from=models.LookupLocation(collection=pair.name, vector="dense"),
+        limit=5,
+    )
+
+
+def test_sample_mmr_and_search_parameters(pair: Pair) -> None:
+    sampled = pair.server.query_points(pair.name, query=models.SampleQuery(sample=models.Sample.RANDOM), limit=9).points
+    assert len({p.id for p in sampled}) == 9
+    diverse = models.NearestQuery(nearest=dense(13), mmr=models.Mmr(diversity=0.0, candidates_limit=20))
+    plain = pair.server.query_points(pair.name, query=dense(13), using="dense", limit=5).points
+    assert [p.id for p in pair.server.query_points(pair.name, query=diverse, using="dense", limit=5).points] == [
+        p.id for p in plain
+    ]
+    params = models.SearchParams(
+        exact=True, hnsw_ef=64, quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0)
+    )
+    exact = pair.server.query_points(pair.name, query=dense(13), using="dense", limit=5, search_params=params).points
+    assert [p.id for p in exact] == [p.id for p in plain]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ({"query": [1.0], "using": "dense"}, 400, "Vector dimension error: expected dim: 16, got 1"),
+        ({"query": dense(1), "using": "other"}, 400, "Not existing vector name error: other"),
+        ({"query": 999_999, "using": "dense"}, 404, "No point with id 999999 found"),
+        ({"query": "no-uuid", "using": "dense"}, 400, "not a valid point ID"),
+        ({"query": dense(1), "using": "dense", "limit": 0}, 400, "must be 1 or larger"),
+        ({"query": models.OrderByQuery(order_by="tags.tenant")}, 400, "No range index"),
+        (
+            {
+                "query": dense(1),
+                "using": "dense",
+                "query_filter": models.Filter(must=[field("a[[", match=models.MatchValue(value=1))]),
+            },
+            400,
+            "a\\[\\[",
+        ),
+    ],
+)
+def test_wrong_queries_are_explained(pair: Pair, arguments: dict[str, Any], status: int, message: str) -> None:
+    with pytest.raises(UnexpectedResponse, match=message) as caught:
+        pair.server.query_points(pair.name, **arguments)
+    assert caught.value.status_code == status
+
+
+async def _ask(url: str, name: str) -> tuple[list[Any], int]:
+    client = AsyncQdrantClient(url=url)
+    found = await client.query_points(name, query=dense(2), using="dense", limit=3)
+    counted = await client.count(name)
+    await client.close()
+    return [p.id for p in found.points], counted.count
+
+
+def test_the_async_client(pair: Pair, vector_url: str) -> None:
+    import asyncio
+
+    ids, counted = asyncio.run(_ask(vector_url, pair.name))
+    assert ids == [p.id for p in pair.server.query_points(pair.name, query=dense(2), using="dense", limit=3).points]
+    assert counted == POINTS

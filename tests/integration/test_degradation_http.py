@@ -1,0 +1,152 @@
+"""Search with a part of the platform down: it answers, says so, and shows nobody more than before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources import keys
+from resources.errors import ServiceUnavailableError
+from resources.settings import Settings
+from tests.fixtures.serving import PUBLIC_URL, Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+
+
+class BrokenModel:
+    """An embedder whose service is down."""
+
+    model = "broken"
+
+    def embed_query(self, _text: str) -> Any:
+        raise ServiceUnavailableError("The embedding service does not answer.")
+
+
+def fill(site: Site) -> None:
+    site.add("Open", ["The ferry leaves at nine from the northern pier."], ["public"])
+    site.add("Private", ["The ferry contract is confidential, signed at the pier."], [ANN], tags={"dataset": "legal"})
+
+
+def codes(answer: dict[str, Any]) -> list[str]:
+    return [warning["code"] for warning in answer["warnings"]]
+
+
+def titles(answer: dict[str, Any]) -> set[str]:
+    return {result["title"] for result in answer["results"]}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+def test_without_the_model_keywords_answer(site: Site, mode: str) -> None:
+    fill(site)
+    site.embedder = BrokenModel()
+    with site.running() as running:
+        answer = running.search("ferry pier", BOB, mode=mode)
+        assert (titles(answer), codes(answer)) == ({"Open"}, ["embedding_unavailable"])
+        assert titles(running.search("ferry pier", ANN, mode=mode)) == {"Open", "Private"}
+        assert running.http.get("/readyz").json()["status"] == "degraded"
+        assert site.sql("SELECT count(*) FROM search_cache") == [(0,)]
+
+
+def test_without_the_vector_index_postgres_answers(site: Site) -> None:
+    fill(site)
+    site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
+    with site.running() as running:
+        answer = running.search("which ferry at the pier?", BOB)
+        assert (titles(answer), codes(answer)) == ({"Open"}, ["vector_index_unavailable"])
+        assert titles(running.search("ferry", ANN)) == {"Open", "Private"}
+        assert titles(running.search("ferry", ANN, filters={"tags": {"dataset": "legal"}})) == {"Private"}
+        assert titles(running.search("ferry", ANN, filters={"source_types": ["slack"]})) == set()
+        assert titles(running.search("ferry", ANN, filters={"date_range": {"start": "2099-01-01"}})) == set()
+        assert (running.http.get("/readyz").status_code, running.http.get("/readyz").json()["status"]) == (
+            200,
+            "degraded",
+        )
+        assert "rag_search_degraded_total" in running.http.get("/metrics").text
+
+
+def test_without_postgres_the_index_answers_for_fresh_permissions(site: Site) -> None:
+    fill(site)
+    site.add("Stale", ["The ferry of yore."], ["public"], acl_checked_at=datetime.now(UTC) - timedelta(days=2))
+    key = f"ck_{'0' * 16}_secret"
+    site.settings = site.settings.model_copy(
+        update={"postgres_url": type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")}
+    )
+    with site.running() as running:
+        answer = running.search("ferry pier", BOB, neighbours=1, explain=True)
+        assert (titles(answer), codes(answer), answer["held_back"], answer["cached"]) == (
+            {"Open"},
+            ["registry_unavailable"],
+            1,
+            False,
+        )
+        assert answer["results"][0]["chunk_text"].startswith("The ferry leaves")
+        assert titles(running.search("ferry pier", ANN)) == {"Open", "Private"}
+        refused = running.http.post("/api/rag/search", json={"query": "x"}, headers={"Authorization": f"Bearer {key}"})
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/service-unavailable")
+        assert running.request("GET", "/api/documents/00000000-0000-4000-8000-00000000dead", BOB).status_code == 503
+        assert running.http.get("/readyz").status_code == 200
+
+
+def test_with_both_down_search_is_unavailable_and_the_process_lives(site: Site) -> None:
+    nowhere = {
+        "postgres_url": type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x"),
+        "qdrant_url": "http://127.0.0.1:9",
+    }
+    site.settings = site.settings.model_copy(update=nowhere)
+    with site.running() as running:
+        response = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry"})
+        assert (response.status_code, response.json()["type"]) == (503, "/problems/service-unavailable")
+        ready = running.http.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
+        assert "127.0.0.1" not in ready.text
+        assert running.http.get("/healthz").status_code == 200
+
+
+@pytest.fixture
+def own_postgres(
+    postgres_process: Any, vector_url: str, bundled_model: Any, tmp_path: Path
+) -> Iterator[tuple[Site, Any]]:
+    """An installation whose Postgres may be killed."""
+    from resources.migrate import migrate
+
+    migrate(postgres_process.dsn)
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]
+        home=tmp_path / "home",
+        postgres_url=postgres_process.dsn,
+        qdrant_url=vector_url,
+        public_url=PUBLIC_URL,
+    )
+    keys.ensure(settings)
+    site = Site(settings, bundled_model)
+    site.reset_index()
+    yield site, postgres_process
+    site.qdrant.close()
+
+
+def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, Any]) -> None:
+    site, process = own_postgres
+    fill(site)
+    with site.running() as running:
+        assert codes(running.search("ferry", BOB)) == []
+        process.stop()
+        assert codes(running.search("ferry", BOB)) == ["registry_unavailable"]
+        process.start()
+        deadline = datetime.now(UTC) + timedelta(seconds=60)
+        while running.http.get("/readyz").json()["status"] != "ready":
+            assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
+        answer = running.search("ferry", BOB)
+        assert (titles(answer), codes(answer)) == ({"Open"}, [])
+
+
+def test_an_answer_never_waits_for_its_audit_row(site: Site, running: Running) -> None:
+    fill(site)
+    site.sql("ALTER TABLE audit_log ADD CONSTRAINT nothing CHECK (false) NOT VALID")
+    assert titles(running.search("ferry", BOB)) == {"Open"}
+    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    while 'serving_dropped_writes_total{statement="audit_insert"} 1.0' not in running.http.get("/metrics").text:
+        assert datetime.now(UTC) < deadline, "the refused audit row was not counted"

@@ -1,0 +1,99 @@
+"""Migrations: each applied once and in order, by whoever comes first; a changed one is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.migrate import migrate, migrations
+from tests.fixtures.postgres import PostgresProcess, with_database
+
+
+@pytest.fixture
+def empty(postgres_server: PostgresProcess) -> Iterator[str]:
+    name = f"e_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server.dsn, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name}".encode())
+    yield with_database(postgres_server.dsn, name)
+    with psycopg.connect(postgres_server.dsn, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "0001_one.sql").write_text("CREATE TABLE one (n int);\nINSERT INTO one VALUES (1);\n")
+    (tmp_path / "0002_two.sql").write_text("INSERT INTO one VALUES (2);\n")
+    return tmp_path
+
+
+def rows(dsn: str) -> list[int]:
+    with psycopg.connect(dsn) as conn:
+        return [row[0] for row in conn.execute("SELECT n FROM one ORDER BY n")]
+
+
+def test_the_products_own_apply_to_an_empty_database_once(empty: str) -> None:
+    names = [migration.name for migration in migrations()]
+    assert migrate(empty) == names
+    assert names
+    assert migrate(empty) == []
+
+
+def test_applied_in_order_and_once(empty: str, folder: Path) -> None:
+    assert migrate(empty, folder) == ["0001_one.sql", "0002_two.sql"]
+    (folder / "0003_three.sql").write_text("INSERT INTO one VALUES (3);")
+    assert migrate(empty, folder) == ["0003_three.sql"]
+    assert rows(empty) == [1, 2, 3]
+
+
+def test_at_once_from_several_sides(empty: str, folder: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        applied = list(pool.map(lambda _: migrate(empty, folder), range(6)))
+    assert max(applied) == ["0001_one.sql", "0002_two.sql"]
+    assert sum(map(len, applied)) == 2
+    assert rows(empty) == [1, 2]
+
+
+def test_a_changed_file_is_an_error(empty: str, folder: Path) -> None:
+    migrate(empty, folder)
+    (folder / "0002_two.sql").write_text("INSERT INTO one VALUES (22);\n")
+    with pytest.raises(ConfigurationError, match=r"0002_two\.sql was changed"):
+        migrate(empty, folder)
+
+
+def test_line_ends_do_not_count_as_a_change(empty: str, folder: Path) -> None:
+    migrate(empty, folder)
+    (folder / "0002_two.sql").write_bytes(b"INSERT INTO one VALUES (2);\r\n")
+    assert migrate(empty, folder) == []
+
+
+def test_a_database_of_a_newer_version_is_left_alone(empty: str, folder: Path) -> None:
+    migrate(empty, folder)
+    (folder / "0002_two.sql").unlink()
+    with pytest.raises(ConfigurationError, match=r"0002_two\.sql, which this version does not know"):
+        migrate(empty, folder)
+
+
+def test_a_file_that_comes_too_late_is_an_error(empty: str, folder: Path) -> None:
+    migrate(empty, folder)
+    (folder / "0001_half.sql").write_text("INSERT INTO one VALUES (15);")
+    with pytest.raises(ConfigurationError, match=r"0001_half\.sql sorts before 0002_two\.sql"):
+        migrate(empty, folder)
+
+
+def test_a_file_that_fails_changes_nothing(empty: str, folder: Path) -> None:
+    (folder / "0002_two.sql").write_text("CREATE TABLE half (n int);\nINSERT INTO nowhere VALUES (2);\n")
+    with pytest.raises(ConfigurationError, match=r"0002_two\.sql failed and nothing was changed.*nowhere"):
+        migrate(empty, folder)
+    with psycopg.connect(empty) as conn:
+        assert conn.execute("SELECT to_regclass('one'), to_regclass('half')").fetchone() == (None, None)
+
+
+def test_no_database_is_said_so(empty: str) -> None:
+    with pytest.raises(ServiceUnavailableError, match="Postgres does not answer"):
+        migrate(with_database(empty, "x").replace("/x?", "/nowhere?").replace("127.0.0.1:", "127.0.0.1:1"))

@@ -1,0 +1,87 @@
+"""Lake and blobs over S3's protocol: credentials and address from the environment, conflicts, large blobs, a store that is down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from resources.blobs import Blobs
+from resources.errors import FailedDocumentError, ServiceUnavailableError
+from resources.lake import Lake
+from tests.fixtures.lake import NOW, raw
+from tests.fixtures.s3 import BUCKET, S3Server
+
+URL = f"s3://{BUCKET}/some/prefix"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    with S3Server() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+def test_blobs_live_below_the_prefix(store: S3Server) -> None:
+    blobs = Blobs(URL)
+    digest = blobs.put([b"ab", b"c"]).content_hash
+    assert store.objects == {f"some/prefix/blobs/{digest[:2]}/{digest[2:4]}/{digest}": b"abc"}
+    assert blobs.put([b"abc"]).content_hash == digest
+    assert (blobs.exists(digest), blobs.read(digest), blobs.local_path(digest)) == (True, b"abc", None)
+    blobs.delete(digest)
+    blobs.delete(digest)
+    assert not blobs.exists(digest)
+    with pytest.raises(FailedDocumentError):
+        blobs.read(digest)
+
+
+def test_a_large_blob_goes_up_in_parts(store: S3Server) -> None:
+    data = os.urandom(12 * 1024 * 1024)
+    blob = Blobs(URL).put([data])
+    assert store.multipart == 1
+    assert Blobs(URL).read(blob.content_hash) == data
+
+
+def test_the_lake_appends_reads_and_compacts(store: S3Server) -> None:
+    lake = Lake(URL)
+    assert lake.scan("raw_files").collect().is_empty()
+    for seq in range(6):
+        lake.append("raw_files", raw([{"seq": seq, "doc_id": f"d{seq % 3}", "title": str(seq)}]))
+    before = sorted(lake.latest("raw_files").select("doc_id", "title").collect().rows())
+    assert before == [("d0", "3"), ("d1", "4"), ("d2", "5")]
+    assert lake.compact("raw_files", past=5) is True
+    assert lake.files("raw_files") == 1
+    assert sorted(lake.latest("raw_files").select("doc_id", "title").collect().rows()) == before
+    assert all(key.startswith("some/prefix/tables/raw_files/") for key in store.objects)
+
+
+def test_vectors_survive_the_way(store: S3Server) -> None:
+    matrix = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    hashes = [f"{number:064x}" for number in range(50)]
+    Lake(URL).append_vectors("embedded_m_8", "m", hashes, matrix, [1] * 50, NOW)
+    found, rows = Lake(URL).vectors("embedded_m_8", hashes[::-1])
+    assert found.all()
+    np.testing.assert_array_equal(rows, matrix[::-1])
+
+
+def test_writers_that_meet_lose_nothing(store: S3Server) -> None:
+    def write(first: int) -> None:
+        for seq in range(first, first + 5):
+            Lake(URL).append("raw_files", raw([{"seq": seq, "doc_id": str(seq)}]))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, (0, 10, 20, 30)))
+    expected = [first + step for first in (0, 10, 20, 30) for step in range(5)]
+    assert sorted(Lake(URL).scan("raw_files").collect()["seq"]) == expected
+
+
+def test_a_store_that_refuses_is_reported(store: S3Server) -> None:
+    store.down = True
+    with pytest.raises(ServiceUnavailableError, match="CONCORDANCE_LAKE_URL"):
+        Blobs(URL).put([b"x"])
+    with pytest.raises(ServiceUnavailableError, match="CONCORDANCE_LAKE_URL"):
+        Lake(URL).append("raw_files", raw([{"seq": 1, "doc_id": "d"}]))

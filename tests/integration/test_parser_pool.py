@@ -1,0 +1,144 @@
+"""The parser pool with real processes: bad files cost themselves, nothing leaks, memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from assets.parsing import ParseJob, ParserPool
+from resources.errors import AbortSyncError
+
+HANGS = b"<div>" * 400_000
+"""The HTML parser needs time quadratic in the depth of these."""
+
+
+def text_job(key: str, text: str = "Some words of a text.") -> ParseJob:
+    return ParseJob(key=key, mime_type="text/plain", title="x", data=text.encode())
+
+
+def workers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "assets.parsing_worker" in child.cmdline()]
+
+
+@pytest.fixture
+def pool() -> Iterator[ParserPool]:
+    with ParserPool(2, 30, 512) as made:
+        yield made
+    assert not workers()
+
+
+def test_every_job_has_its_outcome(pool: ParserPool, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("From a file.", encoding="utf-8")
+    jobs = [text_job(str(number), f"Text number {number}.") for number in range(100)]
+    jobs.append(ParseJob(key="file", mime_type="text/plain", title="x", path=str(tmp_path / "a.txt")))
+    jobs.append(ParseJob(key="gone", mime_type="text/plain", title="x", path=str(tmp_path / "none")))
+    jobs.append(ParseJob(key="empty", mime_type="text/plain", title="x", data=b""))
+    outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
+    assert len(outcomes) == 103
+    for number in range(100):
+        document = outcomes[str(number)].document
+        assert document is not None
+        assert document.text == f"Text number {number}."
+    found = outcomes["file"].document
+    assert found is not None
+    assert found.text == "From a file."
+    assert outcomes["gone"].error is not None
+    assert not outcomes["gone"].skipped
+    assert outcomes["empty"].skipped
+
+
+def test_a_file_that_takes_too_long_costs_only_itself() -> None:
+    jobs = [
+        text_job("before"),
+        ParseJob(key="slow", mime_type="text/html", title="x", data=HANGS),
+        *map(text_job, "abc"),
+    ]
+    with ParserPool(1, 2, 2048) as pool:
+        outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
+    assert outcomes.pop("slow").error == "Parsing took longer than 2 s (CONCORDANCE_PARSE_SECONDS)."
+    assert {outcome.key for outcome in outcomes.values() if outcome.document} == {"before", "a", "b", "c"}
+
+
+def test_a_file_that_needs_too_much_memory_costs_only_itself() -> None:
+    hog = ParseJob(key="hog", mime_type="application/json", title="x", data=b"[" + b"{}," * 8_000_000 + b"{}]")
+    with ParserPool(1, 60, 256) as pool:
+        outcomes = {outcome.key: outcome for outcome in pool.run([text_job("a"), hog, text_job("b")])}
+    assert "256 MB" in str(outcomes["hog"].error)
+    assert not outcomes["hog"].skipped
+    assert outcomes["a"].document is not None
+    assert outcomes["b"].document is not None
+
+
+def test_a_killed_worker_is_replaced(pool: ParserPool) -> None:
+    outcomes = pool.run(text_job(str(number), "word " * 2000) for number in range(200))
+    keys = [next(outcomes).key]
+    for worker in workers():
+        worker.kill()
+    keys += [outcome.key for outcome in outcomes]
+    assert sorted(keys, key=int) == [str(number) for number in range(200)]
+
+
+def test_jobs_are_read_no_faster_than_outcomes_are_taken(pool: ParserPool) -> None:
+    read = 0
+
+    def endless() -> Iterator[ParseJob]:
+        nonlocal read
+        while True:
+            read += 1
+            yield text_job(str(read))
+
+    outcomes = pool.run(endless())
+    for _ in range(300):
+        next(outcomes)
+    assert read < 300 + 200
+    outcomes.close()  # pyright: ignore[reportAttributeAccessIssue] - run is a generator
+    assert not workers()
+    assert [outcome.key for outcome in pool.run([text_job("again")])] == ["again"]
+
+
+def test_workers_see_no_secrets(pool: ParserPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_SECRET_KEY", "x" * 40)
+    next(iter(pool.run([text_job("a")])))
+    assert list(pool.run([text_job("b")]))
+    for worker in workers():
+        assert not [name for name in worker.environ() if "CONCORDANCE" in name or "KEY" in name]
+    assert workers()
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import time\nfrom assets.parsing import *\n"
+        "pool = ParserPool(1, 30, 512)\n"
+        "list(pool.run([ParseJob(key='a', mime_type='text/plain', title='x', data=b'hello there')]))\n"
+        "print(pool._workers[0].process.pid, flush=True)\ntime.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+    try:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+    finally:
+        parent.kill()
+        parent.wait()
+    psutil.wait_procs([child], timeout=30)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_workers_that_do_not_start_end_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with ParserPool(1, 30, 512) as pool, pytest.raises(AbortSyncError, match="does not start"):
+        list(pool.run([text_job("a")]))
+
+
+def test_an_error_of_the_jobs_passes_through(pool: ParserPool) -> None:
+    def jobs() -> Iterator[ParseJob]:
+        yield text_job("a")
+        raise KeyError("listing")
+
+    with pytest.raises(KeyError, match="listing"):
+        list(pool.run(jobs()))

@@ -1,0 +1,208 @@
+"""The five stages over real Postgres, the real vector server and real files: each row of the work is done once and undone whole."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from resources.domain import SourceName, State, document_id
+from resources.errors import BusyError
+from resources.syncing import create_job, open_sync
+from tests.fixtures.installation import Installation
+
+STRIPES = (
+    "# Zebra care\n\nZebras need a dry stable and fresh hay every morning. Their hooves are trimmed twice a year.\n"
+)
+TAXES = "# Taxes\n\nThe annual tax return is due on the last Friday of May. Late returns cost forty euros a day.\n"
+
+
+def states(installation: Installation) -> dict[str, str]:
+    rows = installation.rows("SELECT source_id, state FROM documents")
+    return {row["source_id"]: row["state"] for row in rows}
+
+
+def test_new_documents_reach_both_stores(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.write(
+        "finance/taxes.txt", TAXES, permissions=["group:finance@acme.example"], tags={"department": "finance"}
+    )
+    run = installation.sync()
+    assert (run.counts.synced, run.counts.failed, run.error) == (2, 0, None)
+    assert states(installation) == {"docs/zebras.md": State.LIVE, "docs/finance/taxes.txt": State.LIVE}
+    points = {point["source_id"]: point for point in installation.points()}
+    assert points["docs/zebras.md"]["permissions"] == ["domain:acme.example"]
+    taxes = points["docs/finance/taxes.txt"]
+    assert taxes["permissions"] == ["group:finance@acme.example"]
+    assert taxes["tags"]["department"] == "finance"
+    assert taxes["tags"]["tenant"] == "acme"
+    assert "docs/finance" in taxes["collection_ids"]
+    assert taxes["doc_id"] == document_id(SourceName.FILES, "docs/finance/taxes.txt")
+    assert installation.agrees()
+    job = installation.rows("SELECT status, synced, stage FROM sync_jobs")
+    assert job == [{"status": "success", "synced": 2, "stage": "done"}]
+
+
+def test_nothing_changed_means_nothing_done(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    before = installation.rows("SELECT indexed_at, changed_at FROM documents")
+    run = installation.sync()
+    assert run.counts.synced == run.counts.embedded == run.counts.deleted == 0
+    assert not run.touched
+    assert installation.rows("SELECT indexed_at, changed_at FROM documents") == before
+
+
+def test_a_changed_text_replaces_its_chunks(installation: Installation) -> None:
+    long = STRIPES + "\n".join(
+        f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail.\n" for n in range(60)
+    )
+    installation.write("zebras.md", long)
+    installation.sync()
+    many = len(installation.points())
+    assert many > 3
+    installation.write("zebras.md", STRIPES)
+    run = installation.sync()
+    assert run.counts.synced == 1
+    assert [point["chunk_text"] for point in installation.points()] == [STRIPES.removeprefix("# ").strip()]
+    assert installation.agrees()
+
+
+def test_a_permission_change_embeds_nothing(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES, permissions=["ada@acme.example"])
+    installation.sync()
+    installation.write("zebras.md", STRIPES, permissions=["bob@acme.example"])
+    os.utime(installation.root / "zebras.md", (1_700_000_000, 1_700_000_000))
+    run = installation.sync()
+    assert run.counts.embedded == 0
+    assert [point["permissions"] for point in installation.points()] == [["bob@acme.example"]]
+    assert installation.agrees()
+
+
+def test_a_deleted_file_leaves_with_a_receipt(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.write("taxes.md", TAXES)
+    installation.sync()
+    (installation.root / "zebras.md").unlink()
+    run = installation.sync()
+    assert run.counts.deleted == 1
+    assert {point["source_id"] for point in installation.points()} == {"docs/taxes.md"}
+    receipt = installation.rows(
+        "SELECT source_id, points_deleted, points_gone_at IS NOT NULL AS gone FROM deletion_receipts"
+    )
+    assert receipt == [{"source_id": "docs/zebras.md", "points_deleted": 1, "gone": True}]
+    assert installation.agrees()
+    installation.write("zebras.md", STRIPES)
+    assert installation.sync().counts.embedded == 0  # the text is known
+    assert {point["source_id"] for point in installation.points()} == {"docs/taxes.md", "docs/zebras.md"}
+
+
+def test_the_same_text_is_embedded_once(installation: Installation) -> None:
+    for number in range(3):
+        installation.write(f"copy-{number}.md", STRIPES, permissions=[f"user{number}@acme.example"])
+    run = installation.sync()
+    assert run.counts.embedded == 1
+    assert sorted(point["permissions"][0] for point in installation.points()) == [
+        f"user{n}@acme.example" for n in range(3)
+    ]
+
+
+def test_one_bad_document_costs_itself(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.write("empty.md", "")
+    installation.write("broken.pdf", b"%PDF-1.7\nthis is no pdf at all\n")
+    installation.write("tool.exe", b"MZ\x00\x01")
+    run = installation.sync()
+    found = states(installation)
+    assert found["docs/zebras.md"] == State.LIVE
+    assert {found[name] for name in ("docs/empty.md", "docs/broken.pdf", "docs/tool.exe")} <= {
+        State.SKIPPED,
+        State.FAILED,
+    }
+    assert run.error is None
+    reasons = installation.rows("SELECT source_id, reason FROM sync_errors ORDER BY source_id")
+    assert [row["source_id"] for row in reasons] == ["docs/broken.pdf", "docs/empty.md", "docs/tool.exe"]
+    assert all(row["reason"] for row in reasons)
+    assert installation.agrees()
+
+
+def test_a_document_that_turns_bad_is_not_shown_and_comes_back(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    installation.write("zebras.md", "")
+    installation.sync()
+    assert installation.points() == []
+    assert installation.agrees()
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    assert len(installation.points()) == 1
+
+
+def test_a_draft_is_for_its_owner_alone(installation: Installation) -> None:
+    installation.write("plan.md", STRIPES, owner="bob@acme.example", tags={"lifecycle": "draft"})
+    installation.sync()
+    assert [point["permissions"] for point in installation.points()] == [["bob@acme.example"]]
+
+
+def test_a_root_that_is_no_longer_listed_leaves_the_index(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    bare = installation.settings.model_copy(update={"file_roots": ()})
+    Installation(settings=bare, root=installation.root).sync()
+    assert installation.points() == []
+    assert states(installation) == {"docs/zebras.md": State.DELETED}
+
+
+def test_a_lost_collection_is_built_anew(installation: Installation) -> None:
+    from resources import qdrant
+
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    client = qdrant.client(installation.settings)
+    name = qdrant.current_collection(client)
+    assert name is not None
+    client.delete_collection(name)
+    run = installation.sync()
+    assert run.counts.embedded == 0
+    assert len(installation.points()) == 1
+    assert installation.agrees()
+
+
+def test_one_sync_a_source_at_a_time(installation: Installation) -> None:
+    dsn = installation.settings.postgres_dsn
+    with open_sync(installation.settings, SourceName.FILES) as run, pytest.raises(BusyError) as caught:
+        create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    assert caught.value.job_id == run.job_id
+    create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+
+
+def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> None:
+    dsn = installation.settings.postgres_dsn
+    dead = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    installation.rows("UPDATE sync_jobs SET claimed_at = now() RETURNING job_id")
+    following = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    assert following.job_id != dead.job_id
+    assert installation.rows("SELECT status, error_message FROM sync_jobs WHERE job_id = %s", dead.job_id) == [
+        {"status": "failed", "error_message": "The process that ran this sync died."}
+    ]
+
+
+def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(installation: Installation) -> None:
+    other = installation.root.parent / "other"
+    other.mkdir()
+    (other / "taxes.md").write_text(TAXES)
+    root = installation.settings.file_roots[0]
+    second = root.model_copy(update={"name": "other", "url": other.as_uri()})
+    both = Installation(
+        settings=installation.settings.model_copy(update={"file_roots": (root, second)}), root=installation.root
+    )
+    both.write("zebras.md", STRIPES)
+    both.sync()
+    assert len(both.points()) == 2
+    other.rename(other.with_name("moved-away"))
+    both.write("more.md", TAXES + "One more line.")
+    run = both.sync()
+    assert run.error is not None
+    assert "other" in run.error
+    assert {point["source_id"] for point in both.points()} == {"docs/zebras.md", "docs/more.md", "other/taxes.md"}
+    assert both.rows("SELECT status FROM sync_jobs ORDER BY started_at DESC LIMIT 1") == [{"status": "failed"}]

@@ -1,0 +1,175 @@
+"""Every person of the sample company asks every question by every read route: found by those who may, by nobody else."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cache
+from typing import Any
+
+import pytest
+
+from orchestration import demo, sample
+from resources.settings import Settings
+from resources.sources.sidecars import SUFFIX
+from tests.fixtures.company import Company
+
+pytestmark = pytest.mark.xdist_group("company")
+
+TOP = 5
+MODES = ("hybrid", "vector", "keyword")
+ARCHIVED = "company/facilities/office-move-2023.md"
+LEFT_OUT = {"company/legal/signed-lease.docx", "handbook/glossary-stub.md"}
+PEOPLE = sample.people()
+DOZEN = sample.questions()
+MORE = sample.questions(more=True)
+
+
+@cache
+def indexed() -> list[str]:
+    """Source ids of the documents that should be in the index."""
+    files = [
+        path.relative_to(sample.FOLDER).as_posix()
+        for root in sample.roots()
+        for path in (sample.FOLDER / root.name).rglob("*")
+        if path.is_file() and not path.name.endswith(SUFFIX)
+    ]
+    return sorted(set(files) - LEFT_OUT)
+
+
+def leaks(person: sample.Person, results: list[dict[str, Any]]) -> list[str]:
+    return [result["source_id"] for result in results if not person.reads(result["source_id"])]
+
+
+def ask(company: Company, person: str, question: str, **more: Any) -> dict[str, Any]:
+    return company.clients[person].search(question, TOP, **more)
+
+
+def test_the_first_sync_indexes_all_but_the_broken_and_the_short_one(company: Company) -> None:
+    job = company.first_sync
+    assert job["documents_synced"] == len(indexed())
+    assert {error["file_id"] for error in job["errors"]} == LEFT_OUT
+    assert all(error["error"] for error in job["errors"])
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("question", DOZEN, ids=lambda question: question.question)
+def test_the_dozen_by_every_mode_cached_and_not(company: Company, person: str, question: sample.Question) -> None:
+    for mode in MODES:
+        first = ask(company, person, question.question, mode=mode)
+        again = _until_cached(company, person, question.question, mode)
+        for answer in (first, again):
+            assert leaks(PEOPLE[person], answer["results"]) == []
+            found = [result["source_id"] for result in answer["results"]]
+            if person in question.may and mode == "hybrid":
+                assert question.source_id in found
+            if person in question.may_not:
+                assert question.source_id not in found
+        assert [r["chunk_id"] for r in again["results"]] == [r["chunk_id"] for r in first["results"]]
+
+
+def _until_cached(company: Company, person: str, question: str, mode: str) -> dict[str, Any]:
+    """Ask again until the answer comes from the cache, which is filled after the first answer has left."""
+    deadline = time.monotonic() + 10
+    while True:
+        answer = ask(company, person, question, mode=mode)
+        if answer["cached"]:
+            return answer
+        assert time.monotonic() < deadline, "the same search is never answered from the cache"
+
+
+@pytest.mark.parametrize("question", MORE, ids=lambda question: question.question)
+def test_the_larger_set_by_everybody(company: Company, question: sample.Question) -> None:
+    for name, person in PEOPLE.items():
+        found = [result["source_id"] for result in ask(company, name, question.question)["results"]]
+        assert [source_id for source_id in found if not person.reads(source_id)] == []
+        if name in question.may:
+            assert question.source_id in found, f"{name} does not find {question.source_id}: {found}"
+
+
+def test_the_passage_of_each_of_the_dozen_is_cited_at_its_place(company: Company) -> None:
+    for question in DOZEN:
+        answer = ask(company, question.may[0], question.question, group_by_document=False)
+        assert question.phrase
+        holding = [
+            result for result in answer["results"]
+            if result["source_id"] == question.source_id and question.phrase in " ".join(result["chunk_text"].split())
+        ]  # fmt: skip
+        assert holding, f"no passage with {question.phrase!r} for {question.question!r}"
+        result = holding[0]
+        if question.place.page is not None:
+            assert result["page_start"] <= question.place.page <= result["page_end"]
+        assert result["title"] in result["citation"]["text"]
+        assert result["citation"]["link"].startswith(("http://", "https://"))
+
+
+def test_the_outsider_finds_nothing_whatever_is_asked(company: Company) -> None:
+    for question in (*DOZEN, *MORE):
+        for mode in MODES:
+            assert ask(company, "rey", question.question, mode=mode)["results"] == []
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_documents_open_for_those_who_may_and_do_not_exist_for_others(company: Company, person: str) -> None:
+    for source_id in indexed():
+        response = company.clients[person].request("GET", f"/api/documents/{company.doc_id(source_id)}")
+        assert response.status_code == (200 if PEOPLE[person].reads(source_id) else 404), source_id
+        if response.status_code == 200:
+            assert response.json()["source_id"] == source_id
+            assert response.json()["text"].strip()
+        else:
+            assert source_id not in response.text
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_citations_are_made_only_of_readable_documents(company: Company, person: str) -> None:
+    ids = {company.doc_id(source_id): source_id for source_id in indexed()}
+    body = company.clients[person].body("POST", "/api/citations/format", json={"doc_ids": list(ids)})
+    cited = {ids[citation["doc_id"]] for citation in body["citations"]}
+    assert cited == {source_id for source_id in ids.values() if PEOPLE[person].reads(source_id)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_filter_opens_nothing(company: Company, mode: str) -> None:
+    """Naming a hidden document, its root or its tags in the filters shows nothing of it."""
+    secret = company.doc_id("company/executive/project-sandpiper.md")
+    for filters in (
+        {"document_ids": [secret]},
+        {"collection_ids": ["finance"]},
+        {"tags": {"department": "executive"}},
+        {"include_archived": True},
+    ):
+        answer = ask(company, "ines", "What do we offer for StreamSight?", mode=mode, filters=filters)
+        assert leaks(PEOPLE["ines"], answer["results"]) == []
+
+
+def test_the_archived_document_is_found_only_when_asked_for(company: Company) -> None:
+    question = "How much did the movers Carrow & Daughters offer?"
+    plain = ask(company, "ines", question)
+    with_archived = ask(company, "ines", question, filters={"include_archived": True})
+    assert ARCHIVED not in [result["source_id"] for result in plain["results"]]
+    assert with_archived["results"][0]["source_id"] == ARCHIVED
+
+
+def test_a_second_sync_embeds_nothing_and_changes_nothing(company: Company) -> None:
+    job = company.sync()
+    assert job["status"] == "success"
+    assert (job["documents_synced"], job["documents_deleted"], job["chunks_embedded"]) == (0, 0, 0)
+
+
+def test_the_demonstration_passes_on_the_running_set(
+    company: Company, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(sample.VARIABLE, "")  # the demonstration sets it; restored when this test ends
+    assert demo.run(_as_a_person_would(company.settings), json=True) == 0
+    outcome = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert outcome["faults"] == []
+    assert outcome["documents"] == len(indexed())
+    assert outcome["embedded"] == 0
+    assert {row["source_id"] for row in outcome["left_out"]} == LEFT_OUT
+    assert (outcome["found"], outcome["withheld"]) == (12 + 9, 3)
+
+
+def _as_a_person_would(settings: Settings) -> Settings:
+    """The same settings without file roots: the demonstration brings them itself."""
+    return settings.model_copy(update={"file_roots": ()})

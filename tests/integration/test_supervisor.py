@@ -1,0 +1,227 @@
+"""The supervisor over small services: order, restarts, clean ends, leftovers of a killed one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestration import run_state
+from orchestration.environment import child_environment
+from orchestration.services import Service, answers
+from orchestration.supervisor import AlreadyRunningError, Supervisor
+from resources.embedded.processes import Identity, alive, free_port, identify
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.settings import Settings
+
+TOY = """
+import http.server, pathlib, signal, subprocess, sys
+name, port, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
+def note(what):
+    with (folder / "events").open("a") as out:
+        out.write(f"{what} {name}\\n")
+def end(*_):
+    note("stop")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+(folder / f"{name}.helper").write_text(str(helper.pid))
+note("start")
+http.server.HTTPServer(("127.0.0.1", port), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(_env_file=None, home=tmp_path / "home")  # type: ignore[call-arg]
+
+
+def toy(settings: Settings, name: str, port: int | None = None) -> Service:
+    number = port or free_port()
+    return Service(
+        name=name,
+        command=lambda: [sys.executable, "-c", TOY, name, str(number), str(settings.home)],
+        ready=lambda: answers(f"http://127.0.0.1:{number}/"),
+        url=f"http://127.0.0.1:{number}",
+        environment=child_environment(settings),
+        port=("CONCORDANCE_TOY_PORT", "127.0.0.1", number),
+        cwd=str(settings.home),
+    )
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
+        time.sleep(0.02)
+
+
+def events(settings: Settings) -> list[str]:
+    return (settings.home / "events").read_text().splitlines()
+
+
+def service_identity(settings: Settings, name: str) -> Identity:
+    identity = run_state.read(settings).services[name].identity
+    assert identity is not None
+    return identity
+
+
+@pytest.fixture
+def started(settings: Settings) -> Iterator[Supervisor]:
+    supervisor = Supervisor(settings, [[toy(settings, "one")], [toy(settings, "two"), toy(settings, "three")]])
+    supervisor.start()
+    yield supervisor
+    supervisor.stop()
+
+
+def test_starts_in_order_and_stops_in_reverse(settings: Settings, started: Supervisor) -> None:
+    assert run_state.running(settings)
+    state = run_state.read(settings)
+    assert list(state.services) == ["one", "two", "three"]
+    assert {service.state for service in state.services.values()} == {"ready"}
+    processes = [service_identity(settings, name) for name in state.services]
+
+    started.stop()
+
+    assert [line for line in events(settings) if line.startswith("stop")] == ["stop three", "stop two", "stop one"]
+    assert events(settings)[0] == "start one"
+    assert not any(alive(process) for process in processes)
+    assert not run_state.running(settings)
+
+
+def test_ends_what_the_services_started_themselves(settings: Settings, started: Supervisor) -> None:
+    helpers = [identify(int((settings.home / f"{name}.helper").read_text())) for name in ("one", "two", "three")]
+    assert None not in helpers
+    started.stop()
+    assert not any(alive(helper) for helper in helpers if helper)
+
+
+def test_restarts_a_killed_service(settings: Settings, started: Supervisor) -> None:
+    before = service_identity(settings, "two")
+    os.kill(before.pid, signal.SIGKILL)
+    until(lambda: not run_state.running(settings), "the death to be seen")
+    until(lambda: run_state.running(settings), "the restart")
+    after = service_identity(settings, "two")
+    assert after != before
+    assert events(settings).count("start two") == 2
+    assert events(settings).count("start one") == 1
+
+
+def test_back_off_doubles_to_its_limit(settings: Settings, started: Supervisor) -> None:
+    child = started._children[0]
+    assert [child.postpone() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    child.next_start = 0
+
+
+def test_one_supervisor_a_home(settings: Settings, started: Supervisor) -> None:
+    with pytest.raises(AlreadyRunningError, match="concordance down"):
+        Supervisor(settings, []).start()
+    assert run_state.running(settings), "the refused one must leave the first one's state alone"
+
+
+def test_a_service_that_dies_at_start_is_named_with_its_log(settings: Settings) -> None:
+    broken = Service(
+        name="broken",
+        command=lambda: [sys.executable, "-c", "import sys; sys.exit('no such model')"],
+        ready=lambda: False,
+        environment=child_environment(settings),
+    )
+    with pytest.raises(ServiceUnavailableError, match=r"broken ended with status 1.*broken\.log(.|\n)*no such model"):
+        Supervisor(settings, [[toy(settings, "one")], [broken]]).start()
+    assert events(settings)[-1] == "stop one", "what had started is stopped"
+    assert "broken ended with status 1" in (run_state.read(settings).error or "")
+
+
+def test_a_service_that_never_answers_is_named(settings: Settings) -> None:
+    mute = Service(
+        name="mute",
+        command=lambda: [sys.executable, "-c", "import time; time.sleep(600)"],
+        ready=lambda: False,
+        environment=child_environment(settings),
+        start_seconds=0.2,
+    )
+    with pytest.raises(ServiceUnavailableError, match="mute did not answer"):
+        Supervisor(settings, [[mute]]).start()
+
+
+def test_a_taken_port_names_the_setting(settings: Settings, started: Supervisor, tmp_path: Path) -> None:
+    port = int(run_state.read(settings).services["one"].url.rpartition(":")[2])  # type: ignore[union-attr]
+    other = Settings(_env_file=None, home=tmp_path / "other")  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match=f"Port {port}.*CONCORDANCE_TOY_PORT"):
+        Supervisor(other, [[toy(other, "rival", port)]]).start()
+
+
+SUPERVISE = """
+import sys, threading
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from pathlib import Path
+from test_supervisor import toy
+from orchestration.supervisor import Supervisor
+from resources.settings import Settings
+settings = Settings(_env_file=None, home=Path(sys.argv[3]))
+Supervisor(settings, [[toy(settings, "one")], [toy(settings, "two")]]).start()
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def killed_supervisor(settings: Settings) -> list[Identity]:
+    """Services whose supervisor was killed; returns their processes, which live on."""
+    here = Path(__file__).parent
+    process = subprocess.Popen([sys.executable, "-c", SUPERVISE, str(here.parents[1]), str(here), str(settings.home)])
+    until(lambda: run_state.running(settings), "the supervisor to be up")
+    process.kill()
+    process.wait()
+    left = [service_identity(settings, name) for name in ("one", "two")]
+    assert all(alive(identity) for identity in left)
+    return left
+
+
+def test_the_next_start_ends_what_a_killed_supervisor_left(
+    settings: Settings, killed_supervisor: list[Identity]
+) -> None:
+    assert not run_state.running(settings)
+    supervisor = Supervisor(settings, [[toy(settings, "one")]])
+    supervisor.start()
+    try:
+        assert not any(alive(identity) for identity in killed_supervisor)
+        assert run_state.running(settings)
+    finally:
+        supervisor.stop()
+
+
+def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supervisor: list[Identity]) -> None:
+    os.kill(killed_supervisor[0].pid, signal.SIGKILL)
+    helper = identify(int((settings.home / "one.helper").read_text()))
+    assert helper is not None, "a leader's child outlives it"
+    assert run_state.end(settings)
+    assert not any(alive(identity) for identity in [*killed_supervisor, helper])
+    assert not run_state.end(settings), "a second time there is nothing to end"
+
+
+def test_a_reused_number_is_never_killed(settings: Settings) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        identity = identify(stranger.pid)
+        assert identity is not None
+        run_state.write(
+            settings,
+            run_state.RunState(
+                supervisor=Identity(identity.pid, identity.started - 1),
+                services={
+                    "one": run_state.ServiceState(state="ready", pid=identity.pid, started=identity.started - 1),
+                },
+            ),
+        )
+        assert run_state.supervisor(settings) is None
+        assert not run_state.end(settings)
+        assert alive(identity)
+    finally:
+        stranger.kill()
+        stranger.wait()

@@ -1,0 +1,203 @@
+"""Chunks: never larger than the window, nothing lost, cut where the text pauses."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assets.stages.chunk import chunk
+from assets.stages.measure import Measure
+from assets.stages.normalize import Draft, assemble
+from assets.stages.parse import parse
+from assets.stages.profiles import PROFILES, Profile, resolve
+from resources.domain import Chunk, ParsedDocument
+from resources.embedding import tokenizer
+from resources.errors import ConfigurationError
+
+TOKENS = tokenizer()
+AUTO = resolve("auto", 256)
+WORDS = st.text("abcdefghij XYZ.,!?-é漢😀ก각\u0301", max_size=80)
+LONG = st.builds(lambda word, times: word * times, st.text("ab,漢각😀ก", min_size=1, max_size=4), st.integers(1, 300))
+DRAFTS = st.lists(
+    st.builds(
+        Draft,
+        kind=st.sampled_from(["heading", "paragraph", "list", "table", "code"]),
+        text=st.one_of(WORDS, LONG, st.lists(WORDS, max_size=6).map("\n".join)),
+        level=st.integers(1, 3),
+        page=st.integers(1, 3),
+        row_start=st.sampled_from([None, 0, 7]),
+    ),
+    max_size=10,
+)
+SIZES = st.sampled_from([resolve("auto", 8), resolve("auto", 24), resolve("auto", 64), resolve("e2000", 512)])
+
+
+def document_of(drafts: list[Draft]) -> ParsedDocument:
+    text, blocks = assemble(drafts)
+    return ParsedDocument(text=text, blocks=blocks)
+
+
+def assert_sound(document: ParsedDocument, chunks: list[Chunk], profile: Profile) -> None:
+    covered = 0
+    for index, item in enumerate(chunks):
+        assert item.chunk_index == index
+        assert item.text == document.text[item.start_char : item.end_char]
+        assert item.text.strip() == item.text or document.text[item.start_char] != "\n"
+        assert item.tokens == len(TOKENS.spans(item.text))
+        assert item.tokens <= profile.limit
+        if profile.unit == "characters":
+            assert len(item.text) <= profile.size
+        assert not document.text[covered : item.start_char].strip()
+        assert item.end_char > covered
+        covered = item.end_char
+    assert not document.text[covered:].strip()
+
+
+@settings(max_examples=150, deadline=None)
+@given(DRAFTS, SIZES)
+def test_every_chunk_fits_and_nothing_is_lost(drafts: list[Draft], profile: Profile) -> None:
+    document = document_of(drafts)
+    chunks = chunk(document, TOKENS, profile)
+    assert_sound(document, chunks, profile)
+    assert chunks == chunk(document, TOKENS, profile)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("ab .,漢😀ก각é\u0301-\n", max_size=200), st.data())
+def test_counts_are_exact_where_words_part(text: str, data: st.DataObject) -> None:
+    measure = Measure(text, TOKENS)
+    places = [place for place in range(len(text) + 1) if measure.parts(place)]
+    start, end = sorted((data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))))
+    exact = len(TOKENS.spans(text[start:end]))
+    assert measure.tokens(start, end) == exact
+    assert measure.weight(start, end) >= exact
+
+
+SENTENCES = [f"This is sentence number {number} of a text that goes on for a while." for number in range(120)]
+
+
+def test_prose_is_cut_between_sentences_with_overlap() -> None:
+    document = document_of([Draft(kind="paragraph", text=" ".join(SENTENCES))])
+    chunks = chunk(document, TOKENS, AUTO)
+    assert len(chunks) > 3
+    assert_sound(document, chunks, AUTO)
+    for item in chunks:
+        assert item.text.startswith("This is sentence")
+        assert item.text.endswith("a while.")
+    for before, after in pairwise(chunks):
+        shared = before.end_char - after.start_char
+        assert shared > 0 or after is chunks[-1]
+        assert len(TOKENS.spans(document.text[after.start_char : before.end_char])) <= AUTO.overlap
+
+
+def test_headings_stay_with_what_follows_and_name_the_section() -> None:
+    source = "\n\n".join(f"## Part {number}\n\n{' '.join(SENTENCES[:12])}" for number in range(5))
+    document = parse(f"# Book\n\n{source}".encode(), "text/markdown", title="x")
+    chunks = chunk(document, TOKENS, AUTO)
+    assert [item.section_path for item in chunks] == [("Book", f"Part {number}") for number in range(5)]
+    assert [item.anchor for item in chunks] == [f"part-{number}" for number in range(5)]
+    assert chunks[0].text.startswith("Book\n\nPart 0\n\nThis")
+    assert all(item.text.endswith("while.") for item in chunks)
+
+
+def test_small_sections_share_a_chunk_and_a_small_last_one_joins_its_neighbour() -> None:
+    source = "\n\n".join(f"## Part {number}\n\nA few words." for number in range(6))
+    document = parse(source.encode(), "text/markdown", title="x")
+    assert len(chunk(document, TOKENS, AUTO)) == 1
+    tail = parse(f"{' '.join(SENTENCES[:12])}\n\n## End\n\nBye.".encode(), "text/markdown", title="x")
+    assert len(chunk(tail, TOKENS, AUTO)) == 1
+
+
+def test_a_small_rest_takes_sentences_from_its_neighbour() -> None:
+    for count in range(14, 40):
+        document = document_of([Draft(kind="paragraph", text=" ".join(SENTENCES[:count]))])
+        chunks = chunk(document, TOKENS, AUTO)
+        assert_sound(document, chunks, AUTO)
+        assert len(chunks) == 1 or chunks[-1].tokens >= AUTO.minimum
+
+
+def test_tables_and_code_are_whole_where_they_fit() -> None:
+    code = "\n".join(f"line_{number} = {number}" for number in range(20))
+    source = f"{' '.join(SENTENCES[:11])}\n\n```\n{code}\n```\n\nAfter."
+    document = parse(source.encode(), "text/markdown", title="x")
+    assert sum(code in item.text for item in chunk(document, TOKENS, AUTO)) == 1
+
+
+def test_isolated_tables_share_a_chunk_with_their_heading_alone() -> None:
+    source = f"Before it.\n\n## Prices\n\n| Item | Price |\n|---|---|\n| Tea | 2 |\n\n{SENTENCES[0]}"
+    document = parse(source.encode(), "text/markdown", title="x")
+    chunks = chunk(document, TOKENS, resolve("b1000", 8191))
+    assert [item.text for item in chunks] == ["Before it.", "Prices\n\nItem | Price\nTea | 2", SENTENCES[0]]
+    assert [item.is_table for item in chunks] == [False, True, False]
+
+
+def test_csv_chunks_know_their_rows_and_start_with_the_header() -> None:
+    rows = "\n".join(f"person {number},town {number}" for number in range(1, 301))
+    document = parse(f"name,city\n{rows}".encode(), "text/csv", title="x")
+    chunks = chunk(document, TOKENS, AUTO)
+    assert_sound(document, chunks, AUTO)
+    expected = 1
+    for item in chunks:
+        assert item.is_table
+        assert item.text.startswith("name | city")
+        assert item.row_start == expected
+        assert f"person {item.row_start} | town {item.row_start}" in item.text
+        assert item.row_end is not None
+        assert item.text.endswith(f"person {item.row_end} | town {item.row_end}")
+        expected = item.row_end + 1
+    assert expected == 301
+
+
+def test_pages_span_the_chunk() -> None:
+    document = document_of([Draft(kind="paragraph", text=SENTENCES[page], page=page) for page in (1, 2, 3)])
+    (item,) = chunk(document, TOKENS, AUTO)
+    assert (item.page_start, item.page_end) == (1, 3)
+
+
+def test_hash_ignores_white_space() -> None:
+    first, second = (document_of([Draft(kind="code", text=text)]) for text in ("a  b\nc", "a b c"))
+    assert chunk(first, TOKENS, AUTO)[0].text_hash == chunk(second, TOKENS, AUTO)[0].text_hash
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(SENTENCES * 250),
+        "x" * 1_000_000,
+        "abc def, " * 60_000,
+        "一二三四五。" * 30_000,
+        "각" * 50_000,
+        "😀" * 50_000,
+    ],
+    ids=["2 MB of prose", "1 MB word", "no sentence end", "Chinese", "Korean", "emoji"],
+)
+def test_large_texts_are_cut_recursively(text: str) -> None:
+    document = parse(text.encode(), "text/plain", title="x")
+    assert_sound(document, chunk(document, TOKENS, AUTO), AUTO)
+
+
+def test_profiles_follow_the_window() -> None:
+    assert (AUTO.size, AUTO.overlap, AUTO.version) == (254, 25, "c1-auto-254")
+    assert resolve("auto", 8191).size == 500
+    for name in PROFILES:
+        profile = resolve(name, 8191)
+        assert profile.name == name
+        assert profile.limit >= profile.tokens
+    assert resolve("e2000", 512).limit == 510
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "largest"),
+    [("a500", 256, "auto"), ("b1000", 512, "a500"), ("e2000", 256, "auto"), ("d1000", 1001, "a500")],
+)
+def test_profile_larger_than_the_window_is_refused(name: str, window: int, largest: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"largest profile that fits is {largest}"):
+        resolve(name, window)
+
+
+def test_unknown_profile_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Known: auto, a500"):
+        resolve("big", 256)

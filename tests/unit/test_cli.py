@@ -1,0 +1,193 @@
+"""The command line without a running installation: help, arguments, exit statuses, and that nothing shows a stack trace."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from orchestration.cli import run
+from orchestration.cli.arguments import duration
+from resources.embedded.processes import free_port
+
+COMMANDS = [
+    "up",
+    "down",
+    "status",
+    "doctor",
+    "demo",
+    "token",
+    "sync",
+    "search",
+    "key",
+    "key create",
+    "key list",
+    "key revoke",
+]
+
+
+@pytest.fixture(autouse=True)
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+    for name in ("HTTP", "DAGSTER", "QDRANT", "POSTGRES"):
+        monkeypatch.setenv(f"CONCORDANCE_{name}_PORT", str(free_port()))
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("30m", timedelta(minutes=30)),
+        ("12h", timedelta(hours=12)),
+        ("7d", timedelta(days=7)),
+        ("90s", timedelta(seconds=90)),
+        (" 7D ", timedelta(days=7)),
+    ],
+)
+def test_durations(text: str, value: timedelta) -> None:
+    assert duration(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "12", "h", "-1h", "0h", "1.5h", "12 h", "1w", "99999999d", "999999999d", "٣h"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=r"duration|range"):
+        duration(text)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command.split(), "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"Usage: concordance {command}".strip() in out
+    assert len(out.splitlines()) > 4
+
+
+@pytest.mark.parametrize("name", [command for command in COMMANDS if " " not in command])
+def test_the_overview_names_every_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"])
+    assert f" {name} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fetch"],
+        ["token"],
+        ["token", "ann@acme.com", "--expires", "12"],
+        ["token", "not an address"],
+        ["token", "ann@acme.com", "--group", "no group"],
+        ["sync"],
+        ["sync", "dropbox"],
+        ["search", "holiday"],
+        ["search", "holiday", "--as", "ann@acme.com", "--mode", "psychic"],
+        ["search", "holiday", "--as", "ann@acme.com", "--top-k", "many"],
+        ["status", "--jsn"],
+        ["key", "create"],
+    ],
+)
+def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.strip()
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sync", "files"],
+        ["sync", "google-drive", "--wait", "--json"],
+        ["search", "holiday", "--as", "ann@acme.com", "--group", "eng@acme.com"],
+        ["key", "create", "ann@acme.com"],
+        ["key", "list", "--json"],
+        ["key", "revoke", "abc"],
+        ["status"],
+        ["down"],
+    ],
+)
+def test_not_running_is_status_3_and_says_how_to_start(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 3
+    captured = capsys.readouterr()
+    assert "not run" in captured.err or "never run" in captured.err or "concordance up" in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"services": {}, "sources": {}}
+
+
+def test_token_prints_the_token_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    import jwt
+
+    assert (
+        run(
+            [
+                "token",
+                "Ann@Acme.com",
+                "--group",
+                "eng@acme.com",
+                "--group",
+                "all@acme.com",
+                "--admin",
+                "--expires",
+                "30m",
+            ]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 1
+    claims = jwt.decode(out.strip(), options={"verify_signature": False})
+    assert claims["sub"] == "ann@acme.com"
+    assert claims["groups"] == ["eng@acme.com", "all@acme.com"]
+    assert claims["exp"] - claims["iat"] == 1800
+
+
+def test_a_wrong_setting_is_named_in_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONCORDANCE_SEARCH_DEPTH", "3")
+    assert run(["status"]) == 1
+    assert "CONCORDANCE_SEARCH_DEPTH" in capsys.readouterr().err
+
+
+def test_what_was_not_foreseen_goes_to_a_log(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = installation / "run" / "state.json"
+    state.mkdir(parents=True)
+    assert run(["status"]) == 1
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert str(installation / "logs" / "cli.log") in err
+    assert "Traceback" in (installation / "logs" / "cli.log").read_text()
+
+
+def test_doctor_finds_a_taken_port_and_a_missing_root(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import socket
+
+    roots = [{"name": "gone", "url": (tmp_path / "gone").as_uri(), "tenant": "acme", "dataset": "x"}]
+    monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", json.dumps(roots))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("CONCORDANCE_HTTP_PORT", str(port))
+        assert run(["doctor", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    faults = {check["name"]: check for check in report["checks"] if not check["ok"]}
+    assert not report["ok"]
+    assert f"CONCORDANCE_HTTP_PORT {port} is taken" in faults["ports"]["detail"]
+    assert "gone" in faults["file roots"]["detail"]
+    assert all(check["remedy"] for check in (faults["ports"], faults["file roots"]))
+
+
+def test_doctor_names_wrong_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CONCORDANCE_HTTP_PORT", "99999")
+    assert run(["doctor"]) == 1
+    assert "CONCORDANCE_HTTP_PORT" in capsys.readouterr().out

@@ -1,0 +1,56 @@
+"""What the demonstration calls wrong: a document that was not found, and one that was shown to somebody it is not for."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from orchestration import demo, sample
+
+SECRET = "company/executive/project-sandpiper.md"
+QUESTION = next(question for question in sample.questions() if question.source_id == SECRET)
+
+
+def hit(source_id: str) -> dict[str, Any]:
+    return {
+        "source_id": source_id,
+        "citation": {"text": "[1] A title (Files, Nov 10)", "link": "http://127.0.0.1:8080/there"},
+        "snippet": "some [words] of it",
+        "page_start": None,
+        "section_path": ["Terms"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("person", "shown", "found", "withheld", "faults"),
+    [
+        ("helen", [SECRET], 1, 0, []),
+        ("helen", ["handbook/intro.md"], 0, 0, ["is not in the top 5"]),
+        ("helen", [], 0, 0, ["found: nothing"]),
+        ("ines", ["handbook/intro.md"], 0, 1, []),
+        ("ines", [], 0, 1, []),
+        ("ines", [SECRET], 0, 0, ["Ines Okafor was shown"]),
+        ("ines", ["finance/budget-2026.xlsx"], 0, 1, ["finance/budget-2026.xlsx"]),
+    ],
+)
+def test_an_answer_is_judged_by_what_the_person_may_read(
+    person: str, shown: list[str], found: int, withheld: int, faults: list[str]
+) -> None:
+    outcome = demo.Outcome()
+    printed = io.StringIO()
+    out = Console(file=printed, soft_wrap=True)
+    demo.judge(out, outcome, sample.people()[person], QUESTION, [hit(source_id) for source_id in shown])
+    assert (outcome.questions, outcome.found, outcome.withheld) == (1, found, withheld)
+    assert len(outcome.faults) == len(faults)
+    assert all(words in fault for words, fault in zip(faults, outcome.faults, strict=True))
+    assert ("WRONG" in printed.getvalue()) == bool(faults)
+    assert ("[1] A title" in printed.getvalue()) == bool(found)
+
+
+def test_outcomes_of_two_runs_do_not_share_their_lists() -> None:
+    first, second = demo.Outcome(), demo.Outcome()
+    first.faults.append("x")
+    assert second.faults == []

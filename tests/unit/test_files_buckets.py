@@ -1,0 +1,141 @@
+"""The source `files` over object stores, with stores of obstore's own handed in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
+
+from resources.domain import Batch, Item
+from resources.errors import AbortSyncError, ConfigurationError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.settings import Settings
+from resources.sources.files import Files
+
+
+def files(store: ObjectStore | None, **more: Any) -> Files:
+    spec = {
+        "name": "b",
+        "url": "s3://bucket/prefix",
+        "tenant": "acme",
+        "dataset": "d",
+        "permissions": ["domain:acme.com"],
+    }
+    settings = Settings(_env_file=None, file_roots=json.dumps([{**spec, **more.pop("root", {})}]), **more)
+    return Files(settings, {} if store is None else {"b": store})
+
+
+def listing(source: Files) -> tuple[dict[str, Item], dict[str, str], list[Batch]]:
+    batches = list(source.changes("b", None))
+    seen = {item.path: item for batch in batches for item in batch.seen}
+    return seen, {refusal.path: refusal.reason for batch in batches for refusal in batch.refused}, batches
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path)
+
+
+def test_objects_with_their_sidecars(store: ObjectStore) -> None:
+    obstore.put(store, "a/plan.md", b"# Plan")
+    obstore.put(store, "a/plan.md.meta.json", b'{"title": "The plan", "permissions": ["public"]}')
+    obstore.put(store, "a/plan.md-old.txt", b"old")
+    obstore.put(store, "b/\u00fcber uns.txt", b"text")
+    source = files(store)
+    seen, refused, batches = listing(source)
+    assert not refused
+    assert list(seen) == ["a/plan.md", "a/plan.md-old.txt", "b/\u00fcber uns.txt"]
+    plan = seen["a/plan.md"]
+    assert (plan.source_id, plan.title, plan.permissions) == ("b/a/plan.md", "The plan", ("public",))
+    assert plan.collection_ids == ("b/a", "b")
+    assert seen["a/plan.md-old.txt"].permissions == ("domain:acme.com",)
+    assert batches[-1].listing == "complete"
+    assert [b"".join(source.fetch(item)) for item in seen.values()] == [b"# Plan", b"old", b"text"]
+
+
+def test_the_version_is_the_etag(store: ObjectStore) -> None:
+    obstore.put(store, "a.md", b"one")
+    before = listing(files(store))[0]["a.md"].version
+    assert listing(files(store))[0]["a.md"].version == before
+    obstore.put(store, "a.md", b"two or more")
+    assert listing(files(store))[0]["a.md"].version != before
+
+
+def test_what_is_left_out_and_what_is_refused(store: ObjectStore) -> None:
+    obstore.put(store, ".hidden/a.md", b"x")
+    obstore.put(store, "folder", b"")
+    obstore.put(store, "ok.md", b"x")
+    obstore.put(store, "empty.md", b"")
+    obstore.put(store, "tool.exe", b"MZ")
+    obstore.put(store, "long.md", b"x" * 200)
+    obstore.put(store, "broken.md", b"x")
+    obstore.put(store, "broken.md.meta.json", b"{")
+    seen, refused, _ = listing(files(store, max_file_bytes=100))
+    assert list(seen) == ["ok.md"]
+    assert set(refused) == {"empty.md", "tool.exe", "long.md", "broken.md"}
+    assert "nobody may see it" in refused["broken.md"]
+
+
+def test_a_prefix_that_holds_nothing_is_never_a_complete_listing() -> None:
+    seen, refused, batches = listing(files(MemoryStore()))
+    assert not seen
+    assert "mistyped prefix" in refused[""]
+    assert "complete" not in [batch.listing for batch in batches]
+
+
+def item_for(locator: str) -> Item:
+    return Item(
+        source_id=f"b/{locator}",
+        partition="b",
+        title="x",
+        path=locator,
+        mime_type="text/plain",
+        version="v",
+        permissions=(),
+        locator=locator,
+    )
+
+
+@pytest.mark.parametrize("path", ["../x.md", "a/../../x.md", "/x.md", "a//x.md", ""])
+def test_no_key_leads_out_of_the_prefix(store: ObjectStore, path: str) -> None:
+    obstore.put(store, "a/x.md", b"x")
+    with pytest.raises(SkipDocumentError, match="leads out of the root"):
+        list(files(store).fetch(item_for(path)))
+
+
+def test_fetch_faults_are_told_apart(store: ObjectStore) -> None:
+    with pytest.raises(FailedDocumentError, match="no longer there"):
+        list(files(store).fetch(item_for("gone.md")))
+    obstore.put(store, "a.pdf", b"MZ" + b"\0" * 50)
+    with pytest.raises(SkipDocumentError, match="a Windows program"):
+        list(files(store).fetch(item_for("a.pdf")))
+    obstore.put(store, "a.md", b"x" * 500)
+    with pytest.raises(SkipDocumentError, match="too large"):
+        list(files(store, max_file_bytes=100).fetch(item_for("a.md")))
+
+
+def test_a_store_that_does_not_answer_aborts_the_listing() -> None:
+    nowhere = S3Store(
+        "bucket",
+        endpoint="http://127.0.0.1:1",
+        access_key_id="k",
+        secret_access_key="s",
+        region="us-east-1",
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+    with pytest.raises(AbortSyncError, match="root b cannot be listed") as caught:
+        list(files(nowhere).changes("b", None))
+    assert "list-type" not in str(caught.value)
+    with pytest.raises(RetryLaterError):
+        list(files(nowhere).fetch(item_for("a.md")))
+
+
+def test_a_bucket_that_cannot_be_opened_names_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    source = files(None, root={"url": "az://container/prefix"})
+    with pytest.raises(ConfigurationError, match=r"CONCORDANCE_FILE_ROOTS \(b\).*cannot be opened"):
+        list(source.changes("b", None))

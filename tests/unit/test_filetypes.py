@@ -1,0 +1,112 @@
+"""A file's content must be what its name says, and a refusal names what is supported."""
+
+import io
+import zipfile
+
+import pytest
+
+from assets.stages.parse import SUPPORTED
+from resources.errors import SkipDocumentError
+from resources.filetypes import DOCX, MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, mime_type, mime_type_of
+
+EXE = b"MZ\x90\x00\x03\x00\x00\x00" + b"\x00" * 120
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00" * 100
+
+
+def office(*names: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, "<x/>" * 50)
+    return buffer.getvalue()
+
+
+WORD = office("[Content_Types].xml", "_rels/.rels", "word/document.xml")
+SLIDES = office("[Content_Types].xml", "ppt/presentation.xml")
+SHEET = office("[Content_Types].xml", "xl/workbook.xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mime"),
+    [
+        ("a.md", b"# Hello", "text/markdown"),
+        ("A.MDX", b"# Hello", "text/markdown"),
+        ("a.txt", "Grüße".encode("latin-1"), "text/plain"),
+        ("a.txt", "Grüße".encode("utf-16"), "text/plain"),
+        ("a.txt", b"page one\x0cpage two", "text/plain"),
+        ("a.csv", b"a,b\n1,2\n", "text/csv"),
+        ("a.json", b"{}", "application/json"),
+        ("a.htm", b"<p>x", "text/html"),
+        ("a.pdf", b"%PDF-1.7\n%\xe2\xe3", "application/pdf"),
+        ("a.pdf", b"\n\n%PDF-1.4", "application/pdf"),
+        ("a.png", PNG, "image/png"),
+        ("a.jpeg", b"\xff\xd8\xff\xe1rest", "image/jpeg"),
+        ("a.docx", WORD, DOCX),
+        ("a.pptx", SLIDES, PPTX),
+        ("a.xlsx", SHEET, XLSX),
+    ],
+)
+def test_content_that_fits_its_name(name: str, content: bytes, mime: str) -> None:
+    assert mime_type(name, content) == mime
+    assert mime_type_of(name, io.BytesIO(content)) == mime
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("report.pdf", EXE),
+        ("report.docx", EXE),
+        ("report.md", EXE),
+        ("report.txt", b"\x7fELF\x02\x01\x01" + b"\x00" * 50),
+        ("report.txt", b"%PDF-1.7\n text only"),
+        ("report.png", b"\xff\xd8\xff\xe0"),
+        ("report.jpg", PNG),
+        ("report.pdf", b"x" * 1024 + b"%PDF-1.7"),
+        ("report.docx", SHEET),
+        ("report.xlsx", WORD),
+        ("report.docx", b"%PDF-1.7"),
+    ],
+)
+def test_content_that_is_something_else(name: str, content: bytes) -> None:
+    with pytest.raises(SkipDocumentError, match=rf"^{name} is not what its name says.*Supported: .*\.pdf"):
+        mime_type(name, content)
+
+
+def test_a_renamed_program_is_called_what_it_is() -> None:
+    with pytest.raises(SkipDocumentError, match="a Windows program"):
+        mime_type("invoice.pdf", EXE)
+
+
+@pytest.mark.parametrize("name", ["setup.exe", "archive.zip", "Makefile", ".md", "a.docm", "folder.md/x"])
+def test_unsupported_types_name_the_supported_ones(name: str) -> None:
+    with pytest.raises(SkipDocumentError, match=r"not supported\. Supported: \.md, .*\.jpeg\.$"):
+        mime_type(name, b"anything")
+
+
+def test_an_empty_file_says_so() -> None:
+    with pytest.raises(SkipDocumentError, match="empty"):
+        mime_type("a.pdf", b"")
+
+
+def test_an_office_file_under_a_password_says_what_to_do() -> None:
+    with pytest.raises(SkipDocumentError, match=r"password.*save it without"):
+        mime_type("plan.docx", OLE)
+
+
+def test_an_archive_cut_short_or_of_another_kind_is_found_when_the_file_is_at_hand() -> None:
+    with pytest.raises(SkipDocumentError, match="damaged or cut short"):
+        mime_type_of("plan.docx", io.BytesIO(WORD[: len(WORD) // 2]))
+    with pytest.raises(SkipDocumentError, match="not what its name says"):
+        mime_type_of("plan.docx", io.BytesIO(office("[Content_Types].xml", "readme.txt")))
+
+
+def test_the_file_is_left_at_its_start() -> None:
+    file = io.BytesIO(WORD)
+    mime_type_of("plan.docx", file)
+    assert file.tell() == 0
+
+
+def test_every_supported_type_has_a_parser() -> None:
+    assert SUPPORTED_MIME_TYPES <= SUPPORTED
+    assert all(extension == extension.lower() and extension.startswith(".") for extension in MIME_TYPES)

@@ -1,0 +1,128 @@
+"""Fusion, boost and ranking from tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resources.domain import Access
+from resources.errors import InvalidRequestError
+from serving.retrieval.boost import recency
+from serving.retrieval.cache import Candidate
+from serving.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
+from serving.retrieval.hits import Hit, from_payloads, max_age
+from serving.retrieval.rank import rank
+
+NOW = datetime(2025, 11, 20, tzinfo=UTC)
+
+
+def test_weighted_takes_cosine_and_bm25_over_its_best() -> None:
+    fused = weighted(Leg({"a": 0.8, "b": 0.5}), Leg({"b": 10.0, "c": 5.0}), 0.7)
+    assert fused == pytest.approx({"a": 0.56, "b": 0.35 + 0.3, "c": 0.15})
+
+
+def test_weighted_uses_the_true_scores_of_the_other_legs_hits() -> None:
+    fused = weighted(Leg({"a": 0.8}, {"c": 0.6}), Leg({"c": 5.0}, {"a": 1.0}), 0.7)
+    assert fused == pytest.approx({"a": 0.56 + 0.06, "c": 0.42 + 0.3})
+
+
+def test_weighted_without_keyword_hits_is_the_cosine_share() -> None:
+    assert weighted(Leg({"a": 1.4, "b": -0.2}), Leg({}), 0.7) == pytest.approx({"a": 0.7, "b": 0.0})
+
+
+def test_rrf_is_one_for_first_in_both_and_counts_ranks_alone() -> None:
+    fused = rrf(Leg({"a": 0.9, "b": 0.1}), Leg({"a": 7.0, "c": 6.0}), 0.7)
+    assert fused == pytest.approx({"a": 1.0, "b": 0.7 * 61 / 62, "c": 0.3 * 61 / 62})
+
+
+def test_dbsf_scales_to_three_deviations() -> None:
+    # scores 1 and 3: mean 2, deviation 1, bounds -1 and 5
+    assert dbsf(Leg({"a": 3.0, "b": 1.0}), Leg({}), 0.7) == pytest.approx({"a": 4 / 6, "b": 2 / 6})
+
+
+def test_minmax_scales_between_the_lowest_and_the_highest() -> None:
+    fused = minmax(Leg({"a": 0.9, "b": 0.5}), Leg({"b": 8.0, "c": 4.0}), 0.7)
+    assert fused == pytest.approx({"a": 0.5, "b": 0.5, "c": 0.0})
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+@given(
+    dense=st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 1), max_size=8),
+    keyword=st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50), max_size=8),
+    weight=st.floats(0, 1),
+)
+def test_every_fusion_keeps_all_hits_within_bounds_in_order(
+    fusion: str, dense: dict[str, float], keyword: dict[str, float], weight: float
+) -> None:
+    legs = [Leg(dict(sorted(leg.items(), key=lambda pair: -pair[1]))) for leg in (dense, keyword)]
+    fused = fuse("hybrid", fusion, *legs, weight)
+    assert set(fused) == set(dense) | set(keyword)
+    assert all(0 <= score <= 1 + 1e-9 for score in fused.values())
+    assert list(fused.values()) == sorted(fused.values(), reverse=True)
+
+
+def test_modes_of_one_leg_use_its_own_scores() -> None:
+    dense, keyword = Leg({"a": 0.4}), Leg({"b": 8.0, "c": 2.0})
+    assert fuse("vector", "rrf", dense, keyword, 0.7) == {"a": 0.4}
+    assert fuse("keyword", "rrf", dense, keyword, 0.7) == {"b": 1.0, "c": 0.25}
+
+
+def test_an_unknown_fusion_names_the_known_ones() -> None:
+    with pytest.raises(InvalidRequestError, match="weighted, rrf, dbsf, minmax"):
+        fuse("hybrid", "magic", Leg({}), Leg({}), 0.7)
+
+
+@pytest.mark.parametrize(
+    ("days", "factor"), [(0, 1.10), (6.9, 1.10), (7, 1.05), (29.9, 1.05), (30, 1.0), (4000, 1.0), (-1, 1.10)]
+)
+def test_recency(days: float, factor: float) -> None:
+    assert recency(NOW - timedelta(days=days), NOW) == factor
+
+
+def test_recency_of_an_unknown_date_is_neutral() -> None:
+    assert recency(None, NOW) == 1.0
+
+
+def hit(chunk: str, doc: str, text: str | None = None, modified_at: datetime | None = None) -> Hit:
+    return Hit(
+        chunk_id=chunk, doc_id=doc, chunk_index=0, chunk_text=text or chunk, text_hash=text or chunk, section_path=[],
+        anchor=None, page_start=None, page_end=None, title=doc, source_type="files", source_id=doc, collection_id=None, path="",
+        mime_type="", url=None, owner=None, tags={}, created_at=None, modified_at=modified_at, acl_checked_at=None,
+    )  # fmt: skip
+
+
+def test_ranking_boosts_groups_collapses_and_leaves_out_what_is_not_permitted() -> None:
+    candidates = [
+        Candidate(name, score) for name, score in (("a1", 0.6), ("a2", 0.59), ("b1", 0.57), ("c1", 0.5), ("x", 0.9))
+    ]
+    hits = {
+        "a1": hit("a1", "a"),
+        "a2": hit("a2", "a"),
+        "b1": hit("b1", "b", "same", NOW - timedelta(days=1)),
+        "c1": hit("c1", "c", "same"),
+    }
+    shown = rank(candidates, hits, now=NOW, threshold=None, group=True)
+    assert [(one.hit.chunk_id, round(one.score, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
+    assert [other.doc_id for other in shown[0].also_in] == ["c"]
+    assert [one.hit.chunk_id for one in rank(candidates, hits, now=NOW, threshold=0.6, group=False)] == ["b1", "a1"]
+
+
+def test_scores_stay_within_one() -> None:
+    shown = rank([Candidate("a", 0.99)], {"a": hit("a", "a", None, NOW)}, now=NOW, threshold=None, group=True)
+    assert shown[0].score == 1.0
+
+
+def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:
+    base = {"chunk_index": 0, "chunk_text": "t", "title": "T", "permissions": ["ann@acme.com"]}
+    payloads = {
+        "fresh": base | {"doc_id": "1", "acl_checked_at": (NOW - timedelta(hours=1)).isoformat()},
+        "stale": base | {"doc_id": "2", "acl_checked_at": (NOW - timedelta(days=2)).isoformat()},
+        "never": base | {"doc_id": "3"},
+        "other": base | {"doc_id": "4", "permissions": ["bob@acme.com"], "acl_checked_at": NOW.isoformat()},
+    }
+    access = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))
+    hits, held_back = from_payloads(payloads, access, NOW, max_age("24h"))
+    assert (set(hits), held_back) == ({"fresh"}, 2)

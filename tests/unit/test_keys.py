@@ -1,0 +1,73 @@
+"""Keys: made once, for their owner alone; those of the settings win."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+
+from resources import keys
+from resources.errors import ConfigurationError
+from resources.settings import Settings
+
+
+def settings(tmp_path: Path, **more: object) -> Settings:
+    return Settings(_env_file=None, home=tmp_path / "home", **more)  # type: ignore[arg-type]
+
+
+def test_made_once_and_readable_by_the_owner_alone(tmp_path: Path) -> None:
+    keys.ensure(settings(tmp_path))
+    first = keys.load(settings(tmp_path))
+    keys.ensure(settings(tmp_path))
+    assert keys.load(settings(tmp_path)) == first
+    assert stat.S_IMODE(keys.path(settings(tmp_path)).stat().st_mode) == 0o600
+    assert len(first.secret_key) >= 32
+    assert [file.name for file in (tmp_path / "home").iterdir()] == ["keys.json"]
+
+
+def test_several_at_once_agree(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: keys.secret_key(settings(tmp_path)), range(16)))
+    assert len(set(made)) == 1
+
+
+def test_a_file_that_others_could_read_is_closed(tmp_path: Path) -> None:
+    keys.ensure(settings(tmp_path))
+    keys.path(settings(tmp_path)).chmod(0o644)
+    keys.load(settings(tmp_path))
+    assert stat.S_IMODE(keys.path(settings(tmp_path)).stat().st_mode) == 0o600
+
+
+def test_settings_win_and_nothing_is_written(tmp_path: Path) -> None:
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    given = settings(tmp_path, secret_key="s" * 40, encryption_keys=f"{new}, {old}")
+    assert keys.secret_key(given) == "s" * 40
+    token = Fernet(old).encrypt(b"refresh token")
+    assert keys.fernet(given).decrypt(token) == b"refresh token"
+    assert Fernet(new).decrypt(keys.fernet(given).encrypt(b"x")) == b"x"
+    assert not (tmp_path / "home").exists()
+
+
+def test_kept_keys_encrypt_and_decrypt(tmp_path: Path) -> None:
+    token = keys.fernet(settings(tmp_path)).encrypt(b"secret")
+    assert keys.fernet(settings(tmp_path)).decrypt(token) == b"secret"
+
+
+def test_what_is_wrong_is_said_without_the_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_ENCRYPTION_KEYS") as caught:
+        keys.fernet(settings(tmp_path, encryption_keys="hunter2"))
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="is empty"):
+        keys.fernet(settings(tmp_path, encryption_keys=" , "))
+
+
+def test_a_damaged_file_is_named_and_kept(tmp_path: Path) -> None:
+    keys.ensure(settings(tmp_path))
+    file = keys.path(settings(tmp_path))
+    file.write_text('{"secret_key": "x"')
+    with pytest.raises(ConfigurationError, match=r"keys\.json is damaged"):
+        keys.secret_key(settings(tmp_path))
+    assert file.read_text() == '{"secret_key": "x"'

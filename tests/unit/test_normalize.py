@@ -1,0 +1,83 @@
+"""Normalisation: idempotent, nothing unsearchable left, offsets that fit."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assets.stages.normalize import Draft, assemble, clean, dehyphenate, squeeze, strip_repeated
+from assets.stages.sentences import starts
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
+KINDS = st.sampled_from(["heading", "paragraph", "list", "table", "code"])
+
+
+@given(ANY_TEXT)
+def test_clean_text_is_stable_storable_and_composed(text: str) -> None:
+    cleaned = clean(text)
+    assert clean(cleaned) == cleaned
+    assert "\x00" not in cleaned
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert not {"\r", "\v", "\f", "\u2028"} & set(cleaned)
+
+
+@given(ANY_TEXT)
+def test_squeezing_twice_changes_nothing(text: str) -> None:
+    squeezed = squeeze(clean(text))
+    assert squeeze(squeezed) == squeezed
+    assert "".join(squeezed.split()) == "".join(clean(text).split())
+
+
+@given(st.lists(st.builds(Draft, kind=KINDS, text=ANY_TEXT, level=st.integers(1, 6)), max_size=12))
+def test_blocks_lie_in_order_and_hold_all_of_the_text(drafts: list[Draft]) -> None:
+    text, blocks = assemble(drafts)
+    position = 0
+    for block in blocks:
+        assert text[position : block.start] == ("\n\n" if position else "")
+        assert text[block.start : block.end].strip()
+        position = block.end
+    assert position == len(text)
+
+
+def test_sections_nest_by_level() -> None:
+    drafts = [
+        Draft(kind="heading", text=name, level=level)
+        for name, level in (("A", 1), ("B", 2), ("C", 3), ("D", 2), ("E", 1))
+    ]
+    _, blocks = assemble(drafts)
+    assert [block.section_path for block in blocks] == [(), ("A",), ("A", "B"), ("A",), ()]
+
+
+def test_dehyphenation_keeps_hyphens_that_the_text_uses() -> None:
+    assert dehyphenate("exam-\nple") == "example"
+    assert dehyphenate("a well-known fact; well-\n  known") == "a well-known fact; well-known"
+    assert dehyphenate("Anglo-\nSaxon and 3-\n4 and x -\ny") == "Anglo-Saxon and 3-\n4 and x -\ny"
+
+
+def test_repeated_edges_need_most_pages() -> None:
+    pages = [f"Report {number}\n\nunique {word}\nsame in the middle\n{number}" for number, word in enumerate("abcd")]
+    stripped = strip_repeated(pages)
+    assert all("unique" in page for page in stripped)
+    assert not any("Report" in page for page in stripped)
+    assert strip_repeated(pages[:2]) == pages[:2]
+
+
+@given(st.text('aB .!?\n"é。', max_size=200))
+def test_sentence_starts_ascend_from_the_first_character(text: str) -> None:
+    found = starts(text)
+    assert found == sorted(set(found))
+    assert found[:1] == ([0] if text else [])
+    assert all(start < len(text) for start in found)
+
+
+def test_abbreviations_end_no_sentence() -> None:
+    text = "Dr. Smith paid $3.50 to J. R. Tolkien Inc. for it. See Fig. 3. Yes!"
+    cuts = starts(text)
+    assert [text[first:last].strip() for first, last in zip(cuts, [*cuts[1:], None], strict=True)] == [
+        "Dr. Smith paid $3.50 to J. R. Tolkien Inc. for it.",
+        "See Fig. 3.",
+        "Yes!",
+    ]

@@ -1,0 +1,115 @@
+"""Principals: one spelling each, nothing guessed, nobody widened."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resources.errors import InvalidRequestError
+from resources.permissions import granted, narrow, normalize, principals_of
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        ("Ada@Acme.com", "ada@acme.com"),
+        ("  ada+x@acme.co.uk ", "ada+x@acme.co.uk"),
+        ("group:Eng@Acme.com", "group:eng@acme.com"),
+        ("GROUP:eng@acme.com", "group:eng@acme.com"),
+        ("domain:Acme.COM", "domain:acme.com"),
+        ("domain:@acme.com", "domain:acme.com"),
+        ("slack:T012ab", "slack:T012AB"),
+        ("Public", "public"),
+        ("jo\u0308rg@acme.com", "j\u00f6rg@acme.com"),
+    ],
+)
+def test_each_form_has_one_spelling(written: str, normal: str) -> None:
+    assert normalize([written, normal]) == (normal,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "everyone",
+        "@acme.com",
+        "ada@",
+        "ada@x@acme.com",
+        "ada @acme.com",
+        "a,b@acme.com",
+        "group:eng",
+        "group:",
+        "group:domain:acme.com",
+        "domain:",
+        "domain:ada@acme.com",
+        "slack:T 1",
+        "user:ada@acme.com",
+        "public:x",
+        "ada@acme.com\nbob@acme.com",
+        "mar\u212a@acme.com",
+        "e\u0301mar\u212a@acme.com",
+        "a" * 400 + "@acme.com",
+    ],
+)
+def test_what_is_not_understood_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        normalize(["ada@acme.com", wrong])
+
+
+def test_a_refusal_names_the_forms() -> None:
+    with pytest.raises(InvalidRequestError, match="group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"):
+        normalize(["everyone"])
+
+
+def test_nobody_stays_nobody() -> None:
+    assert normalize([]) == ()
+
+
+def test_a_caller_is_email_domain_groups_workspaces_and_public() -> None:
+    found = principals_of("Ada@Acme.com", ["eng@acme.com", "group:Ops@acme.com"], ["T1", "slack:T2"])
+    assert found == {
+        "ada@acme.com",
+        "domain:acme.com",
+        "public",
+        "group:eng@acme.com",
+        "group:ops@acme.com",
+        "slack:T1",
+        "slack:T2",
+    }
+
+
+@pytest.mark.parametrize("group", ["domain:rival.com", "slack:T9", "public", "eng", ""])
+def test_a_group_never_becomes_another_kind_of_principal(group: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        principals_of("ada@acme.com", [group])
+
+
+def test_a_group_named_like_an_email_is_not_that_person() -> None:
+    assert "boss@acme.com" not in principals_of("ada@acme.com", ["boss@acme.com"])
+
+
+@given(st.text(max_size=30))
+def test_normal_form_is_stable_or_refused(text: str) -> None:
+    try:
+        once = normalize([text])
+    except InvalidRequestError:
+        return
+    assert normalize(once) == once
+
+
+@pytest.mark.parametrize(
+    ("tags", "owner", "readers"),
+    [
+        ({}, "ada@acme.com", ("public",)),
+        ({"lifecycle": "approved"}, "ada@acme.com", ("public",)),
+        ({"lifecycle": "Draft"}, "ada@acme.com", ("ada@acme.com",)),
+        ({"lifecycle": "draft"}, None, ()),
+    ],
+)
+def test_a_draft_is_its_owners_alone(tags: dict[str, str], owner: str | None, readers: tuple[str, ...]) -> None:
+    assert granted(("public",), owner, tags) == readers
+
+
+def test_a_request_narrows_and_never_widens() -> None:
+    allowed = ["domain:acme.com", "ada@acme.com"]
+    assert narrow(["Ada@acme.com", "public"], allowed) == ("ada@acme.com",)
+    assert narrow([], allowed) == ()

@@ -1,0 +1,216 @@
+"""Tokens, rate limit, plans, log masking, multipart and names of uploads: the serving parts that need no server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+import pytest
+
+from resources.bm25 import SparseVector
+from resources.domain import Access
+from resources.errors import InvalidRequestError
+from resources.logging import mask, mask_event
+from resources.settings import Settings
+from serving import auth, errors
+from serving.limits import RateLimit
+from serving.multipart import Multipart
+from serving.retrieval import cache
+from serving.retrieval.plan import normalise, plan, queries
+from serving.schemas import DateRange, Filters, SearchRequest
+from serving.uploads import clean_name, parse_metadata
+
+KEY, OTHER = "k" * 64, "o" * 64
+ANN = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com", "domain:acme.com", "public"}))
+BOB = Access(email="bob@acme.com", principals=frozenset({"bob@acme.com", "domain:acme.com", "public"}))
+
+
+def test_a_token_names_email_domain_and_groups_in_one_form() -> None:
+    access = auth.verify(auth.encode(KEY, "Ann@Acme.COM", ["Eng@Acme.com"], admin=True), KEY)
+    assert access.email == "ann@acme.com"
+    assert access.principals == {"ann@acme.com", "domain:acme.com", "group:eng@acme.com", "public"}
+    assert access.admin
+
+
+def _claims(**change: Any) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    claims = {
+        "iss": "concordance",
+        "aud": "concordance",
+        "sub": "ann@acme.com",
+        "iat": now,
+        "exp": now + timedelta(hours=1),
+    }
+    return {name: value for name, value in (claims | change).items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("token", "slug"),
+    [
+        (auth.encode(KEY, "ann@acme.com", expires=timedelta(hours=-1)), "token-expired"),
+        (auth.encode(OTHER, "ann@acme.com"), "token-signature"),
+        ("not.a.token", "token-malformed"),
+        ("rubbish", "token-malformed"),
+        (jwt.encode(_claims(), "", algorithm="none"), "token-signature"),
+        (jwt.encode(_claims(), KEY, algorithm="HS512"), "token-signature"),
+        (jwt.encode(_claims(aud="elsewhere"), KEY), "token-invalid"),
+        (jwt.encode(_claims(iss="elsewhere"), KEY), "token-invalid"),
+        (jwt.encode(_claims(exp=None), KEY), "token-invalid"),
+        (jwt.encode(_claims(iat=None), KEY), "token-invalid"),
+        (jwt.encode(_claims(sub="no email"), KEY), "token-invalid"),
+        (jwt.encode(_claims(groups="eng"), KEY), "token-invalid"),
+        (jwt.encode(_claims(groups=["a b"]), KEY), "token-invalid"),
+    ],
+)
+def test_each_bad_token_has_its_own_problem(token: str, slug: str) -> None:
+    with pytest.raises(errors.UnauthorizedError) as caught:
+        auth.verify(token, KEY)
+    assert caught.value.slug == slug
+    assert caught.value.headers["WWW-Authenticate"].startswith("Bearer ")
+
+
+def test_a_group_that_looks_like_an_email_grants_no_email() -> None:
+    access = auth.verify(auth.encode(KEY, "eve@other.com", ["ann@acme.com"]), KEY)
+    assert "ann@acme.com" not in access.principals
+    assert "domain:acme.com" not in access.principals
+
+
+def test_admin_must_be_true_itself() -> None:
+    assert not auth.verify(jwt.encode(_claims(admin="true"), KEY), KEY).admin
+
+
+def test_minting_for_nobody_is_refused() -> None:
+    with pytest.raises(InvalidRequestError):
+        auth.encode(KEY, "nobody")
+
+
+def test_the_rate_limit_is_each_persons_own_and_refills() -> None:
+    now = [0.0]
+    limit = RateLimit(2, clock=lambda: now[0])
+    assert [limit.take("a"), limit.take("a")] == [0, 0]
+    assert limit.take("a") == pytest.approx(30)
+    assert limit.take("b") == 0
+    now[0] = 30
+    assert limit.take("a") == 0
+
+
+def test_no_query_and_no_prefetch_goes_without_the_callers_principals() -> None:
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]
+    search = plan(SearchRequest(query="x", filters=Filters(mime_types=["text/csv"])), settings)
+    batch = queries(search, ANN, [0.1], SparseVector([1], [1.0]), with_payload=False)
+    filters = [one.filter for request in batch for one in (request, *([request.prefetch] if request.prefetch else []))]
+    assert len(filters) == 6
+    for condition in filters:
+        first = condition.must[0]
+        assert first.key == "permissions"
+        assert set(first.match.any) == ANN.principals
+
+
+def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]
+    requests = [
+        SearchRequest(query="x"),
+        SearchRequest(query="y"),
+        SearchRequest(query="x", mode="vector"),
+        SearchRequest(query="x", fusion="rrf"),
+        SearchRequest(query="x", depth=60),
+        SearchRequest(query="x", filters=Filters(include_archived=True)),
+        SearchRequest(query="x", filters=Filters(date_range=DateRange(start="2025-01-01"))),
+    ]
+    found = {cache.key(plan(request, settings), access, "m") for request in requests for access in (ANN, BOB)}
+    assert len(found) == 2 * len(requests)
+    assert cache.key(plan(requests[0], settings), ANN, "m") != cache.key(plan(requests[0], settings), ANN, "n")
+
+
+def test_queries_are_normalised_before_they_are_counted() -> None:
+    assert normalise("  a \n\t b\u00a0 ") == "a b"
+    assert len(normalise("x" * 1000 + " " * 500)) == 1000
+    with pytest.raises(InvalidRequestError, match="1001 characters"):
+        normalise("x" * 1001)
+
+
+def test_an_end_date_includes_its_day() -> None:
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]
+    made = plan(SearchRequest(query="x", filters=Filters(date_range=DateRange("2025-01-01", "2025-12-31"))), settings)
+    assert made.narrowing.since == datetime(2025, 1, 1, tzinfo=UTC)
+    assert made.narrowing.before == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("mail ann.b@acme.co.uk now", "mail [email] now"),
+        ("call +49 170 1234567 today", "call [phone] today"),
+        ("call (030) 123-4567-89", "call [phone]"),
+        ("2025-11-10T15:30:00Z took 12345678901 bytes", "2025-11-10T15:30:00Z took 12345678901 bytes"),
+        ("job 550e8400-e29b-41d4-a716-446655440000", "job 550e8400-e29b-41d4-a716-446655440000"),
+    ],
+)
+def test_logs_mask_emails_and_phone_numbers(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+def test_masking_reaches_nested_values_and_spares_ids() -> None:
+    event = mask_event(None, "", {"job_id": "a@b.co", "detail": {"who": ["a@b.co"]}, "count": 3})
+    assert event == {"job_id": "a@b.co", "detail": {"who": ["[email]"]}, "count": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [
+        ("../../etc/notes.md", "notes.md"),
+        ("C:\\temp\\a b.pdf", "a b.pdf"),
+        ("x\x00\ny.txt", "x y.txt"),
+        ("a" * 400 + ".md", "a" * 197 + ".md"),
+    ],
+)
+def test_file_names_lose_folders_and_control_characters(name: str, clean: str) -> None:
+    assert clean_name(name) == clean
+
+
+@pytest.mark.parametrize("name", ["", "../", "..", "\x00"])
+def test_a_file_needs_a_name(name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="file"):
+        clean_name(name)
+
+
+def test_metadata_as_json_and_as_flat_fields() -> None:
+    as_json = parse_metadata({"metadata": ['{"title": " A\\n B ", "share": ["Bob@acme.com"], "tags": {"k": 1}}']})
+    flat = parse_metadata({"title": ["A B"], "share": ["bob@acme.com"], "tags": ['{"k": 1}']})
+    assert (
+        (as_json.title, as_json.share, as_json.tags)
+        == (flat.title, flat.share, flat.tags)
+        == ("A B", ["bob@acme.com"], {"k": 1})
+    )
+    for wrong in ({"metadata": ["{"]}, {"metadata": ['{"owner": "x@y.z"}']}, {"share": ["nobody"]}):
+        with pytest.raises(InvalidRequestError):
+            parse_metadata(wrong)
+
+
+BODY = (
+    b'--B\r\nContent-Disposition: form-data; name="title"\r\n\r\nHello\r\n'
+    b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\n'
+    b"some\r\n--Bytes\r\n--B--\r\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_multipart_in_pieces_of_any_size(size: int) -> None:
+    reader = Multipart("multipart/form-data; boundary=B")
+    events = [event for at in range(0, len(BODY), size) for event in reader.feed(BODY[at : at + size])]
+    reader.close()
+    assert [(event.kind, event.name, event.data) for event in events if event.kind == "field"] == [
+        ("field", "title", b"Hello")
+    ]
+    assert [event.name for event in events if event.kind == "file"] == ["a.txt"]
+    assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--Bytes"
+
+
+def test_multipart_that_ends_early_or_is_none() -> None:
+    reader = Multipart("multipart/form-data; boundary=B")
+    list(reader.feed(BODY[:-20]))
+    with pytest.raises(InvalidRequestError, match="ends before"):
+        reader.close()
+    with pytest.raises(InvalidRequestError, match="multipart/form-data"):
+        Multipart("application/json")
