@@ -92,6 +92,10 @@ def _rows(key: str, version: str, chunks: Sequence[Chunk]) -> Iterator[dict[str,
     head = {"content_key": key, "version": version, "at": datetime.now(UTC)}
     if not chunks:
         empty = Chunk(chunk_index=-1, text="", text_hash="", start_char=0, end_char=0, tokens=0)
-        yield head | msgspec.structs.asdict(empty)
+        yield head | msgspec.structs.asdict(empty) | {"places": None}
     for piece in chunks:
-        yield head | msgspec.structs.asdict(piece)
+        yield head | msgspec.structs.asdict(piece) | {"places": _places(piece)}
+
+
+def _places(piece: Chunk) -> str | None:
+    return msgspec.json.encode(piece.places).decode() if piece.places else None

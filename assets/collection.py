@@ -88,6 +88,8 @@ def finish(run: SyncRun, collection: Collection) -> None:
 def check_capacity(run: SyncRun, collection: Collection, more: int) -> None:
     """Warn at 80 % of the capacity that the settings allow. Raises `CapacityError` before it would be passed."""
     settings = run.settings
+    if settings.max_vectors is None and settings.max_index_bytes is None:
+        return
     held = qdrant.count_points(run.qdrant, collection.name)
     limits = {
         "MAX_VECTORS": (held + more, settings.max_vectors),

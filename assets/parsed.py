@@ -50,6 +50,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, Any]
     state: str
     attempts: int
+    was_indexed: bool
+    """Whether the index may hold points of it, from another version or a sync that was cut short."""
 
 
 def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:

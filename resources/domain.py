@@ -160,6 +160,16 @@ class ParsedDocument(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the text from `start_char` on stands, up to the next place: for links to the sentence instead of the chunk."""
+
+    start_char: int
+    """Offset in the document's text, as every other."""
+    page: int | None = None
+    anchor: str | None = None
+    section_path: tuple[str, ...] = ()
+
+
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that gets one vector. `text == parsed.text[start_char:end_char]`, always."""
 
@@ -179,6 +189,8 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     row_start: int | None = None
     row_end: int | None = None
     language: str | None = None
+    places: tuple[Place, ...] = ()
+    """The places within, in order, where a page or section begins; empty when the chunk has only one."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):

@@ -124,18 +124,14 @@ def upsert(qdrant: QdrantClient, name: str, points: models.Batch) -> None:
         qdrant.upsert(name, points=points, wait=True)
 
 
-def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> None:
-    """Delete points by id; unknown ids are no error."""
-    if ids:
-        with qdrant_errors("delete points"):
-            qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)
-
-
-def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> None:
-    """Delete every point of the documents."""
+def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:
+    """Delete every point of the documents but those with the ids to keep."""
     if doc_ids:
-        with qdrant_errors("delete documents"):
-            qdrant.delete(name, models.FilterSelector(filter=_of_documents(doc_ids)), wait=True)
+        chosen = _of_documents(doc_ids)
+        if keep:
+            chosen.must_not = [models.HasIdCondition(has_id=list(keep))]
+        with qdrant_errors("delete points of documents"):
+            qdrant.delete(name, models.FilterSelector(filter=chosen), wait=True)
 
 
 def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:

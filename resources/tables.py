@@ -4,7 +4,7 @@
 |---|---|---|---|
 | raw_{source} | one change of one document | seq | a delete has no content; the newest seq is the state |
 | parsed | one parse of one content | at | keyed by parser_version too: raise it and everything is parsed again |
-| chunked | one chunk of one content | at | a content without chunks has one row with chunk_index -1 and null text |
+| chunked | one chunk of one content | at | a content without chunks has one row with chunk_index -1 and null text; places is JSON or null |
 | embedded_{model}_{dimensions} | one vector of one text | at | shared by all sources; the name holds the model |
 """
 
@@ -65,6 +65,7 @@ CHUNKED: dict[str, Any] = {
     "row_start": pl.Int32,
     "row_end": pl.Int32,
     "language": pl.String,
+    "places": pl.String,
     "at": _TIME,
 }
 

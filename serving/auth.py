@@ -29,6 +29,7 @@ AUDIENCE = "concordance"
 ALGORITHM = "HS256"
 DEFAULT_LIFETIME = timedelta(hours=12)
 COOKIE = "concordance_session"
+"""Holds the token of a browser that signed in for the document page; that page alone reads it."""
 _LEEWAY_SECONDS = 5
 
 
@@ -127,8 +128,7 @@ async def access_from(services: Services, credential: str) -> Access:
 class Authentication(AbstractAuthenticationMiddleware):
     """Signs every request in before its route runs; routes marked `exclude_from_auth` are open.
 
-    A session cookie is taken only by routes marked `cookie_auth` (pages that change nothing), so that another site can't make a
-    signed-in browser write.
+    No cookie signs anybody in here, so that another site can't make a signed-in browser write; the document page reads its own.
     """
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
@@ -138,8 +138,6 @@ class Authentication(AbstractAuthenticationMiddleware):
         credential = credential.strip()
         if not header and "x-api-key" in connection.headers:
             scheme, credential = "bearer", connection.headers["x-api-key"].strip()
-        if not header and not credential and connection.route_handler.opt.get("cookie_auth"):
-            scheme, credential = "bearer", connection.cookies.get(COOKIE, "")
         if scheme.lower() != "bearer" or not credential:
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         return AuthenticationResult(user=await access_from(services, credential), auth=None)

@@ -1,12 +1,14 @@
 """Writes that no answer waits for (audit, cache): rows enter a bounded queue, one task writes them to Postgres in batches.
 
-When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them.
+When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them. Since the
+cache grows only by what is written here, what expired in it is removed here too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +22,8 @@ from serving.metrics import Metrics
 
 QUEUE_ROWS = 2000
 BATCH_ROWS = 200
+EXPIRE_SECONDS = 300.0
+"""Expired rows of the cache are removed with the first write and then at most this often."""
 
 log = logger("serving")
 
@@ -32,6 +36,7 @@ class Background:
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
         self._task: asyncio.Task[None] | None = None
+        self._next_expiry = 0.0
 
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
         """Queue a write of `sql/serving/<statement>.sql`; never waits."""
@@ -69,6 +74,9 @@ class Background:
             try:
                 for name, rows in by_statement.items():
                     await self._write(name, rows)
+                if time.monotonic() >= self._next_expiry:
+                    self._next_expiry = time.monotonic() + EXPIRE_SECONDS
+                    await self._write("cache_expire", [{}])
             finally:
                 for _ in batch:
                     self._queue.task_done()

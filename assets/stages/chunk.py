@@ -2,8 +2,9 @@
 
 Rules, in the order in which they yield: no chunk is larger than the profile's size; no sentence, row, list item or code
 block is cut unless it alone is larger; a heading and a table's header stay with what follows; a chunk that has the minimum
-ends where a new section begins; neighbours within a section overlap by whole sentences or list items, never by rows or
-code, and never across headings; a last chunk below the minimum joins its neighbour or takes sentences from it.
+ends where a new section begins, or a new page unless a sentence runs on over its edge; neighbours within a section and page
+overlap by whole sentences or list items, never by rows or code, and never across headings; a last chunk below the minimum
+joins its neighbour or takes sentences from it. A chunk with several pages or sections knows where each begins.
 Time is linear in the text's length.
 """
 
@@ -16,7 +17,7 @@ import msgspec
 from assets.stages.measure import Measure
 from assets.stages.profiles import CHUNKING_VERSION, Profile
 from assets.stages.units import Splitter, Unit
-from resources.domain import Block, Chunk, ParsedDocument
+from resources.domain import Block, Chunk, ParsedDocument, Place
 from resources.ports import Tokenizer
 
 __all__ = ["CHUNKING_VERSION", "chunk"]
@@ -28,6 +29,7 @@ class Atom(msgspec.Struct, kw_only=True):
     units: list[Unit]
     start: int
     end: int
+    page: int | None
     heading: bool
     table: bool
     prose: bool
@@ -65,6 +67,7 @@ def _atom(units: list[Unit], blocks: list[Block]) -> Atom:
         units=units,
         start=units[0].start,
         end=units[-1].end,
+        page=blocks[units[0].block].page,
         heading=blocks[units[0].block].kind == "heading",
         table=blocks[units[-1].block].kind == "table",
         prose=len(units) == 1 and units[0].prose,
@@ -85,9 +88,11 @@ class _Packer:
         first = 0
         for index in range(1, len(self._atoms)):
             apart = self._apart(index)
-            if apart or self._section_ends(first, index) or not self._fits(first, index + 1):
+            ends = self._section_or_page_ends(first, index)
+            if apart or ends or not self._fits(first, index + 1):
                 ranges.append((first, index))
-                first = index if apart or self._atoms[index].heading else self._with_overlap(first, index)
+                fresh = apart or ends or self._atoms[index].heading
+                first = index if fresh else self._with_overlap(first, index)
         if self._atoms:
             ranges.append((first, len(self._atoms)))
         return self._tail(ranges)
@@ -106,10 +111,16 @@ class _Packer:
             return True
         return self._profile.tables_isolated and before.table != atom.table
 
-    def _section_ends(self, first: int, index: int) -> bool:
-        if not self._profile.heading_aware or not self._atoms[index].heading:
+    def _section_or_page_ends(self, first: int, index: int) -> bool:
+        if not self._profile.heading_aware or not (self._atoms[index].heading or self._page_begins(index)):
             return False
         return self._size(first, index) >= self._profile.minimum
+
+    def _page_begins(self, index: int) -> bool:
+        """Tell whether a page begins here with something new, not in the middle of a sentence."""
+        before, atom = self._atoms[index - 1], self._atoms[index]
+        runs_on = before.prose and atom.prose and self._splitter.text[atom.start].islower()
+        return before.page != atom.page and not runs_on
 
     def _with_overlap(self, first: int, index: int) -> int:
         """Return the earliest atom that the chunk beginning at `index` may repeat."""
@@ -165,11 +176,8 @@ class _Describer:
         units = [unit for atom in atoms for unit in atom.units]
         start, end = units[0].start, units[-1].end
         text = self._document.text[start:end]
-        head = next((unit for unit in units if blocks[unit.block].kind != "heading"), units[-1])
-        block = blocks[head.block]
-        path = block.section_path
-        if block.kind == "heading":
-            path = (*path, self._document.text[block.start : block.end])
+        body = next((n for n, unit in enumerate(units) if blocks[unit.block].kind != "heading"), len(units) - 1)
+        head = units[body]
         pages = [page for unit in units if (page := blocks[unit.block].page) is not None]
         rows = [unit for unit in units if unit.row_start is not None]
         bodies = [blocks[unit.block].kind for unit in units if blocks[unit.block].kind != "heading"]
@@ -180,7 +188,7 @@ class _Describer:
             start_char=start,
             end_char=end,
             tokens=units[0].alone or self._measure.tokens(start, end),
-            section_path=path,
+            section_path=self._path(head.block),
             anchor=self._anchors[head.block],
             page_start=min(pages, default=None),
             page_end=max(pages, default=None),
@@ -189,4 +197,26 @@ class _Describer:
             row_start=rows[0].row_start if rows else None,
             row_end=rows[-1].row_end if rows else None,
             language=self._document.language,
+            places=self._places(units, body),
         )
+
+    def _places(self, units: list[Unit], body: int) -> tuple[Place, ...]:
+        """Return where page or section change; the headings before `body` belong to what they head."""
+        places: list[Place] = []
+        block = -1
+        for number, unit in enumerate(units):
+            if unit.block == block:
+                continue
+            block, at = unit.block, units[max(number, body)].block
+            page = self._document.blocks[block].page
+            place = Place(start_char=unit.start, page=page, anchor=self._anchors[at], section_path=self._path(at))
+            if not places or msgspec.structs.replace(places[-1], start_char=unit.start) != place:
+                places.append(place)
+        return tuple(places) if len(places) > 1 else ()
+
+    def _path(self, index: int) -> tuple[str, ...]:
+        """Return the headings that a block stands under; a heading stands under itself."""
+        block = self._document.blocks[index]
+        if block.kind == "heading":
+            return (*block.section_path, self._document.text[block.start : block.end])
+        return block.section_path

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from resources.domain import Item
 
+MAX_TITLE = 200
+_NO_TITLE = re.compile(
+    r"^(untitled|document\d*|microsoft \w+ - .*|presentation\d*|slide \d+)$|\.[a-z0-9]{2,5}$", re.IGNORECASE
+)
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -56,3 +61,11 @@ def payload_hash(item: Item, permissions: tuple[str, ...]) -> str:
 def signature(parser_version: str, profile_version: str, collection: str) -> str:
     """Return what, appended to a content key, names the index entry that a document should have."""
     return f"{parser_version}|{profile_version}|{collection}"
+
+
+def own_title(title: str | None) -> str | None:
+    """Return the title that a file gives itself if it is one for people: not a file name, not what a program put there."""
+    text = " ".join((title or "").split())
+    if not text or len(text) > MAX_TITLE or _NO_TITLE.search(text):
+        return None
+    return text

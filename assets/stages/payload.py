@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 CHUNK_FIELDS = (
     "chunk_index",
     "text_hash",
@@ -20,6 +22,7 @@ CHUNK_FIELDS = (
     "row_start",
     "row_end",
     "language",
+    "places",
 )
 
 
@@ -47,7 +50,8 @@ def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def chunk_payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part that belongs to one chunk."""
-    return {"chunk_text": chunk["text"], **{name: chunk[name] for name in CHUNK_FIELDS}}
+    places = msgspec.json.decode(chunk["places"]) if chunk["places"] else None
+    return {"chunk_text": chunk["text"], **{name: chunk[name] for name in CHUNK_FIELDS}, "places": places}
 
 
 def _time(value: datetime | None) -> str | None:

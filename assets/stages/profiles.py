@@ -10,7 +10,7 @@ import msgspec
 
 from resources.errors import ConfigurationError
 
-CHUNKING_VERSION = "c1"
+CHUNKING_VERSION = "c2"
 """Raise it whenever the same text may be cut differently: it is part of every chunk's id."""
 
 SPECIAL_TOKENS = 2
@@ -30,16 +30,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     overlap: int
     minimum: int
-    """A heading begins a new chunk once the current one has this size; a last chunk below it joins the one before."""
+    """A heading or page begins a new chunk once the current one has this size; a last chunk below it joins the one before."""
     unit: Literal["tokens", "characters"] = "tokens"
     tables_isolated: bool = False
     heading_aware: bool = True
+    """Whether headings and pages begin new chunks."""
     limit: int = 0
     """Tokens that no chunk exceeds, whatever the unit: what the model sees of it."""
 
     @property
     def version(self) -> str:
-        """What chunk ids depend on, e.g. `c1-auto-254`: chunking code, profile and size."""
+        """What chunk ids depend on, e.g. `c2-auto-254`: chunking code, profile and size."""
         return f"{CHUNKING_VERSION}-{self.name}-{self.size}"
 
     @property

@@ -19,7 +19,7 @@ import psutil
 import psycopg
 
 from resources import keys
-from resources.embedded.privileges import closed_parent, unprivileged
+from resources.embedded.privileges import check_way, run_as, unprivileged
 from resources.embedded.processes import Identity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import Settings
@@ -56,12 +56,15 @@ host all {ROLE} 127.0.0.1/32 scram-sha-256
 class EmbeddedPostgres:
     """One cluster in `HOME/postgres`. Whoever starts it is its only owner: leftovers of a killed owner are ended at start."""
 
+    account = None
+    """Nobody for the starter to change to: `command()` does that by itself."""
+
     def __init__(self, settings: Settings, extra: dict[str, str] | None = None) -> None:
         """`extra` are server settings on top of ours; with fsync off the cluster is made without waiting for the disk, too."""
         self._settings = settings
         self._extra = dict(extra or {})
         self._process: subprocess.Popen[bytes] | None = None
-        self.account = unprivileged()
+        self._account = unprivileged()
         self.folder = settings.passfile.parent
         self.data = self.folder / "data"
         self.log = settings.home / "logs" / "postgres.log"
@@ -74,7 +77,7 @@ class EmbeddedPostgres:
     def prepare(self) -> None:
         """Make keys, password file and cluster as far as they are missing, and clear away what a killed server left."""
         keys.ensure(self._settings)
-        self.folder.mkdir(mode=0o711 if self.account else 0o700, exist_ok=True)
+        self.folder.mkdir(mode=0o711 if self._account else 0o700, exist_ok=True)
         self.log.parent.mkdir(exist_ok=True)
         self.check_reachable()
         self._write_passfile()
@@ -83,10 +86,10 @@ class EmbeddedPostgres:
         self._clear_leftovers()
 
     def command(self) -> list[str]:
-        """Return the server's command line. No secret is in it."""
+        """Return the server's command line, which gives up root's rights by itself. No secret is in it."""
         options = {"port": str(self._settings.postgres_port)} | SERVER | self._extra
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        return [str(_binaries() / "postgres"), "-D", str(self.data), *flags]
+        return run_as([str(_binaries() / "postgres"), "-D", str(self.data), *flags], self._account, self._needs())
 
     def start(self) -> None:
         """Start the server and wait until it answers. Raises `ConfigurationError` or `ServiceUnavailableError`."""
@@ -115,9 +118,6 @@ class EmbeddedPostgres:
                 cwd=self.data.anchor,
                 env=environment(),
                 start_new_session=True,
-                user=self.account.uid if self.account else None,
-                group=self.account.gid if self.account else None,
-                extra_groups=[] if self.account else None,
             )
         return self._process
 
@@ -141,15 +141,10 @@ class EmbeddedPostgres:
 
     def check_reachable(self) -> None:
         """Raise `ConfigurationError` when the account that the server runs as cannot get to its data or its binaries."""
-        if self.account is None:
-            return
-        for path in (self.data, _binaries() / "postgres"):
-            if closed := closed_parent(path, self.account):
-                raise ConfigurationError(
-                    f"Postgres does not run as root, and the user {self.account.name}, which it runs as instead, may not "
-                    f"pass through {closed} on the way to {path}. Run `chmod o+x {closed}`, move the installation, "
-                    "run Concordance as an ordinary user, or set CONCORDANCE_POSTGRES_URL."
-                )
+        check_way(self._account, self._needs())
+
+    def _needs(self) -> list[Path]:
+        return [self.data, _binaries() / "postgres"]
 
     def _write_passfile(self) -> None:
         password = keys.load(self._settings).postgres_password
@@ -169,8 +164,8 @@ class EmbeddedPostgres:
         if draft.exists():
             shutil.rmtree(draft)
         draft.mkdir(mode=0o700)
-        if self.account:
-            os.chown(draft, self.account.uid, self.account.gid)
+        if self._account:
+            os.chown(draft, self._account.uid, self._account.gid)
         self._run([
             str(_binaries() / "initdb"), "-D", str(draft), "--username=postgres", "--auth=reject", "--encoding=UTF8",
             "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
@@ -187,15 +182,12 @@ class EmbeddedPostgres:
 
     def _run(self, command: list[str], text: str = "") -> None:
         done = subprocess.run(
-            command,
+            run_as(command, self._account, self._needs()),
             input=text.encode(),
             capture_output=True,
             check=False,
             cwd=self.data.anchor,
             env=environment(),
-            user=self.account.uid if self.account else None,
-            group=self.account.gid if self.account else None,
-            extra_groups=[] if self.account else None,
         )
         output = (done.stdout + done.stderr).decode("utf-8", "replace")
         # Single-user mode ends with status 0 whatever its statements came to.
@@ -220,16 +212,33 @@ class EmbeddedPostgres:
             kill_all(ours)
 
     def _processes(self) -> list[Identity]:
-        """Every process of a server on this data; a server's working directory is its data directory."""
+        """Every process of a server on this data."""
         found: list[Identity] = []
         for process in psutil.process_iter():
             try:
-                if process.name() == "postgres" and Path(process.cwd()) == self.data:
-                    identity = identify(process.pid)
-                    found += [identity] if identity else []
+                if process.name() == "postgres" and self._is_ours(process) and (identity := identify(process.pid)):
+                    found.append(identity)
             except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
                 continue  # ended meanwhile, or a stranger's
         return found
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        if self._is_postmaster(process):
+            return True
+        try:
+            return Path(process.cwd()) == self.data  # a server's working directory is its data directory
+        except psutil.AccessDenied:
+            if self._account is None or process.uids().real != self._account.uid:
+                return False
+        # Root without CAP_SYS_PTRACE, as in most containers, is not told where another user's process works. A child says whose
+        # it is by its parent; one that lost its parent belongs to a server that was killed, and must end whosever it was.
+        parent = process.parent()
+        if parent is not None and parent.name() == "postgres":
+            return self._is_postmaster(parent)
+        return " ".join(process.cmdline()).startswith("postgres:")
+
+    def _is_postmaster(self, process: psutil.Process) -> bool:
+        return process.cmdline()[1:3] == ["-D", str(self.data)]
 
 
 def _binaries() -> Path:

@@ -1,6 +1,7 @@
 """Who the embedded Postgres runs as: Postgres refuses root, so under root it gets an account without rights.
 
-Enter: our own user id and a path. Leave: the account to run as (None: as we are) and whether that account can reach the path.
+Enter: our own user id, the paths that the server needs, a command. Leave: the account to run as (None: as we are) and the command
+that runs as it. Folders closed to that account (root's own home is) are no obstacle: the command then keeps one right of root's.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +19,9 @@ from resources.errors import ConfigurationError
 
 CANDIDATES = ("nobody", "daemon", "postgres")
 """Accounts that exist on nearly every machine, the least privileged first. `initdb` needs one with an entry in passwd."""
+
+DROP_RIGHTS = Path(__file__).with_name("drop_rights.py")
+PROBE = "import os, sys; sys.exit(not all(os.access(path, os.X_OK) for path in sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,38 @@ def unprivileged() -> Account | None:
     )
 
 
+def run_as(command: Sequence[str], account: Account | None, needs: Sequence[Path]) -> list[str]:
+    """Return `command` as one that root can start and that runs as `account`; unchanged without an account.
+
+    When a folder on the way to one of `needs` is closed to the account, and only then, the command keeps CAP_DAC_OVERRIDE.
+    """
+    if account is None:
+        return list(command)
+    keep = "pass" if any(closed_parent(path, account) for path in needs) else "-"
+    return [_python(), "-I", "-S", str(DROP_RIGHTS), str(account.uid), str(account.gid), keep, *command]
+
+
+def check_way(account: Account | None, needs: Sequence[Path]) -> None:
+    """Raise `ConfigurationError` when a folder on the way to one of `needs` is closed and the system keeps it so.
+
+    Containers often run without the capabilities that root has elsewhere.
+    """
+    if account is None:
+        return
+    closed = [(folder, path) for path in needs if (folder := closed_parent(path, account))]
+    if not closed:
+        return
+    there = [next(place for place in (path, *path.parents) if place.exists()) for path in needs]
+    probe = run_as([_python(), "-I", "-S", "-c", PROBE, *map(str, there)], account, needs)
+    if subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd="/").returncode != 0:
+        folder, path = closed[0]
+        raise ConfigurationError(
+            f"Postgres does not run as root, and the user {account.name}, which it runs as instead, may not "
+            f"pass through {folder} on the way to {path}. Run `chmod o+x {folder}`, move the installation, "
+            "run Concordance as an ordinary user, or set CONCORDANCE_POSTGRES_URL."
+        )
+
+
 def closed_parent(path: Path, account: Account) -> Path | None:
     """Return the outermost folder on the way to `path` that the account may not pass through; None when it can."""
     for folder in reversed(path.parents):
@@ -57,3 +96,8 @@ def closed_parent(path: Path, account: Account) -> Path | None:
         if not entry.st_mode & passes:
             return folder
     return None
+
+
+def _python() -> str:
+    # Its real place: a link in a closed folder is one thing more that could be out of reach.
+    return str(Path(sys.executable).resolve())

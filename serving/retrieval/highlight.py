@@ -1,13 +1,23 @@
-"""Snippets: a chunk's text and the query enter, 100 characters around the query's words and their spans leave."""
+"""Snippets: a chunk's text and the query enter, 100 characters of the sentence or row that answers best and spans leave.
+
+Best is what holds most of the query's words, those rare within the chunk counting more: a page on vacations says "vacation" in
+every sentence and "Lisbon" in one. The snippet's start is also the place that a citation points at.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 SNIPPET_CHARACTERS = 100
 _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s")
+_SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
+_CELL = " | "
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
 _STOPWORDS = frozenset(
     """
@@ -15,6 +25,14 @@ _STOPWORDS = frozenset(
     to was we were what when where which who why will with you your
     """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
 )
+
+
+class Piece(NamedTuple):
+    """A sentence or a row of a table: `text[start:end]`."""
+
+    start: int
+    end: int
+    row: bool
 
 
 class Snippet(NamedTuple):
@@ -46,26 +64,74 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
 
 
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
+    begun: int | None = None
+    at = 0
+    for line in text.splitlines(keepends=True):
+        row = _CELL in line
+        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line)):
+            yield from _sentences(text, begun, at)
+            begun = None
+        if row:
+            yield Piece(at, at + len(line.rstrip()), row=True)
+        elif begun is None and not line.isspace():
+            begun = at
+        at += len(line)
+    if begun is not None:
+        yield from _sentences(text, begun, at)
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if match.end() < end:
+            yield Piece(start, match.end(), row=False)
+            start = match.end()
+    yield Piece(start, end, row=False)
+
+
+def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -> Piece:
+    """Return the piece whose words weigh most, the first of equals."""
+    held = [frozenset(_stem(text[s:e]) for s, e in found if part.start <= s < part.end) for part in parts]
+    counts = Counter(stem for stems in held for stem in stems)
+    weights = [sum(math.log(1 + len(parts) / counts[stem]) for stem in sorted(stems)) for stems in held]
+    return parts[weights.index(max(weights))]
+
+
+def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int) -> int:
+    """Return where the snippet begins: the piece's start if its words are near it, else a cell or word before them."""
+    best, most, last = piece.start, 0, piece.start
+    for start in (piece.start, *(s for s, _ in inside)):
+        within = [(s, e) for s, e in inside if s >= start and e <= start + size]
+        stems = {_stem(text[s:e]) for s, e in within}
+        if len(stems) > most:
+            best, most, last = start, len(stems), max(e for _, e in within)
+    if best == piece.start:
+        return best
+    if piece.row:
+        cell = text.rfind(_CELL, piece.start, best)
+        cell = piece.start if cell < 0 else cell + len(_CELL)
+        return cell if last <= cell + size else best
+    earliest = max(piece.start, best - (size - (last - best)) // 2)
+    space = _SPACE.search(text, earliest, best)
+    return earliest if earliest == piece.start else space.end() if space else best
+
+
 def snippet(text: str, wanted: frozenset[str], size: int = SNIPPET_CHARACTERS) -> Snippet:
-    """Return the passage of at most `size` characters that holds most of the wanted words, cut between words."""
+    """Return at most `size` characters of the piece that holds most of the wanted words; of a table never more than a row."""
+    parts = list(pieces(text))
+    if not parts:
+        return Snippet("", 0, [])
     found = spans(text, wanted)
-    best_start, best_count = 0, 0
-    for index, (start, _) in enumerate(found):
-        inside = {_stem(text[s:e]) for s, e in found[index:] if e <= start + size}
-        if len(inside) > best_count:
-            best_start, best_count = start, len(inside)
-    if best_count:
-        last = max(end for start, end in found if start >= best_start and end <= best_start + size)
-        best_start = max(0, best_start - (size - (last - best_start)) // 2)
-    start = best_start
-    if start > 0:
-        space = _SPACE.search(text, start)
-        first = min((s for s, _ in found if s >= start), default=len(text))
-        start = space.end() if space and space.end() <= first else start
-    end = min(len(text), start + size)
-    if end < len(text) and not text[end].isspace():
+    piece = _best(text, parts, found)
+    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end], size)
+    while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
+        start += 1
+    stop = piece.end if piece.row else next((p.start for p in parts if p.row and p.start >= piece.end), len(text))
+    end = min(stop, start + size)
+    if end < stop and not text[end].isspace():
         cut = max((match.start() for match in _SPACE.finditer(text, start, end)), default=end)
         end = cut if not any(s < end and e > cut for s, e in found if e <= end) and cut > start else end
-    passage = _SPACE.sub(" ", text[start:end]).rstrip()
-    inside = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]
-    return Snippet(passage, start, inside)
+    passage = _SPACE.sub(" ", text[start:end]).rstrip(" |" if piece.row else None)
+    shown = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]
+    return Snippet(passage, start, shown)

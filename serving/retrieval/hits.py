@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import Access
+from resources.domain import Access, Place
 from serving.database import Database
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -42,6 +42,16 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None
     modified_at: datetime | None
     acl_checked_at: datetime | None
+    start_char: int = 0
+    places: list[Place] = []
+
+    def place(self, offset: int) -> Place:
+        """Return where the character at `offset` of the text stands: the chunk's own place when it has only one."""
+        whole = Place(
+            start_char=self.start_char, page=self.page_start, anchor=self.anchor, section_path=tuple(self.section_path)
+        )
+        begun = (place for place in reversed(self.places) if place.start_char <= self.start_char + offset)
+        return next(begun, whole)
 
 
 def max_age(text: str) -> timedelta:
@@ -54,6 +64,8 @@ async def recheck(database: Database, access: Access, chunk_ids: Sequence[str]) 
     if not chunk_ids:
         return {}
     rows = await database.fetch("recheck", {"chunk_ids": list(chunk_ids), "principals": sorted(access.principals)})
+    for row in rows:
+        row["places"] = msgspec.convert(row["places"] or [], list[Place])
     return {row["chunk_id"]: Hit(**row) for row in rows}
 
 
@@ -85,6 +97,8 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
             "chunk_text": payload.get("chunk_text") or "",
             "text_hash": payload.get("text_hash") or chunk_id,
             "section_path": payload.get("section_path") or [],
+            "start_char": payload.get("start_char") or 0,
+            "places": payload.get("places") or [],
             "title": payload.get("title") or "",
             "source_type": payload.get("source_type") or "",
             "source_id": payload.get("source_id") or "",

@@ -17,8 +17,9 @@ from serving.schemas import Citation, Explanation, Neighbour, Place, Result, Spa
 SCORE_DIGITS = 6
 
 
-def link_of(hit: Hit, base_url: str) -> str:
-    """Return the link to the passage."""
+def link_of(hit: Hit, base_url: str, offset: int = 0) -> str:
+    """Return the link to the place of the passage's character at `offset`."""
+    place = hit.place(offset)
     return link(
         base_url=base_url,
         doc_id=hit.doc_id,
@@ -26,15 +27,15 @@ def link_of(hit: Hit, base_url: str) -> str:
         url=hit.url,
         source_type=hit.source_type,
         mime_type=hit.mime_type,
-        page=hit.page_start,
-        anchor=hit.anchor,
+        page=place.page,
+        anchor=place.anchor,
     )
 
 
-def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime) -> Citation:
-    """Return the citation of a passage."""
-    address = link_of(hit, base_url)
-    cited = Cited(hit.title, hit.source_type, hit.modified_at, hit.section_path, address)
+def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime, offset: int = 0) -> Citation:
+    """Return the citation of a passage at its character `offset`: the sentence that answers, not the chunk's start."""
+    address = link_of(hit, base_url, offset)
+    cited = Cited(hit.title, hit.source_type, hit.modified_at, hit.place(offset).section_path, address)
     return Citation(index, citation(cited, index, style, now.date()), address, style)
 
 
@@ -92,10 +93,10 @@ def results(
                 modified_at=hit.modified_at,
                 acl_checked_at=hit.acl_checked_at,
                 also_in=[
-                    Place(other.doc_id, other.title, other.source_type, link_of(other, base_url))
+                    Place(other.doc_id, other.title, other.source_type, link_of(other, base_url, shown.start))
                     for other in one.also_in
                 ],
-                citation=cite(hit, index, style, base_url, now),
+                citation=cite(hit, index, style, base_url, now, shown.start),
                 neighbours=neighbours.get((hit.doc_id, hit.chunk_index), []) if neighbours is not None else UNSET,
                 explain=explanation(one) if explain else UNSET,
             )

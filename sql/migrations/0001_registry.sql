@@ -6,8 +6,17 @@ CREATE TABLE documents (
     source_id text NOT NULL,
     partition text NOT NULL,
     collection_ids text [] NOT NULL DEFAULT '{}',
-    title text NOT NULL,
+    source_title text NOT NULL,
+    -- the title that the file gives itself; shown where the source has nothing better than the file's name
+    document_title text,
     path text NOT NULL DEFAULT '',
+    title text NOT NULL GENERATED ALWAYS AS (
+        CASE
+            WHEN document_title IS NOT NULL AND (source_title = path OR right(path, length(source_title) + 1) = '/' || source_title)
+                THEN document_title
+            ELSE source_title
+        END
+    ) STORED,
     mime_type text NOT NULL DEFAULT '',
     url text,
     owner text,
@@ -65,6 +74,8 @@ CREATE TABLE chunks (
     row_start integer,
     row_end integer,
     language text,
+    -- where pages and sections begin within: [{start_char, page, anchor, section_path}]; null when there is one place only
+    places jsonb,
     tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english', chunk_text)) STORED,
     UNIQUE (doc_id, chunk_index)
 );

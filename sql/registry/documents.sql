@@ -11,7 +11,7 @@ WHERE source = :source AND source_id = ANY(:source_ids);
 -- name: save_documents!
 -- Write the desired state of documents. Parameters: source, rows jsonb. The earliest created_at is kept.
 INSERT INTO documents AS d (
-    doc_id, source, source_id, partition, collection_ids, title, path, mime_type, url, owner, author, description, size,
+    doc_id, source, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description, size,
     created_at, modified_at, permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
     state, reason, stage, attempts
 )
@@ -28,7 +28,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 -- an upload that its owner took back while it was being read stays deleted
 WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.doc_id = r.doc_id AND u.deleted_at IS NOT NULL)
 ON CONFLICT (doc_id) DO UPDATE SET
-    partition = excluded.partition, collection_ids = excluded.collection_ids, title = excluded.title,
+    partition = excluded.partition, collection_ids = excluded.collection_ids, source_title = excluded.source_title,
     path = excluded.path, mime_type = excluded.mime_type, url = excluded.url, owner = excluded.owner,
     author = excluded.author, description = excluded.description, size = excluded.size,
     created_at = least(d.created_at, excluded.created_at), modified_at = excluded.modified_at,
@@ -67,8 +67,8 @@ WHERE
 -- (an unchanged parser finds its earlier verdict in the lake, a newer one tries again).
 -- Parameters: source, partitions text[] or null, everything bool (take all that have content), signatures jsonb (profile -> signature).
 SELECT
-    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, title, description, profile, tags,
-    state, attempts
+    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, source_title AS title, description, profile, tags,
+    state, attempts, indexed_content IS NOT NULL AS was_indexed
 FROM documents
 WHERE
     source = :source

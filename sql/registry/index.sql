@@ -26,12 +26,11 @@ WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
 ORDER BY d.doc_id;
 
 -- name: begin_indexing!
--- Say that the points of these documents are in motion: until `indexed` is called, they count as incomplete. Parameters: doc_ids.
-UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []);
-
--- name: chunk_ids
--- Parameters: doc_ids. Grain: chunk.
-SELECT chunk_id::text AS chunk_id FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
+-- Say that the points of these documents are in motion: until `indexed` is called, they count as incomplete. Parameters: rows jsonb.
+UPDATE documents AS d SET
+    indexed_content = '', document_title = r.document_title, language = r.language, page_count = r.page_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
+WHERE d.doc_id = r.doc_id;
 
 -- name: drop_chunks!
 -- Parameters: doc_ids. Grain: chunk.
@@ -41,10 +40,8 @@ DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
 -- Both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
 UPDATE documents AS d SET
     indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_at = now(),
-    chunk_count = r.chunk_count, language = r.language, page_count = r.page_count
-FROM jsonb_to_recordset(:rows::jsonb) AS r (
-    doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer, language text, page_count integer
-)
+    chunk_count = r.chunk_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer)
 WHERE d.doc_id = r.doc_id;
 
 -- name: repainted!

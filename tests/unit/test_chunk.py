@@ -157,6 +157,58 @@ def test_pages_span_the_chunk() -> None:
     assert (item.page_start, item.page_end) == (1, 3)
 
 
+LINES = [f"Line {number} of this page tells a little more of the very same thing." for number in range(60)]
+
+
+def paged(*pages: list[str]) -> ParsedDocument:
+    return document_of([Draft(kind="paragraph", text=" ".join(page), page=n) for n, page in enumerate(pages, start=1)])
+
+
+def test_a_page_ends_a_chunk_that_has_the_minimum() -> None:
+    chunks = chunk(paged(LINES[:8], LINES[8:16], LINES[16:24]), TOKENS, AUTO)
+    assert [(item.page_start, item.page_end, item.places) for item in chunks] == [(1, 1, ()), (2, 2, ()), (3, 3, ())]
+    short = chunk(paged(LINES[:2], LINES[2:4], LINES[4:12]), TOKENS, AUTO)
+    assert [(item.page_start, item.page_end) for item in short] == [(1, 3)]
+
+
+def test_a_sentence_that_runs_on_over_the_page_keeps_its_chunk() -> None:
+    document = paged([*LINES[:8], "The rent is due"], ["on the third of each month.", *LINES[8:10]])
+    (item,) = chunk(document, TOKENS, AUTO)
+    assert "is due\n\non the third" in item.text
+    assert [(place.page, document.text[place.start_char :][:8]) for place in item.places] == [
+        (1, "Line 0 o"),
+        (2, "on the t"),
+    ]
+
+
+def test_profiles_that_ignore_headings_ignore_pages() -> None:
+    profile = resolve("b1000", 8191)
+    (item,) = chunk(paged(LINES[:12], LINES[12:24]), TOKENS, profile)
+    assert [place.page for place in item.places] == [1, 2]
+
+
+def test_a_chunk_of_several_sections_knows_where_each_begins() -> None:
+    source = "# Book\n\n## Opening hours\n\nWe open at nine.\n\n## Parking\n\nBehind the house.\n\nIt is free."
+    document = parse(source.encode(), "text/markdown", title="x")
+    (item,) = chunk(document, TOKENS, AUTO)
+    assert (item.section_path, item.anchor) == (("Book", "Opening hours"), "opening-hours")
+    assert [(place.start_char, place.anchor, place.section_path) for place in item.places] == [
+        (0, "opening-hours", ("Book", "Opening hours")),
+        (document.text.index("Parking"), "parking", ("Book", "Parking")),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(DRAFTS, SIZES)
+def test_places_are_in_order_and_each_differs_from_the_one_before(drafts: list[Draft], profile: Profile) -> None:
+    for item in chunk(document_of(drafts), TOKENS, profile):
+        assert len(item.places) != 1
+        assert not item.places or item.places[0].start_char == item.start_char
+        for before, after in pairwise(item.places):
+            assert before.start_char < after.start_char < item.end_char
+            assert (before.page, before.anchor, before.section_path) != (after.page, after.anchor, after.section_path)
+
+
 def test_hash_ignores_white_space() -> None:
     first, second = (document_of([Draft(kind="code", text=text)]) for text in ("a  b\nc", "a b c"))
     assert chunk(first, TOKENS, AUTO)[0].text_hash == chunk(second, TOKENS, AUTO)[0].text_hash
@@ -180,7 +232,7 @@ def test_large_texts_are_cut_recursively(text: str) -> None:
 
 
 def test_profiles_follow_the_window() -> None:
-    assert (AUTO.size, AUTO.overlap, AUTO.version) == (254, 25, "c1-auto-254")
+    assert (AUTO.size, AUTO.overlap, AUTO.version) == (254, 25, "c2-auto-254")
     assert resolve("auto", 8191).size == 500
     for name in PROFILES:
         profile = resolve(name, 8191)

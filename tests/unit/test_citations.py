@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resources.domain import Place
 from serving.citations.format import Cited, citation
 from serving.citations.links import is_web, link
 from serving.documents import rebuild
-from serving.retrieval.highlight import SNIPPET_CHARACTERS, snippet, terms
+from serving.retrieval.cache import Candidate
+from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, terms
+from serving.retrieval.hits import Hit
+from serving.retrieval.rank import Ranked
+from serving.retrieval.results import results
 
 TODAY = date(2025, 11, 20)
 LINK = "https://drive.google.com/file/d/1XyZ"
@@ -96,6 +102,88 @@ def test_a_snippet_shows_the_querys_words_where_they_are_densest() -> None:
     assert "vacation policy" in made.text
     assert len(made.text) <= SNIPPET_CHARACTERS
     assert {made.text[start:end] for start, end in made.spans} == {"vacation", "policy", "days"}
+
+
+def starts(text: str, query: str) -> str:
+    made = snippet(text, terms(query))
+    assert len(made.text) <= SNIPPET_CHARACTERS
+    return made.text
+
+
+PRICES = (
+    "Plan | Item | Remark\n3 | One SIM profile LK-K12-S | for sensors that never move\n"
+    "4 | Two SIM profiles LK-K24-S | for gateways and for all that moves\n" + "x" * 120 + " | Cable | " + "y" * 40
+)
+
+
+def test_a_snippet_of_a_table_is_one_row_from_its_start() -> None:
+    assert starts(PRICES, "two SIM profiles") == "4 | Two SIM profiles LK-K24-S | for gateways and for all that moves"
+    assert starts(PRICES, "gateways") == "4 | Two SIM profiles LK-K24-S | for gateways and for all that moves"
+    assert starts(PRICES, "which plan") == "Plan | Item | Remark"
+    assert starts(PRICES, "cable") == "Cable | " + "y" * 40
+    assert starts("| 4 | Two SIM | \n| 5 | Three", "two sim") == "4 | Two SIM"
+
+
+def test_prose_before_a_table_does_not_run_into_it() -> None:
+    assert starts(f"Prices of all plans.\n\n{PRICES}", "prices") == "Prices of all plans."
+
+
+def test_a_snippet_of_prose_begins_with_its_sentence_or_a_word() -> None:
+    text = "We have offices. The office in Lisbon closes at six\non Fridays. The office in Rome never closes."
+    assert starts(text, "When does the office in Lisbon close?").startswith("The office in Lisbon closes at six on")
+    long = "The office, " + "which is large and bright and new, " * 8 + "closes at six in the evening, says Ann."
+    made = starts(long, "closes six")
+    assert "closes at six" in made
+    assert f" {made.split(' ')[0]} " in f" {long}"
+
+
+def test_rare_words_weigh_more_than_common_ones() -> None:
+    text = "Vacation days are days of vacation. Vacation days carry over. In Lisbon there are more vacation days."
+    assert starts(text, "vacation days Lisbon").startswith("In Lisbon")
+    assert starts("Nothing here. Nor here.", "zebra") == "Nothing here. Nor here."
+
+
+def passage(text: str, **more: Any) -> Hit:
+    return Hit(
+        chunk_id="c", doc_id="d", chunk_index=4, chunk_text=text, text_hash="h", section_path=["Book", "Hours"], anchor="hours",
+        page_start=1, page_end=2, title="T", source_type="files", source_id="s", collection_id=None, path="",
+        owner=None, tags={}, created_at=None, modified_at=None, acl_checked_at=None,
+        **{"url": None, "mime_type": "text/markdown", "start_char": 100, **more},
+    )  # fmt: skip
+
+
+def cited(hit: Hit, query: str) -> str:
+    ranked = Ranked(hit, Candidate("c", 1.0), 1.0, 1.0, [])
+    now = datetime(2025, 11, 20, tzinfo=UTC)
+    (made,) = results(
+        [ranked], query=query, style="inline", base_url="https://s.example", now=now, explain=False, neighbours=None
+    )
+    assert (made.page_start, made.page_end, made.section_path) == (1, 2, ["Book", "Hours"])
+    return made.citation.link
+
+
+def test_a_citation_points_at_the_sentence_that_answers() -> None:
+    text = "Hours\n\nWe open at nine.\n\nParking\n\nBehind the house."
+    second = 100 + text.index("Parking")
+    pages = [Place(start_char=100, page=1), Place(start_char=second, page=2)]
+    pdf = passage(text, url="https://x.example/a.pdf", mime_type="application/pdf", places=pages)
+    assert cited(pdf, "When do you open?") == "https://x.example/a.pdf#page=1"
+    assert cited(pdf, "Is it behind the house?") == "https://x.example/a.pdf#page=2"
+    sections = [Place(start_char=100, anchor="hours"), Place(start_char=second, anchor="parking")]
+    book = passage(text, url="https://x.example/book", places=sections)
+    assert cited(book, "parking") == "https://x.example/book#parking"
+    assert cited(book, "zebra") == "https://x.example/book#hours"
+    assert cited(passage(text, url="https://x.example/book"), "parking") == "https://x.example/book#hours"
+
+
+@given(text=st.text(st.sampled_from("ab |\n.- 。\u2028"), max_size=60))
+def test_pieces_cover_the_text_in_order(text: str) -> None:
+    at = 0
+    for piece in pieces(text):
+        assert at <= piece.start < piece.end
+        assert not text[at : piece.start].strip()
+        at = piece.end
+    assert not text[at:].strip()
 
 
 @given(text=st.text(max_size=400), query=st.text(max_size=60))

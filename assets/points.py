@@ -1,0 +1,175 @@
+"""Writing documents to both stores: entries with chunks and vectors enter; Postgres rows, then Qdrant points leave, then the mark.
+
+While Qdrant takes one group, Postgres takes the next: a group is marked as complete only when both have it, and in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assets.chunked import batches
+from assets.collection import Collection, check_capacity
+from assets.parsed import Pending
+from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
+from resources import bm25, qdrant
+from resources.domain import chunk_id
+from resources.errors import AbortSyncError
+from resources.syncing import SyncRun
+from resources.tables import embedded_table
+from sql import queries
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+WRITE_POINTS = 1000
+
+registry = queries("registry")
+_json = msgspec.json.Encoder()
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A document with everything that its index entry is made of."""
+
+    document: Pending
+    chunks: list[dict[str, Any]]
+    version: str
+    """Version of the chunks: part of every chunk's id."""
+    signature: str
+    facts: dict[str, Any]
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    point_id: str
+    doc_id: str
+    chunk: dict[str, Any]
+
+
+class PointWriter:
+    """Writes groups of entries, one group ahead in Postgres of the one in Qdrant. Leaving the block completes the last."""
+
+    def __init__(self, run: SyncRun, collection: Collection) -> None:
+        self._run = run
+        self._collection = collection
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="points")
+        self._flying: tuple[Future[None], list[dict[str, Any]]] | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Complete the group that is under way, unless an error ends the block."""
+        try:
+            if kind is None:
+                self._complete()
+        finally:
+            self._pool.shutdown(wait=True)
+
+    def write(self, group: Sequence[Entry], vectors: Vectors) -> int:
+        """Write one group and return its number of points."""
+        run = self._run
+        ids = [entry.document.doc_id for entry in group]
+        begun = [{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
+        registry.begin_indexing(run.connection, rows=_json.encode(begun).decode())
+        facts = {str(row["doc_id"]): row for row in registry.rows(run.connection, doc_ids=ids)}
+        group = [
+            entry for entry in group if entry.document.doc_id in facts
+        ]  # an upload may have been deleted meanwhile
+        rows = [
+            _Row(
+                point_id=chunk_id(entry.document.doc_id, entry.version, piece["chunk_index"]),
+                doc_id=entry.document.doc_id,
+                chunk=piece,
+            )
+            for entry in group
+            for piece in entry.chunks
+        ]
+        check_capacity(run, self._collection, len(rows))
+        with run.connection.transaction():
+            registry.drop_chunks(run.connection, doc_ids=ids)
+            self._copy(rows)
+        self._complete()
+        stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
+        done = [
+            {
+                "doc_id": entry.document.doc_id,
+                "indexed_content": f"{entry.document.content_key}|{entry.signature}",
+                "indexed_payload": facts[entry.document.doc_id]["payload_hash"],
+                "chunk_count": len(entry.chunks),
+            }
+            for entry in group
+        ]
+        self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
+        return len(rows)
+
+    def _complete(self) -> None:
+        """Wait for the group in Qdrant and mark its documents."""
+        if self._flying is None:
+            return
+        future, done = self._flying
+        self._flying = None
+        future.result()
+        with self._run.connection.transaction():
+            registry.indexed(self._run.connection, rows=_json.encode(done).decode())
+            registry.raise_version(self._run.connection)
+        self._run.counts.synced += len(done)
+
+    def _send(
+        self, rows: Sequence[_Row], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
+    ) -> None:
+        """Upsert points, then drop what earlier versions of the documents left behind."""
+        from qdrant_client import models  # 0.5 s of import that only writing needs
+
+        shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
+        for part in batches(rows, WRITE_POINTS):
+            sparse = bm25.encode_documents([row.chunk["text"] for row in part], self._collection.bm25_avg_len)
+            points = models.Batch(
+                ids=[row.point_id for row in part],
+                vectors={
+                    qdrant.DENSE: [vectors.of(row.chunk["text_hash"]) for row in part],
+                    qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
+                },
+                payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
+            )
+            qdrant.upsert(self._run.qdrant, self._collection.name, points)
+        if stale:
+            kept = [row.point_id for row in rows]
+            qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
+
+    def _copy(self, rows: Sequence[_Row]) -> None:
+        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens")
+        with (
+            self._run.connection.cursor() as cursor,
+            cursor.copy(f"COPY chunks ({', '.join(columns)}) FROM STDIN") as copy,
+        ):
+            for row in rows:
+                values = [row.chunk[name] for name in CHUNK_FIELDS]
+                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, row.chunk["tokens"]))
+
+
+class Vectors:
+    """Vectors of one window of documents, by text hash."""
+
+    def __init__(self, run: SyncRun, hashes: set[str]) -> None:
+        ordered = sorted(hashes)
+        table = embedded_table(run.embedder.model, run.embedder.dimensions)
+        found, matrix = run.lake.vectors(table, ordered)
+        if not found.all():
+            raise AbortSyncError(
+                f"{int((~found).sum())} chunks have no vector in the lake yet. Materialize the asset embedded, then indexed."
+            )
+        self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
+        self._matrix: NDArray[Any] = matrix
+
+    def of(self, text_hash: str) -> list[float]:
+        """Return one vector as the client sends it."""
+        return self._matrix[self._rows[text_hash]].tolist()
