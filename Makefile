@@ -27,19 +27,20 @@ down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 	@$(BIN)/concordance down
 
 test: $(STAMP) ## All tests but the slow ones: unit, contract, integration on real parts, HTTP
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadgroup $(ARGS)
 
 test-all: $(STAMP) ## Every test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, imports, SQL, Dagster definitions, unit tests
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-cache | tail -n 3
-	@$(BIN)/sqlfluff lint --nofail --disable-progress-bar sql > $(VENV)/sqlfluff.txt; grep -q "^== " $(VENV)/sqlfluff.txt && { cat $(VENV)/sqlfluff.txt; exit 1; } || true
-	@$(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning
-	@$(BIN)/python -m pytest tests/unit -q
+	@$(BIN)/sqlfluff lint --disable-progress-bar --nocolor sql > $(VENV)/sqlfluff.txt || { cat $(VENV)/sqlfluff.txt; exit 1; }
+	@mkdir -p $(VENV)/dagster && touch $(VENV)/dagster/dagster.yaml
+	@DAGSTER_HOME=$(CURDIR)/$(VENV)/dagster $(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning
+	@$(BIN)/python -m pytest tests/unit -q -n 2
 
 format: $(STAMP) ## Format code
 	@$(BIN)/ruff check --quiet --fix . || true

@@ -61,6 +61,9 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
         metadata = _metadata(run, counts)
         if not backfill and run.touched:
             _tell_partitions(context, source, run, metadata)
+        if stage == STAGES[-1] and run.error:
+            # Everything that could be done is done; the run still shows as failed, and the alert goes out.
+            raise dg.Failure(run.error, metadata=metadata, allow_retries=False)
         return dg.MaterializeResult(metadata=metadata)
 
     return body

@@ -18,10 +18,11 @@ from assets.collection import Collection
 from assets.parsed import Pending
 from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
 from assets.stages.identify import own_title
-from assets.stages.payload import document_payload
+from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
 from resources import qdrant
 from resources.domain import State
+from resources.durations import duration
 from resources.errors import AbortSyncError
 from resources.syncing import SyncRun
 from sql import queries
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 WINDOW_DOCUMENTS = 4000
 """Documents whose chunks and vectors are read from the lake at a time: some 10,000 chunks and 15 MB of vectors."""
 REMOVE_DOCUMENTS = 500
+REFRESHES = 4
 
 registry = queries("registry")
 _json = msgspec.json.Encoder()
@@ -80,6 +82,21 @@ def repaint(run: SyncRun, collection: Collection, profiles: Mapping[str, Profile
         run.touched.update(row["partition"] for row in part)
         run.counts.synced += len(part)
         run.progress("indexed")
+    return len(rows)
+
+
+def refresh_checks(run: SyncRun, collection: Collection) -> int:
+    """Tell Qdrant when each partition's permissions were last read, a few times in `ACL_MAX_AGE`: search without Postgres asks."""
+    seconds = duration(run.settings.acl_max_age).total_seconds() / REFRESHES
+    rows = list(registry.to_refresh(run.connection, source=run.source.value, seconds=seconds))
+    for row in rows:
+        checked = rfc3339(row["acl_checked_at"])
+        qdrant.set_partition_payload(
+            run.qdrant, collection.name, run.source.value, row["partition"], {"acl_checked_at": checked}
+        )
+        registry.refreshed(
+            run.connection, source=run.source.value, partition=row["partition"], painted=row["acl_checked_at"]
+        )
     return len(rows)
 
 

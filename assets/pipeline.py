@@ -8,7 +8,7 @@ from typing import Any
 from assets.chunked import batches, chunk_missing
 from assets.collection import Collection, ensure_collection, finish, wanted_name
 from assets.embedded import embed_missing
-from assets.indexed import index_missing, remove_gone, repaint
+from assets.indexed import index_missing, refresh_checks, remove_gone, repaint
 from assets.parsed import Pending, parse_missing
 from assets.raw import collect, raw_table
 from assets.stages.profiles import PROFILES, Profile, resolve
@@ -85,6 +85,7 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
         for part in batches(todo, COMPACT_BATCH):
             for name, count in index_missing(run, collection, part, names).items():
                 totals[name] += count
+    refresh_checks(run, collection)
     finish(run, collection)
     for table in (raw_table(run.source), "parsed", "chunked", embedded_table(collection.model, collection.dimensions)):
         run.lake.compact(table)

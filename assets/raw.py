@@ -54,7 +54,7 @@ def collect(run: SyncRun, source: Source) -> dict[str, int]:
     totals: dict[str, int] = dict.fromkeys(COUNTED, 0)
     known_partitions = [row["partition"] for row in registry.partition_names(run.connection, source=run.source.value)]
     available = source.partitions()
-    faults: list[str] = []
+    faults = _unknown_partitions(run, available, known_partitions)
     chosen = [partition for partition in available if run.partitions is None or partition in run.partitions]
     for partition in chosen:
         try:
@@ -62,13 +62,23 @@ def collect(run: SyncRun, source: Source) -> dict[str, int]:
         except AbortSyncError as error:
             faults.append(str(error))
             run.fault(partition, "raw", str(error), skipped=False)
-    if faults and len(faults) == len(chosen):
+    if faults and len(faults) >= len(set(run.partitions or available)):
         raise AbortSyncError(" ".join(faults))
     run.error = " ".join(faults) or None  # the other partitions go on; the job still ends as failed
     for partition in source.retired(known_partitions):
         if run.partitions is None or partition in run.partitions:
             _retire(run, partition, totals)
     return totals
+
+
+def _unknown_partitions(run: SyncRun, available: list[str], known: list[str]) -> list[str]:
+    """Return what to say of each partition that was asked for and that the source does not have: doing nothing is no answer."""
+    faults: list[str] = []
+    for partition in sorted(set(run.partitions or ()).difference(available, known)):
+        there = ", ".join(available[:20]) or "none"
+        faults.append(f"The source {run.source.value} has no partition {partition!r}. It has: {there}.")
+        run.fault(partition, "raw", faults[-1], skipped=False)
+    return faults
 
 
 def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dict[str, int]) -> None:

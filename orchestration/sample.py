@@ -16,6 +16,7 @@ import psutil
 
 from orchestration.run_state import read
 from resources.errors import ConfigurationError
+from resources.keys import make_home
 from resources.settings import FileRoot, Settings
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "sample_company"
@@ -92,7 +93,7 @@ def with_sample_roots(settings: Settings) -> Settings:
     own = [root for root in settings.file_roots if root.name not in ours]
     merged = (*own, *ours.values())
     path = settings.home / ROOTS_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_home(settings)
     draft = path.with_suffix(".new")
     text = json.dumps([root.model_dump(exclude_unset=True) for root in merged], indent=2)
     draft.write_text(text + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from resources.sources.uploads import pending
 from resources.syncing import create_job, end_job
 
 FAILURE_SECONDS = 5
-SENSOR_SECONDS = 30
+SENSOR_SECONDS = 10
 """Between looks for uploads that no run took up; the upload route starts a run itself, this is the net below it."""
 
 

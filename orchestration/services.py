@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
+from orchestration.workers import address_file
 from resources.embedded.privileges import Account
 from resources.embedded.processes import free_port, port_is_free
 from resources.errors import ConfigurationError, ServiceUnavailableError
@@ -92,7 +93,9 @@ def services(settings: Settings, definitions: str = DEFINITIONS) -> list[list[Se
     side_by_side += [_webserver(settings, environment), _serving(settings, environment)]
     stages.append(side_by_side)
     # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
-    stages.append([_daemon(settings, environment)])
+    stages.append(
+        [_daemon(settings, environment), *([_workers(settings, environment)] if definitions == DEFINITIONS else [])]
+    )
     return stages
 
 
@@ -245,6 +248,16 @@ def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
         environment=environment,
         prepare=lambda: started.append(time.time()),
     )  # fmt: skip
+
+
+def _workers(settings: Settings, environment: Mapping[str, str]) -> Service:
+    return Service(
+        name="run-workers",
+        command=lambda: [sys.executable, "-m", "orchestration.workers"],
+        ready=lambda: address_file(settings.home).exists(),
+        environment=environment,
+        prepare=lambda: address_file(settings.home).unlink(missing_ok=True),
+    )
 
 
 def serving_address(settings: Settings) -> str:

@@ -9,13 +9,19 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
 import dagster as dg
+import structlog
 from pydantic import PrivateAttr
 
 from resources.domain import STAGES, SourceName
-from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE
+from resources.errors import BusyError, NotRunningError
+from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
 from resources.logging import configure
+from resources.postgres import session
 from resources.settings import load
+from resources.sources.uploads import pending
 from resources.syncing import SyncRun, open_sync
+
+log = structlog.get_logger("bindings")
 
 
 class Syncs(dg.ConfigurableResource["Syncs"]):
@@ -30,6 +36,8 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         configure(load().log_level, "dagster")
         with self._stack:
             yield self
+        if SourceName.UPLOAD in self._open:
+            _take_up_waiting_uploads()
 
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
         """Return the run's sync of a source; the first call waits for the source's lock."""
@@ -66,3 +74,15 @@ def chosen_partitions(context: dg.AssetExecutionContext) -> list[str] | None:
 
 def _all_stages(source: SourceName) -> set[dg.AssetKey]:
     return {dg.AssetKey([source.value, stage]) for stage in STAGES}
+
+
+def _take_up_waiting_uploads() -> None:
+    """Start another sync for what was handed in while this one ran; the sensor is the net below."""
+    settings = load()
+    with session(settings.postgres_dsn) as connection:
+        if not pending(connection):
+            return
+    try:
+        start_sync(settings, SourceName.UPLOAD, partitions=None, full=False, requested_by="upload")
+    except (BusyError, NotRunningError) as error:
+        log.info("uploads.left_to_sensor", reason=str(error))

@@ -64,10 +64,18 @@ def qdrant_errors(what: str) -> Generator[None]:
         raise ServiceUnavailableError(f"Qdrant does not answer ({what}): {error}") from error
     except UnexpectedResponse as error:
         if error.status_code is not None and error.status_code < 500 and error.status_code != 429:
-            raise AbortSyncError(f"Qdrant refused to {what}: {error}") from error
+            raise AbortSyncError(f"Qdrant refused to {what}: {_said(error)}") from error
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
     except ApiException as error:
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
+
+
+def _said(error: UnexpectedResponse) -> str:
+    """Return the server's own words, without the raw response around them where it is Qdrant's."""
+    try:
+        return str(error.structured()["status"]["error"])
+    except (ValueError, LookupError, TypeError):
+        return str(error)
 
 
 def collection_name(model: str, dimensions: int) -> str:
@@ -143,6 +151,16 @@ def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, A
     if operations:
         with qdrant_errors("update payloads"):
             qdrant.batch_update_points(name, operations, wait=True)
+
+
+def set_partition_payload(qdrant: QdrantClient, name: str, source: str, partition: str, fields: dict[str, Any]) -> None:
+    """Replace payload fields on every point of a partition."""
+    match: list[models.Condition] = [
+        models.FieldCondition(key="source_type", match=models.MatchValue(value=source)),
+        models.FieldCondition(key="partition", match=models.MatchValue(value=partition)),
+    ]
+    with qdrant_errors("update payloads"):
+        qdrant.set_payload(name, payload=fields, points=models.Filter(must=match), wait=True)
 
 
 def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None = None) -> int:

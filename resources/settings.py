@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     )
     embedding_model: str | None = Field(
         None,
-        description="local: folder of a sentence-transformers BERT model; default: bundled. openai: a name, default text-embedding-3-small.",
+        description="local: folder of a sentence-transformers BERT model (default: bundled). openai: default text-embedding-3-small.",
     )
     embedding_dimensions: int | None = Field(
         None,

@@ -42,9 +42,9 @@ def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
         "author": row["author"],
         "tags": row["tags"],
         "permissions": list(row["permissions"]),
-        "created_at": _time(row["created_at"]),
-        "modified_at": _time(row["modified_at"]),
-        "acl_checked_at": _time(row["acl_checked_at"]),
+        "created_at": rfc3339(row["created_at"]),
+        "modified_at": rfc3339(row["modified_at"]),
+        "acl_checked_at": rfc3339(row["acl_checked_at"]),
     }
 
 
@@ -54,5 +54,6 @@ def chunk_payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
     return {"chunk_text": chunk["text"], **{name: chunk[name] for name in CHUNK_FIELDS}, "places": places}
 
 
-def _time(value: datetime | None) -> str | None:
+def rfc3339(value: datetime | None) -> str | None:
+    """Return a time as Qdrant's datetime index reads it, in UTC."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value is not None else None

@@ -38,8 +38,9 @@ def up(
     try:
         if detach:
             _detach(settings)
+            _first_sync(settings, sample)
         else:
-            _keep_running(settings)
+            _keep_running(settings, sample)
     except AlreadyRunningError as error:
         note(str(error))
         _say_addresses(settings)
@@ -104,7 +105,22 @@ def demo(*, json: Json = False) -> int:
     return run(load(), json=json)
 
 
-def _keep_running(settings: Settings) -> None:
+def _first_sync(settings: Settings, sample: bool) -> None:
+    """Index the sample company at once instead of at the next scheduled sync."""
+    if not sample:
+        return
+    from resources.domain import SourceName
+    from resources.errors import BusyError
+    from resources.launch import start_sync
+
+    try:
+        start_sync(settings, SourceName.FILES, partitions=None, full=False, requested_by="up")
+        note("The sample company is being indexed; `concordance status` shows how far it is.")
+    except BusyError:
+        note("The sample company is being indexed already.")
+
+
+def _keep_running(settings: Settings, sample: bool) -> None:
     import logging
 
     from orchestration.run_state import AlreadyRunningError
@@ -118,6 +134,7 @@ def _keep_running(settings: Settings) -> None:
     try:
         supervisor.start()
         _say_addresses(settings)
+        _first_sync(settings, sample)
         note("Ctrl-C or `concordance down` stops it.")
         threading.Event().wait()
     except AlreadyRunningError:

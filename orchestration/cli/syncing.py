@@ -14,6 +14,8 @@ from orchestration.cli.arguments import Json, Source
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
+    from resources.domain import SourceName
+    from resources.launch import StartedSync
     from resources.settings import Settings
 
 LOOK_SECONDS = 0.4
@@ -40,12 +42,11 @@ def sync(
         google_drive, slack, upload or files.
     """
     from resources.domain import SourceName
-    from resources.launch import start_sync
     from resources.settings import load
 
     settings = load()
     _check_running(settings)
-    job = start_sync(settings, SourceName(source), partitions=partition, full=full, requested_by="command line")
+    job = _start(settings, SourceName(source), partitions=partition, full=full, patient=wait)
     if not wait:
         report = read_job(settings, job.job_id)
         if json:
@@ -59,6 +60,25 @@ def sync(
     else:
         _summarise(report)
     return 0 if report["status"] == "success" else 1
+
+
+def _start(
+    settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, patient: bool
+) -> StartedSync:
+    """Start a sync; with patience, after the one that runs already."""
+    from resources.errors import BusyError
+    from resources.launch import start_sync
+
+    while True:
+        try:
+            return start_sync(settings, source, partitions=partitions, full=full, requested_by="command line")
+        except BusyError as error:
+            if not patient:
+                raise
+            note(f"{error} Waiting for job {error.job_id} to end.")
+            while read_job(settings, error.job_id)["status"] == "running":
+                _check_running(settings)
+                time.sleep(LOOK_SECONDS)
 
 
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def bundled_folder() -> Path:
     spec = find_spec(BUNDLED_PACKAGE)
     if spec is None or spec.origin is None:
         raise ConfigurationError(
-            f"The bundled embedding model ({BUNDLED_MODEL}) is not installed: run `make install`, or point "
+            f"The bundled embedding model ({BUNDLED_MODEL}) is not installed: run `make setup`, or point "
             "CONCORDANCE_EMBEDDING_MODEL at the folder of a sentence-transformers BERT model."
         )
     return Path(spec.origin).parent / "model"

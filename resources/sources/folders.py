@@ -128,7 +128,8 @@ class Folder:
                     raise SkipDocumentError(f"{broken}: it is not a file.")
                 data = _read_up_to(file.fileno(), MAX_BYTES + 1)
         except OSError as error:
-            raise SkipDocumentError(f"{broken}: {error.strerror}.") from error
+            fault = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise SkipDocumentError(f"{broken}: {fault}.") from error
         if len(data) > MAX_BYTES:
             raise SkipDocumentError(f"{broken}: it has more than {MAX_BYTES:,} bytes.")
         return data

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 SNIPPET_CHARACTERS = 100
@@ -28,11 +29,12 @@ _STOPWORDS = frozenset(
 
 
 class Piece(NamedTuple):
-    """A sentence or a row of a table: `text[start:end]`."""
+    """A sentence or a row of a table: `text[start:end]`. `header`: the first row of a table."""
 
     start: int
     end: int
-    row: bool
+    row: bool = False
+    header: bool = False
 
 
 class Snippet(NamedTuple):
@@ -67,17 +69,17 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
 def pieces(text: str) -> Iterator[Piece]:
     """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
     begun: int | None = None
-    at = 0
+    at, after_row = 0, False
     for line in text.splitlines(keepends=True):
         row = _CELL in line
         if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
-            yield Piece(at, at + len(line.rstrip()), row=True)
+            yield Piece(at, at + len(line.rstrip()), row=True, header=not after_row)
         elif begun is None and not line.isspace():
             begun = at
-        at += len(line)
+        at, after_row = at + len(line), row
     if begun is not None:
         yield from _sentences(text, begun, at)
 
@@ -85,17 +87,22 @@ def pieces(text: str) -> Iterator[Piece]:
 def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
     for match in _SENTENCE_END.finditer(text, start, end):
         if match.end() < end:
-            yield Piece(start, match.end(), row=False)
+            yield Piece(start, match.end())
             start = match.end()
-    yield Piece(start, end, row=False)
+    yield Piece(start, end)
 
 
 def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -> Piece:
-    """Return the piece whose words weigh most, the first of equals."""
+    """Return the piece whose words weigh most, the first of equals; for a table's header its best row, which answers."""
     held = [frozenset(_stem(text[s:e]) for s, e in found if part.start <= s < part.end) for part in parts]
     counts = Counter(stem for stems in held for stem in stems)
     weights = [sum(math.log(1 + len(parts) / counts[stem]) for stem in sorted(stems)) for stems in held]
-    return parts[weights.index(max(weights))]
+    best = weights.index(max(weights))
+    if parts[best].header:
+        rows = list(takewhile(lambda index: parts[index].row and not parts[index].header, range(best + 1, len(parts))))
+        answer = max(rows, key=lambda index: weights[index], default=best)
+        best = answer if weights[answer] > 0 else best
+    return parts[best]
 
 
 def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int) -> int:

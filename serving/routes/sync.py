@@ -47,7 +47,7 @@ async def start_sync(
 async def sync_status(
     request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
 ) -> SyncStatus:
-    """Return a sync's status and counts; what went wrong with which document is for administrators."""
+    """Return a sync's status and counts; what went wrong with which document is for administrators and, of uploads, their owners."""
     missing = ProblemError("not-found", "There is no such sync.")
     try:
         job = str(uuid.UUID(job_id))
@@ -57,7 +57,9 @@ async def sync_status(
     if not rows:
         raise missing
     row, admin = rows[0], request.user.admin
-    faults = await services.database.fetch("sync_errors", {"job_id": job}) if admin else []
+    faults = await services.database.fetch(
+        "sync_errors", {"job_id": job, "owner": None if admin else request.user.email}
+    )
     return SyncStatus(
         job_id=row["job_id"],
         source=row["source"],

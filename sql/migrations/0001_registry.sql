@@ -88,6 +88,8 @@ CREATE TABLE partitions (
     cursor text,
     listing_id uuid,
     acl_checked_at timestamptz,
+    -- the acl_checked_at that the payloads in Qdrant carry, at the oldest
+    acl_painted_at timestamptz,
     last_sync_at timestamptz,
     PRIMARY KEY (source, partition)
 );

@@ -87,7 +87,7 @@ SELECT name, model, dimensions, chunking_version, bm25_avg_len, active FROM inde
 
 -- name: totals^
 -- What Postgres holds of a source's live documents. Parameters: source. Grain: one row.
-SELECT count(*) AS documents, coalesce(sum(chunk_count), 0)::bigint AS chunks
+SELECT count(*) AS documents, cast(coalesce(sum(chunk_count), 0) AS bigint) AS chunks
 FROM documents
 WHERE source = :source AND state = 'live';
 
@@ -100,7 +100,7 @@ WHERE d.source = :source AND d.state = 'live';
 
 -- name: usage^
 -- Embedding used in a month. Parameters: month. Grain: one row.
-SELECT coalesce(sum(tokens), 0)::bigint AS tokens, coalesce(sum(cost_usd), 0)::double precision AS cost_usd
+SELECT cast(coalesce(sum(tokens), 0) AS bigint) AS tokens, cast(coalesce(sum(cost_usd), 0) AS double precision) AS cost_usd
 FROM embedding_usage
 WHERE month = :month;
 
@@ -140,3 +140,15 @@ WHERE source = :source;
 -- name: content_ids
 -- Documents whose content the lake should hold: seen and not deleted. Parameters: source. Grain: document.
 SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
+
+-- name: to_refresh
+-- Partitions whose payloads carry a check of permissions that grows old. Parameters: source, seconds. Grain: partition.
+SELECT partition, acl_checked_at
+FROM partitions
+WHERE
+    source = :source AND acl_checked_at IS NOT NULL
+    AND (acl_painted_at IS NULL OR acl_checked_at > acl_painted_at + make_interval(secs => :seconds));
+
+-- name: refreshed!
+-- Parameters: source, partition, painted. Grain: partition.
+UPDATE partitions SET acl_painted_at = :painted WHERE source = :source AND partition = :partition;

@@ -1,10 +1,15 @@
--- Purpose: what went wrong in a sync. Parameters: job_id. Grain: (document, stage), at most 1000. Index: primary key.
+-- Purpose: what went wrong in a sync. Parameters: job_id, owner (null: everything, else this person's own uploads).
+-- Grain: (document, stage), at most 1000. Index: primary keys of sync_errors and uploads.
 SELECT
-    source_id,
-    stage,
-    reason,
-    outcome
-FROM sync_errors
-WHERE job_id = %(job_id)s::uuid
-ORDER BY at, source_id
+    e.source_id,
+    e.stage,
+    e.reason,
+    e.outcome
+FROM sync_errors AS e
+INNER JOIN sync_jobs AS j ON e.job_id = j.job_id
+LEFT JOIN uploads AS u ON j.source = 'upload' AND e.source_id = u.source_id
+WHERE
+    e.job_id = %(job_id)s::uuid
+    AND (%(owner)s::text IS NULL OR u.owner = %(owner)s::text)
+ORDER BY e.at, e.source_id
 LIMIT 1000

@@ -240,7 +240,9 @@ def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(i
 
 
 def test_what_a_crash_left_of_an_earlier_version_is_cleared(installation: Installation) -> None:
-    long = STRIPES + "\n".join(f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail.\n" for n in range(60))
+    long = STRIPES + "\n".join(
+        f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail.\n" for n in range(60)
+    )
     installation.write("zebras.md", long)
     installation.sync()
     assert len(installation.points()) > 3

