@@ -26,6 +26,7 @@ def definitions() -> dg.Definitions:
         schedules=[sync_schedule(source, job, minutes) for source, job in jobs.items()],
         sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],
         resources={"syncs": Syncs()},
+        executor=dg.in_process_executor,  # also for backfills: one process, so one lock and one job row
     )
 
 

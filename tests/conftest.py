@@ -6,4 +6,5 @@ pytest_plugins = [
     "tests.fixtures.installation",
     "tests.fixtures.serving",
     "tests.fixtures.company",
+    "tests.fixtures.desk",
 ]

@@ -11,9 +11,7 @@ import io
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import jwt
@@ -23,20 +21,17 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from assets import pipeline
-from resources import keys, qdrant
+from resources import qdrant
 from resources.domain import Batch, Item, SourceName
 from resources.errors import AbortSyncError, ConfigurationError
 from resources.sources.files import Files
 from resources.syncing import open_sync
-from tests.fixtures.installation import Installation, install
+from tests.fixtures.desk import ADA, ZEBRAS, Desk
+from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer, Rows
-from tests.fixtures.serving import Running, Site
 
-ADA, EVE = "ada@acme.example", "eve@acme.example"
+EVE = "eve@acme.example"
 MB = 1024 * 1024
-ZEBRAS = (
-    "# Zebra care\n\nZebras need a dry stable and fresh hay every morning. Their hooves are trimmed twice a year.\n"
-)
 SECRET = "The moonstone lies under the third step of the cellar stairs, says nobody but this file.\n"
 GERMAN = (
     "Die Überstunden müssen spätestens bis März ausgeglichen werden, außer für Geschäftsführer in Köln und München.\n"
@@ -72,60 +67,6 @@ def zip_bomb() -> bytes:
 
 BOMB = zip_bomb()
 EXPLODES = f"The DOCX file unpacks to {30_000_000 // len(BOMB)} times its size, as zip bombs do; it is not opened."
-
-
-@dataclass
-class Desk:
-    """An installation with a folder and an HTTP interface, and one good document in it that must outlive everything."""
-
-    installation: Installation
-    running: Running
-
-    @property
-    def site(self) -> Site:
-        return self.running.site
-
-    def stored(self) -> set[str]:
-        """Every file of the blob store, unfinished ones too."""
-        return {path.name for path in (self.site.settings.home / "lake" / "blobs").rglob("*") if path.is_file()}
-
-    def states(self, source: SourceName = SourceName.FILES) -> dict[str, tuple[str, str | None]]:
-        rows = self.installation.rows("SELECT source_id, state, reason FROM documents WHERE source = %s", source.value)
-        return {row["source_id"]: (row["state"], row["reason"]) for row in rows}
-
-    def found(self, query: str, who: str = ADA) -> list[str]:
-        return [result["source_id"] for result in self.running.search(query, who)["results"]]
-
-    def assert_nothing_lost(self, live: int = 1) -> None:
-        """The good document is found, the books balance, and there is no half row, no loose blob and no temporary file."""
-        assert self.found("What do zebras need every morning?")[0] == "docs/zebras.md"
-        (books,) = self.installation.rows(
-            "SELECT count(*) FILTER (WHERE state = 'live') AS live,"
-            " count(*) FILTER (WHERE state = 'live' AND (coalesce(indexed_content, '') = '' OR chunk_count = 0)) AS half,"
-            " count(*) FILTER (WHERE state <> 'live' AND indexed_content IS NOT NULL) AS lingering FROM documents"
-        )
-        assert books == {"live": live, "half": 0, "lingering": 0}
-        chunks = "SELECT doc_id::text FROM chunks JOIN documents USING (doc_id) WHERE state = 'live'"
-        (total,) = self.installation.rows("SELECT count(*) AS chunks FROM chunks")
-        assert len(self.installation.rows(chunks)) == total["chunks"] == len(self.installation.points())
-        held = (
-            "SELECT content_hash FROM documents WHERE content_hash IS NOT NULL UNION SELECT content_hash FROM uploads"
-        )
-        assert self.stored() == {row["content_hash"] for row in self.installation.rows(held)}
-        assert self.installation.rows("SELECT 1 FROM sync_jobs WHERE status = 'running'") == []
-
-
-@pytest.fixture
-def desk(database: str, vector_url: str, bundled_model: Any, models_home: Path, tmp_path: Path) -> Iterator[Desk]:
-    made = install(tmp_path, models_home, database, vector_url)
-    keys.ensure(made.settings)
-    site = Site(made.settings, bundled_model)
-    site.reset_index()
-    made.write("zebras.md", ZEBRAS)
-    made.sync()
-    with site.running() as running:
-        yield Desk(made, running)
-    site.qdrant.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from assets.agreement import agree, ledger, totals
 from orchestration.demo_client import Client
 from orchestration.launcher import WORKER_TAG
-from resources.domain import SourceName
+from resources.domain import STAGES, SourceName
 from resources.launch import start_sync
 from resources.syncing import open_sync
 from tests.fixtures.company import Company
@@ -82,3 +83,47 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
         lambda: company.rows("SELECT 1 FROM dagster.runs WHERE run_id = %s AND status = 'FAILURE'", job[0]["run_id"]),
         "Dagster seeing that the run has failed",
     )
+
+
+BACKFILL = """
+mutation Backfill($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+STATUS = (
+    "query Status($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
+)
+
+
+def graphql(company: Company, query: str, **variables: Any) -> dict[str, Any]:
+    address = f"{company.settings.dagster_address}/graphql"
+    answer = httpx.post(address, json={"query": query, "variables": variables}, timeout=60).json()
+    assert "errors" not in answer, answer
+    return answer["data"]
+
+
+def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company) -> None:
+    params = {
+        "assetSelection": [{"path": ["files", stage]} for stage in STAGES],
+        "partitionNames": ["handbook"],
+        "title": "test",
+    }
+    launched = graphql(company, BACKFILL, params=params)["launchPartitionBackfill"]
+    assert launched["__typename"] == "LaunchBackfillSuccess", launched
+    done = until(
+        lambda: (
+            graphql(company, STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
+            in ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
+        ),
+        "the backfill's end",
+    )
+    assert done
+    assert (
+        graphql(company, STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"] == "COMPLETED_SUCCESS"
+    )
+    jobs = company.rows("SELECT partitions, status, embedded FROM sync_jobs WHERE requested_by = 'backfill'")
+    assert jobs == [{"partitions": ["handbook"], "status": "success", "embedded": 0}]
