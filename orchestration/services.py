@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
 from orchestration.workers import address_file
-from resources.embedded.privileges import Account
 from resources.embedded.processes import free_port, port_is_free
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.migrate import migrate
@@ -48,7 +47,6 @@ class Service:
     after: Callable[[], None] = nothing
     port: tuple[str, str, int] | None = None
     """Setting, host and port that must be free before it starts."""
-    account: Account | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 15.0
@@ -72,9 +70,6 @@ class Service:
                 cwd=self.cwd,
                 env=dict(self.environment),
                 start_new_session=True,
-                user=self.account.uid if self.account else None,
-                group=self.account.gid if self.account else None,
-                extra_groups=[] if self.account else None,
             )
 
 
@@ -143,12 +138,11 @@ def _postgres(settings: Settings) -> Service:
         name="postgres",
         command=server.command,
         ready=server.ready,
-        url=without_password(settings.postgres_dsn),
+        url=settings.postgres_dsn,  # names the password's file, not the password
         environment=environment(),
         prepare=server.prepare,
         after=after,
         port=("CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port),
-        account=server.account,
         stop_signal=signal.SIGINT,
         stop_seconds=STOP_SECONDS,
         cwd=server.data.anchor,

@@ -1,8 +1,7 @@
 """Warm run workers: a run's id enters on a loopback socket; a process that has everything imported does the run.
 
-Starting Python with Dagster, Polars, Arrow and the model takes seconds, and most syncs take less. So one spare process waits, warm;
-it does one run and ends, and the next spare is made when there is nothing better to do. `python -m orchestration.workers` keeps the
-spare; `python -m orchestration.workers spare` is one.
+Starting Python with Dagster, Polars, Arrow and the model takes seconds, and most syncs take less. So two processes wait, warm,
+and do run after run. `python -m orchestration.workers` keeps them; `python -m orchestration.workers spare` is one.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -30,6 +30,10 @@ ADDRESS_FILE = "workers.json"
 POLL_SECONDS = 1.0
 REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
+SPARES = 2
+"""Idle workers to keep: a run that is asked for while another ends should not wait for Python to start."""
+RUNS_A_WORKER = 50
+"""Runs that one process does before it makes room for a fresh one."""
 
 log = structlog.get_logger("workers")
 
@@ -40,52 +44,64 @@ def address_file(home: Path) -> Path:
 
 
 class Workers:
-    """Keeps one spare process and hands runs to it."""
+    """Keeps idle processes and hands runs to them."""
 
     def __init__(self) -> None:
-        self._spare: subprocess.Popen[str] | None = None
-        self._running: list[subprocess.Popen[str]] = []
+        self._idle: list[subprocess.Popen[str]] = []
+        self._busy: list[subprocess.Popen[str]] = []
+
+    def outputs(self) -> list[IO[str]]:
+        """Return what to wait on: a busy worker writes a line when it has done a run, and closes when it ends."""
+        return [_pipe(worker.stdout) for worker in self._busy]
 
     def hand_over(self, run_id: str) -> tuple[int, float]:
-        """Give the run to the spare, or to a new process when there is none. Returns its pid and the time it was made."""
-        worker = self._spare if self._spare is not None and self._spare.poll() is None else self._spawn()
-        self._spare = None
+        """Give the run to an idle worker, or to a new one. Returns its pid and the time it was made."""
+        self._reap()
+        worker = self._idle.pop() if self._idle else self._spawn()
         made = psutil.Process(worker.pid).create_time()
-        stdin = _stdin(worker)
+        stdin = _pipe(worker.stdin)
         stdin.write(run_id + "\n")
         stdin.flush()
-        self._running.append(worker)
+        self._busy.append(worker)
         log.info("run.handed_over", run_id=run_id, pid=worker.pid)
         return worker.pid, made
 
-    def tend(self) -> None:
-        """Reap what has ended; make a spare when no run needs the machine."""
-        for worker in [worker for worker in self._running if worker.poll() is not None]:
-            self._running.remove(worker)
-            if worker.returncode != 0:
-                log.warning("run.worker_ended", pid=worker.pid, status=worker.returncode)
-        if not self._running and (self._spare is None or self._spare.poll() is not None):
-            self._spare = self._spawn()
+    def tend(self, spoke: Sequence[object] = ()) -> None:
+        """Take back workers that have done their run, reap those that ended, make new ones when no run needs the machine."""
+        for worker in [worker for worker in self._busy if worker.stdout in spoke]:
+            if _pipe(worker.stdout).readline():
+                self._busy.remove(worker)
+                self._idle.append(worker)
+        self._reap()
+        while not self._busy and len(self._idle) < SPARES:
+            self._idle.append(self._spawn())
 
     def stop(self) -> None:
-        """Close the spare and interrupt the runs, as Dagster's own termination does."""
-        if self._spare is not None:
-            _stdin(self._spare).close()
-        for worker in self._running:
+        """Close the idle ones and interrupt the runs, as Dagster's own termination does."""
+        for worker in self._idle:
+            _pipe(worker.stdin).close()
+        for worker in self._busy:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGINT)
-        for worker in [*self._running, *([self._spare] if self._spare else [])]:
+        for worker in [*self._busy, *self._idle]:
             worker.wait()
+
+    def _reap(self) -> None:
+        for workers in (self._idle, self._busy):
+            for worker in [worker for worker in workers if worker.poll() is not None]:
+                workers.remove(worker)
+                if worker.returncode != 0:
+                    log.warning("run.worker_ended", pid=worker.pid, status=worker.returncode)
 
     def _spawn(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "orchestration.workers", "spare"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _stdin(worker: subprocess.Popen[str]) -> IO[str]:
-    if worker.stdin is None:
-        raise RuntimeError("a worker is made with a pipe")
-    return worker.stdin
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    if pipe is None:
+        raise RuntimeError("a worker is made with pipes")
+    return pipe
 
 
 def serve(home: Path) -> None:
@@ -102,10 +118,11 @@ def serve(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         _write_address(address_file(home), server.getsockname()[1], word)
         log.info("workers.started", port=server.getsockname()[1])
+        workers.tend()
         while not ending:
-            workers.tend()
-            ready, _, _ = select.select([server], [], [], POLL_SECONDS)
-            if ready:
+            ready, _, _ = select.select([server, *workers.outputs()], [], [], POLL_SECONDS)
+            workers.tend(ready)
+            if server in ready:
                 _answer(server, word, workers)
     address_file(home).unlink(missing_ok=True)
     workers.stop()
@@ -148,7 +165,7 @@ def hand_over(home: Path, run_id: str) -> tuple[int, float] | None:
 
 
 def be_spare() -> int:
-    """Import what runs need, wait for a run's id, do the run, end. No id (the keeper has gone): end."""
+    """Import what runs need, then do runs as their ids come. Ends when the keeper has gone, after a run that failed, or after many."""
     from dagster import DagsterInstance
     from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage] # what `dagster api` runs
 
@@ -162,11 +179,19 @@ def be_spare() -> int:
     if pipeline.STAGES and settings.embedding_provider == "local":
         embedder(settings)
         tokenizer(settings)
+    # Runs may print; only the word that a run is done goes to the keeper.
+    keeper = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with DagsterInstance.get() as instance:
-        run_id = sys.stdin.readline().strip()
-        if not run_id:
-            return 0
-        return _execute_run_command_body(run_id, instance, write_stream_fn=_discard, set_exit_code_on_failure=True)
+        for _ in range(RUNS_A_WORKER):
+            run_id = sys.stdin.readline().strip()
+            if not run_id:
+                return 0
+            if _execute_run_command_body(run_id, instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
+                return 0  # a run that failed or was interrupted may have left anything behind; Dagster knows of it
+            keeper.write("done\n")
+            keeper.flush()
+    return 0
 
 
 def _discard(_event: object) -> None:

@@ -56,7 +56,6 @@ host all {ROLE} 127.0.0.1/32 scram-sha-256
 class EmbeddedPostgres:
     """One cluster in `HOME/postgres`. Whoever starts it is its only owner: leftovers of a killed owner are ended at start."""
 
-    account = None
     """Nobody for the starter to change to: `command()` does that by itself."""
 
     def __init__(self, settings: Settings, extra: dict[str, str] | None = None) -> None:
