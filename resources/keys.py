@@ -27,6 +27,10 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     postgres_password: str
 
 
+PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
+"""Folders below HOME that hold documents, passages or names."""
+
+
 def path(settings: Settings) -> Path:
     """Return where the keys are kept."""
     return settings.home / "keys.json"
@@ -104,12 +108,15 @@ def fernet(settings: Settings) -> MultiFernet:
 
 
 def make_home(settings: Settings) -> None:
-    """Make HOME if it is missing: closed to others, save that root's may be passed through by the user Postgres runs as."""
-    if settings.home.is_dir():
-        return
+    """Make HOME and its folders as far as they are missing: closed to others, save that root's HOME itself may be passed
+    through by the user that Postgres runs as.
+    """
     try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-        settings.home.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        if not settings.home.is_dir():
+            settings.home.mkdir(parents=True, exist_ok=True)
+            settings.home.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        for name in PRIVATE_FOLDERS:
+            (settings.home / name).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
             f"CONCORDANCE_HOME: {settings.home} cannot be made ({error.strerror}). Choose a folder that you may write to."

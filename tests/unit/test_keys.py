@@ -25,7 +25,7 @@ def test_made_once_and_readable_by_the_owner_alone(tmp_path: Path) -> None:
     assert keys.load(settings(tmp_path)) == first
     assert stat.S_IMODE(keys.path(settings(tmp_path)).stat().st_mode) == 0o600
     assert len(first.secret_key) >= 32
-    assert [file.name for file in (tmp_path / "home").iterdir()] == ["keys.json"]
+    assert [path.name for path in (tmp_path / "home").iterdir() if path.is_file()] == ["keys.json"]
 
 
 def test_several_at_once_agree(tmp_path: Path) -> None:
@@ -71,3 +71,11 @@ def test_a_damaged_file_is_named_and_kept(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"keys\.json is damaged"):
         keys.secret_key(settings(tmp_path))
     assert file.read_text() == '{"secret_key": "x"'
+
+
+def test_folders_with_documents_are_closed_to_others(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path / "home")  # type: ignore[call-arg]
+    keys.make_home(settings)
+    keys.make_home(settings)
+    modes = {folder.name: folder.stat().st_mode & 0o777 for folder in settings.home.iterdir()}
+    assert modes == dict.fromkeys(keys.PRIVATE_FOLDERS, 0o700)
