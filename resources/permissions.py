@@ -81,11 +81,6 @@ def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, An
     return tuple(permissions)
 
 
-def narrow(wanted: Iterable[str], allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `wanted` that stand in `allowed`: a request may narrow who reads a document, never widen it."""
-    return tuple(sorted(set(normalize(wanted)) & set(normalize(allowed))))
-
-
 def _without(prefix: str, text: str) -> str:
     text = text.strip()
     return text[len(prefix) :] if text.lower().startswith(prefix) else text

@@ -15,8 +15,6 @@ import msgspec
 from resources.domain import Access, Place
 from serving.database import Database
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """One passage and its document as they are now."""
@@ -52,11 +50,6 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         )
         begun = (place for place in reversed(self.places) if place.start_char <= self.start_char + offset)
         return next(begun, whole)
-
-
-def max_age(text: str) -> timedelta:
-    """Return the length of a setting such as `24h`."""
-    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
 async def recheck(database: Database, access: Access, chunk_ids: Sequence[str]) -> dict[str, Hit]:

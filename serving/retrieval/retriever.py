@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from resources.domain import Access
+from resources.durations import duration
 from resources.errors import ServiceUnavailableError
 from resources.logging import logger
 from resources.settings import Settings
@@ -60,7 +61,7 @@ class Retriever:
         self._background = background
         self._metrics = metrics
         self._clock = clock
-        self._max_age = hits.max_age(settings.acl_max_age)
+        self._max_age = duration(settings.acl_max_age)
 
     async def search(self, request: SearchRequest, access: Access) -> SearchResponse:
         """Answer a search. Raises `InvalidRequestError` naming the field, or `ServiceUnavailableError` when nothing answers."""

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.domain import Access
+from resources.durations import duration
 from resources.errors import InvalidRequestError
 from serving.retrieval.boost import recency
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
-from serving.retrieval.hits import Hit, from_payloads, max_age
+from serving.retrieval.hits import Hit, from_payloads
 from serving.retrieval.rank import rank
 
 NOW = datetime(2025, 11, 20, tzinfo=UTC)
@@ -124,5 +125,5 @@ def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:
         "other": base | {"doc_id": "4", "permissions": ["bob@acme.com"], "acl_checked_at": NOW.isoformat()},
     }
     access = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))
-    hits, held_back = from_payloads(payloads, access, NOW, max_age("24h"))
+    hits, held_back = from_payloads(payloads, access, NOW, duration("24h"))
     assert (set(hits), held_back) == ({"fresh"}, 2)

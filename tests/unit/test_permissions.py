@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.errors import InvalidRequestError
-from resources.permissions import granted, narrow, normalize, principals_of
+from resources.permissions import granted, normalize, principals_of
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,3 @@ def test_normal_form_is_stable_or_refused(text: str) -> None:
 )
 def test_a_draft_is_its_owners_alone(tags: dict[str, str], owner: str | None, readers: tuple[str, ...]) -> None:
     assert granted(("public",), owner, tags) == readers
-
-
-def test_a_request_narrows_and_never_widens() -> None:
-    allowed = ["domain:acme.com", "ada@acme.com"]
-    assert narrow(["Ada@acme.com", "public"], allowed) == ("ada@acme.com",)
-    assert narrow([], allowed) == ()
