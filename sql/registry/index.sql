@@ -85,6 +85,10 @@ UPDATE index_collections SET active = FALSE WHERE name <> :name AND active;
 -- Parameters: name. Grain: collection.
 SELECT name, model, dimensions, chunking_version, bm25_avg_len, active FROM index_collections WHERE name = :name;
 
+-- name: collections
+-- Every collection that was ever made here. Grain: collection.
+SELECT name, model, dimensions, active FROM index_collections ORDER BY name;
+
 -- name: totals^
 -- What Postgres holds of a source's live documents. Parameters: source. Grain: one row.
 SELECT count(*) AS documents, cast(coalesce(sum(chunk_count), 0) AS bigint) AS chunks

@@ -277,3 +277,43 @@ def test_the_capacity_is_never_passed(installation: Installation) -> None:
     assert installation.sync().error is None
     assert len(installation.points()) == 2
     assert installation.agrees()
+
+
+def test_the_budget_stops_embedding_and_a_higher_one_goes_on(installation: Installation) -> None:
+    from resources.errors import BudgetExceededError
+
+    installation.write("zebras.md", STRIPES)
+    dear = installation.settings.model_copy(update={"embedding_price": 1_000_000.0, "embedding_budget": 1.0})
+    with pytest.raises(BudgetExceededError, match="CONCORDANCE_EMBEDDING_BUDGET"):
+        Installation(settings=dear, root=installation.root).sync()
+    assert installation.points() == []
+    assert installation.rows("SELECT status FROM sync_jobs") == [{"status": "failed"}]
+    richer = dear.model_copy(update={"embedding_budget": 1_000.0})
+    run = Installation(settings=richer, root=installation.root).sync()
+    assert (run.counts.embedded, len(installation.points())) == (1, 1)
+    spent = installation.rows("SELECT texts, tokens, cost_usd FROM embedding_usage")
+    assert spent == [{"texts": 1, "tokens": run.counts.tokens, "cost_usd": float(run.counts.tokens)}]
+
+
+def test_the_index_learns_when_permissions_were_last_read(installation: Installation) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    installation.rows("UPDATE partitions SET acl_painted_at = acl_painted_at - interval '1 day' RETURNING 1")
+    before = installation.points()[0]["acl_checked_at"]
+    run = installation.sync()
+    assert run.counts.synced == 0
+    assert installation.points()[0]["acl_checked_at"] > before
+
+
+def test_upkeep_changes_nothing_that_is_found(installation: Installation) -> None:
+    from orchestration.maintenance import tidy
+
+    for text in (STRIPES, TAXES):
+        installation.write("zebras.md", text)
+        installation.sync()
+    done = tidy(installation.settings)
+    assert done["tables_compacted"] >= 1
+    before = installation.points()
+    assert installation.sync().counts.synced == 0
+    assert installation.points() == before
+    assert installation.agrees()

@@ -1,0 +1,49 @@
+"""Weekly upkeep: Postgres vacuumed and analysed, abandoned files of the blob store cleared, lake tables compacted."""
+
+from typing import Any
+
+import dagster as dg
+
+from resources.domain import SourceName
+from resources.postgres import session
+from resources.settings import Settings, load
+
+CRON = "30 3 * * 0"
+"""Sunday night: vacuuming takes no locks that searches wait for, but it reads everything."""
+
+
+def tidy(settings: Settings) -> dict[str, int]:
+    """Do the upkeep once and return what was done. Running it again is harmless."""
+    from assets.collection import registry
+    from assets.raw import raw_table
+    from resources.blobs import Blobs
+    from resources.lake import Lake
+    from resources.sources import CONNECTORS
+    from resources.tables import embedded_table
+
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        connection.execute("VACUUM (ANALYZE)")
+        collections: list[dict[str, Any]] = list(registry.collections(connection))
+    lake = Lake(settings.lake_address)
+    tables = ["parsed", "chunked"]
+    tables += [raw_table(SourceName(source)) for source in CONNECTORS]
+    tables += [embedded_table(collection["model"], collection["dimensions"]) for collection in collections]
+    compacted = sum(lake.compact(table, past=1) for table in tables)
+    return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}
+
+
+@dg.op(description="Vacuum Postgres, clear abandoned files, compact the lake.")
+def upkeep(context: dg.OpExecutionContext) -> None:
+    """Do the upkeep and show what was done."""
+    context.add_output_metadata(tidy(load()))
+
+
+@dg.job(name="weekly_upkeep", executor_def=dg.in_process_executor, description="Upkeep of Postgres and the lake.")
+def weekly_upkeep() -> None:
+    """Bind the one step."""
+    upkeep()
+
+
+weekly_upkeep_schedule = dg.ScheduleDefinition(
+    job=weekly_upkeep, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
+)
