@@ -90,7 +90,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
     modified_at: datetime | None = None
     collection_ids: tuple[str, ...] = ()
-    """Every collection that holds the document, the innermost first: a filter on a folder includes what lies below it."""
+    """Every collection that holds the document, so that a filter on a folder includes what lies below it. The first is the
+    one that results name: a root, a Drive folder, a channel, an upload day."""
     tags: dict[str, Any] = {}
     description: str | None = None
     """What a person wrote about the file; indexed with the text (all that an image has without OCR)."""

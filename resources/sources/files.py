@@ -195,11 +195,11 @@ class _Describer:
         )
 
     def _place(self, folder: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the collections and the tags that every file of a folder has; the last folder's are kept at hand."""
+        """Return the collections, the root first, and the tags that every file of a folder has; the last folder's are kept at hand."""
         kept = self._folder
         if kept is None or kept[0] != folder:
             above = tuple(folder.split("/")) if folder else ()
-            ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above), -1, -1))
+            ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above) + 1))
             kept = self._folder = (folder, ids, dict(sidecars.path_tags(self._root, above)))
         return kept[1], kept[2]
 

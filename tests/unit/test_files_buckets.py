@@ -50,7 +50,7 @@ def test_objects_with_their_sidecars(store: ObjectStore) -> None:
     assert list(seen) == ["a/plan.md", "a/plan.md-old.txt", "b/\u00fcber uns.txt"]
     plan = seen["a/plan.md"]
     assert (plan.source_id, plan.title, plan.permissions) == ("b/a/plan.md", "The plan", ("public",))
-    assert plan.collection_ids == ("b/a", "b")
+    assert plan.collection_ids == ("b", "b/a")
     assert seen["a/plan.md-old.txt"].permissions == ("domain:acme.com",)
     assert batches[-1].listing == "complete"
     assert [b"".join(source.fetch(item)) for item in seen.values()] == [b"# Plan", b"old", b"text"]

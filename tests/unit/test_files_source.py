@@ -63,7 +63,7 @@ def test_a_file_and_all_that_is_known_of_it(root: Path) -> None:
     assert (source.name, source.partitions()) == (SourceName.FILES, ["r"])
     assert item.source_id == "r/a/b/plan.md"
     assert item.partition == "r"
-    assert item.collection_ids == ("r/a/b", "r/a", "r")
+    assert item.collection_ids == ("r", "r/a", "r/a/b")
     assert item.title == "plan.md"
     assert item.mime_type == "text/markdown"
     assert item.permissions == ("domain:acme.com",)
