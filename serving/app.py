@@ -28,7 +28,7 @@ from serving.routes.health import healthz, metrics, readyz
 from serving.routes.search import search
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
-from serving.routes.viewer import close_session, open_session, view_document
+from serving.routes.viewer import close_session, open_session, page_style, view_document
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -99,6 +99,7 @@ def create_app(
         metrics,
         docs_file,
         view_document,
+        page_style,
         open_session,
         close_session,
     ]

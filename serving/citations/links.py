@@ -25,7 +25,7 @@ def link(
 ) -> str:
     """Return the link: the source's own page where it has one (PDF page, heading), else our viewer at the chunk."""
     if url is None or not is_web(url):
-        place = f"?chunk={chunk_index}" if chunk_index is not None else ""
+        place = f"?chunk={chunk_index}#place" if chunk_index is not None else ""
         return f"{base_url}/documents/{doc_id}{place}"
     if mime_type == PDF and page is not None:
         return f"{urldefrag(url).url}#page={page}"

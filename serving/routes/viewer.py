@@ -6,6 +6,7 @@ A pasted token becomes an HttpOnly cookie that only this page accepts. Everythin
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
@@ -25,13 +26,14 @@ from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, open_document
 from serving.schemas import DocumentResponse
 
 _FIELDS_BYTES = 16 * 1024
+_STYLE = (Path(__file__).parent.parent / "page.css").read_bytes()
 
 
 def _page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
     html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title></head>\n<body><main>{body}</main></body></html>\n"
+        f'<title>{escape(title)}</title><link rel="stylesheet" href="/static/page.css"></head>\n<body><main>{body}</main></body></html>\n'
     )
     return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
 
@@ -77,6 +79,14 @@ def _render(document: DocumentResponse) -> str:
 
 
 @get(
+    "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
+)
+def page_style() -> Response[bytes]:
+    """Return the style of our pages."""
+    return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
+
+
+@get(
     "/documents/{doc_id:str}",
     operation_id="viewDocument",
     tags=["pages"],
@@ -90,7 +100,7 @@ async def view_document(
     chunk: Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)] = None,
 ) -> Response[str]:
     """Show a document around a cited place to those who may read it; others see that there is nothing."""
-    here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}" if chunk is not None else "")
+    here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}#place" if chunk is not None else "")
     header = request.headers.get("authorization", "")
     credential = header[7:].strip() if header[:7].lower() == "bearer " else request.cookies.get(COOKIE, "")
     if not credential:

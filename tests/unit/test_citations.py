@@ -60,9 +60,9 @@ def test_one_heading_follows_the_title_and_line_breaks_never_survive() -> None:
 @pytest.mark.parametrize(
     ("url", "source", "mime", "page", "anchor", "expected"),
     [
-        (None, "upload", "application/pdf", 3, None, "https://s.example/documents/d?chunk=4"),
-        ("javascript:alert(1)", "files", "text/html", None, None, "https://s.example/documents/d?chunk=4"),
-        ("file:///etc/passwd", "files", "text/plain", None, None, "https://s.example/documents/d?chunk=4"),
+        (None, "upload", "application/pdf", 3, None, "https://s.example/documents/d?chunk=4#place"),
+        ("javascript:alert(1)", "files", "text/html", None, None, "https://s.example/documents/d?chunk=4#place"),
+        ("file:///etc/passwd", "files", "text/plain", None, None, "https://s.example/documents/d?chunk=4#place"),
         ("https://x.example/a.pdf", "files", "application/pdf", 3, None, "https://x.example/a.pdf#page=3"),
         (
             "https://x.example/book#top",
