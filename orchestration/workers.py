@@ -148,7 +148,7 @@ def _answer(server: socket.socket, word: str, workers: Workers) -> None:
                 return
             pid, made = workers.hand_over(str(request["run_id"]))
             connection.sendall(json.dumps({"pid": pid, "made": made}).encode() + b"\n")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
             log.warning("workers.bad_request", reason=type(error).__name__)
 
 

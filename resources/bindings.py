@@ -13,7 +13,7 @@ import structlog
 from pydantic import PrivateAttr
 
 from resources.domain import STAGES, SourceName
-from resources.errors import BusyError, NotRunningError
+from resources.errors import BusyError, NotRunningError, ServiceUnavailableError
 from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
 from resources.logging import configure
 from resources.postgres import session
@@ -36,7 +36,8 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         configure(load().log_level, "dagster")
         with self._stack:
             yield self
-        if SourceName.UPLOAD in self._open:
+        uploads = self._open.get(SourceName.UPLOAD)
+        if uploads is not None and uploads.error is None:  # after a failure the sensor tries again, not at once
             _take_up_waiting_uploads()
 
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
@@ -79,10 +80,10 @@ def _all_stages(source: SourceName) -> set[dg.AssetKey]:
 def _take_up_waiting_uploads() -> None:
     """Start another sync for what was handed in while this one ran; the sensor is the net below."""
     settings = load()
-    with session(settings.postgres_dsn) as connection:
-        if not pending(connection):
-            return
     try:
+        with session(settings.postgres_dsn) as connection:
+            if not pending(connection):
+                return
         start_sync(settings, SourceName.UPLOAD, partitions=None, full=False, requested_by="upload")
-    except (BusyError, NotRunningError) as error:
+    except (BusyError, NotRunningError, ServiceUnavailableError) as error:
         log.info("uploads.left_to_sensor", reason=str(error))

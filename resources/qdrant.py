@@ -7,7 +7,7 @@ live in `serving/retrieval` and take the person's access.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,17 +178,3 @@ def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
         if not qdrant.collection_exists(name):
             return 0
         return qdrant.count(name, count_filter=of_source, exact=True).count
-
-
-def ids_by_document(qdrant: QdrantClient, name: str, page: int = 5000) -> Iterator[tuple[str, str]]:
-    """Yield (point id, doc_id) of every point, for checks and reconciliation."""
-    offset: Any = None
-    while True:
-        with qdrant_errors("list points"):
-            records, offset = qdrant.scroll(
-                name, limit=page, offset=offset, with_payload=["doc_id"], with_vectors=False
-            )
-        for record in records:
-            yield str(record.id), str((record.payload or {}).get("doc_id", ""))
-        if offset is None:
-            return

@@ -81,22 +81,6 @@ WHERE
     )
 ORDER BY partition, source_id;
 
--- name: counts
--- States of a source by partition: the ledger. Parameters: source. Grain: (partition, state).
-SELECT partition, state, count(*) AS documents
-FROM documents
-WHERE source = :source
-GROUP BY partition, state
-ORDER BY partition, state;
-
--- name: faults
--- Documents that are skipped or failed, newest first. Parameters: source, most.
-SELECT source_id, partition, state, coalesce(stage, 'raw') AS stage, reason, attempts
-FROM documents
-WHERE source = :source AND state IN ('skipped', 'failed')
-ORDER BY changed_at DESC
-LIMIT :most;
-
 -- name: saved_cursor^
 -- Cursor of one partition. Parameters: source, partition. Grain: partition.
 SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;

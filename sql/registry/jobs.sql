@@ -27,10 +27,6 @@ WHERE job_id = :job_id;
 UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id
 WHERE job_id = :job_id AND status = 'running';
 
--- name: set_run!
--- Parameters: job_id, run_id.
-UPDATE sync_jobs SET run_id = :run_id WHERE job_id = :job_id;
-
 -- name: progress!
 -- Parameters: job_id, stage and the counts so far.
 UPDATE sync_jobs SET
@@ -52,14 +48,6 @@ ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, o
 -- name: errors
 -- Parameters: job_id. Grain: (document, stage).
 SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id ORDER BY outcome, source_id;
-
--- name: recent
--- The latest finished jobs of a source. Parameters: source, most.
-SELECT job_id::text AS job_id, status, synced, skipped, deleted, failed, completed_at, error_message
-FROM sync_jobs
-WHERE source = :source AND status <> 'running'
-ORDER BY started_at DESC
-LIMIT :most;
 
 -- name: next_sequence$
 -- Reserve numbers for change rows in the lake, past the clock and past all earlier ones. Parameters: clock_ns, reserve. Returns the first.
