@@ -52,6 +52,9 @@ lock: $(STAMP) ## Resolve all dependencies anew into requirements.lock
 bench-ingest: $(STAMP) ## Documents a minute per stage and in all, nothing-changed sync, upload to searchable
 	@$(BIN)/python -m bench.ingest
 
+bench-sync: $(STAMP) ## Drive and Slack against their simulators: 1,000 changed files, 10,000 messages, a tick with nothing changed
+	@$(BIN)/python -m bench.sync
+
 bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
 	@$(BIN)/python -m bench.vector
 

@@ -41,6 +41,20 @@ def totals(run: SyncRun) -> dict[str, int]:
     }
 
 
+def differing_partitions(run: SyncRun) -> list[str]:
+    """Return the partitions whose contents have other hashes in the lake than in Postgres."""
+    wanted = {
+        row["partition"]: (row["documents"], row["fingerprint"])
+        for row in queries("upkeep").fingerprints(run.connection, source=run.source.value)
+    }
+    ledger = run.lake.ledger(run.source.value).filter(pl.col("documents") > 0)
+    held = {
+        partition: (documents, fingerprint)
+        for partition, documents, fingerprint in ledger.select("partition", "documents", "fingerprint").iter_rows()
+    }
+    return sorted(partition for partition in wanted | held if wanted.get(partition) != held.get(partition))
+
+
 def agree(counts: dict[str, int]) -> bool:
     """Tell whether the stores hold the same."""
     return (

@@ -7,7 +7,7 @@ and doing it again overwrites the same points. Removals come first, then payload
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -17,18 +17,15 @@ from assets.chunked import batches, chunk_version, parsed_documents
 from assets.collection import Collection
 from assets.parsed import Pending
 from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
+from assets.stages.diff import GONE
 from assets.stages.identify import own_title
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
 from resources import qdrant
-from resources.domain import State
 from resources.durations import duration
 from resources.errors import AbortSyncError
 from resources.syncing import SyncRun
 from sql import queries
-
-if TYPE_CHECKING:
-    pass
 
 WINDOW_DOCUMENTS = 4000
 """Documents whose chunks and vectors are read from the lake at a time: some 10,000 chunks and 15 MB of vectors."""
@@ -53,6 +50,8 @@ def remove_gone(run: SyncRun, collection: Collection) -> int:
                 "doc_id": row["doc_id"],
                 "source_id": row["source_id"],
                 "tombstone_at": row["deleted_at"],
+                "source_time": row["gone_at_source"],
+                "source_time_is_exact": row["gone_is_exact"],
                 "points_deleted": row["chunk_count"],
             }
             for row in part
@@ -61,10 +60,11 @@ def remove_gone(run: SyncRun, collection: Collection) -> int:
         with run.connection.transaction():
             registry.drop_chunks(run.connection, doc_ids=ids)
             registry.removed(run.connection, doc_ids=ids)
+            registry.raise_version(run.connection)
+            registry.drop_caches(run.connection)
             if receipts:
                 registry.save_receipts(run.connection, source=run.source.value, rows=_json.encode(receipts).decode())
-            registry.raise_version(run.connection)
-        run.counts.deleted += sum(row["state"] == State.DELETED for row in part)
+        run.counts.deleted += sum(row["state"] in GONE for row in part)
         run.progress("indexed")
     return len(rows)
 

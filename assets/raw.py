@@ -1,74 +1,122 @@
 """raw: what the source says has changed enters; bytes in the blob store, change rows in the lake, the ledger and cursor leave.
 
-Order of writes makes every line safe to die at: bytes, then lake rows, then registry rows and cursor in one transaction. A batch
-that was cut short is done again, and latest wins.
+Order of writes makes every line safe to die at: bytes, then lake rows, then registry rows, memory and cursor in one transaction.
+A batch that was cut short is done again, and latest wins.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from typing import Any
+from collections import Counter
+from typing import Any, TypeGuard
 
 import msgspec
-import polars as pl
 
-from assets.stages.diff import MAX_ATTEMPTS, Known, diff
+from assets.brake import Brake
+from assets.fetching import fetch_all, merged
+from assets.rows import append, fetched_row, item_of, raw_table, refusal_row, rewritten_row
+from assets.stages.diff import GONE, Known, diff
 from assets.stages.grant import effective_permissions
-from assets.stages.identify import content_key, payload_hash
-from resources.domain import Batch, Item, Refusal, SourceName, State, document_id
-from resources.errors import AbortSyncError, DocumentError, RetryLaterError, SkipDocumentError
+from resources.alerts import alert
+from resources.domain import SOURCE_LABELS, Batch, State
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    LostPartitionError,
+    RetryLaterError,
+    ServiceUnavailableError,
+)
 from resources.ports import Source
+from resources.sources import fingerprint
 from resources.syncing import SyncRun
-from resources.tables import table
 from sql import queries
 
-FETCHERS = 4
+__all__ = ["collect", "raw_table"]
+
 COUNTED: tuple[str, ...] = ("seen", "fetched", "rewritten", "refused", "deleted", "failed")
-RETRY_SECONDS = (1.0, 5.0, 30.0)
-"""Waits before trying a passing fault again, unless the service names one (requirement of every source)."""
 
 registry = queries("registry")
 _json = msgspec.json.Encoder()
 
 
-class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One document's bytes in the blob store, or why not."""
+def collect(run: SyncRun, source: Source) -> dict[str, Any]:
+    """Bring the lake and the ledger up to the source.
 
-    item: Item
-    content_hash: str | None = None
-    size: int | None = None
-    error: str | None = None
-    skipped: bool = False
+    Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions that wait), calls by method.
+    """
+    totals: dict[str, Any] = dict.fromkeys(COUNTED, 0)
+    try:
+        _prepare(run, source)
+        _collect_all(run, source, totals)
+    except AuthorizationError as error:
+        _pause(run, str(error))
+        raise
+    finally:
+        costs = merged([run.tally, source.tally])
+        calls = _json.encode(costs["calls"]).decode()
+        if not run.connection.broken:
+            registry.save_calls(run.connection, **{**costs, "calls": calls, "job_id": run.job_id})
+    return {**totals, "held": run.held, "calls": costs["calls"]}
 
 
-def raw_table(source: SourceName) -> str:
-    """Return the lake table that holds a source's change rows."""
-    return f"raw_{source.value}"
+def _prepare(run: SyncRun, source: Source) -> None:
+    """Note the attempt, and save what the source says of people before anything else: revocations come first."""
+    name = run.source.value
+    registry.save_attempt(run.connection, source=name, credentials=fingerprint(run.settings, run.source))
+    people = _asked(source.directory)
+    if people is not None:
+        registry.save_directory(run.connection, source=name, rows=_json.encode(people).decode())
 
 
-def collect(run: SyncRun, source: Source) -> dict[str, int]:
-    """Bring the lake and the ledger up to the source. Returns counts: seen, fetched, rewritten, refused, deleted, failed."""
-    totals: dict[str, int] = dict.fromkeys(COUNTED, 0)
-    known_partitions = [row["partition"] for row in registry.partition_names(run.connection, source=run.source.value)]
-    available = source.partitions()
-    faults = _unknown_partitions(run, available, known_partitions)
-    chosen = [partition for partition in available if run.partitions is None or partition in run.partitions]
-    for partition in chosen:
+def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
+    name = run.source.value
+    known = [row["partition"] for row in registry.partition_names(run.connection, source=name)]
+    available = _asked(source.partitions)
+    _prune_approved(run, totals)
+    lost = source.lost(known)
+    for partition in lost:
+        _lose(run, partition, totals)
+    faults = _unknown_partitions(run, available, known)
+    for partition in available:
+        if run.partitions is not None and partition not in run.partitions:
+            continue
         try:
             _collect_partition(run, source, partition, totals)
-        except AbortSyncError as error:
+        except LostPartitionError as error:
+            run.fault(partition, "raw", str(error), skipped=True)
+            _lose(run, partition, totals)
+        except ServiceUnavailableError:
+            raise  # our own Postgres or lake: nothing more can be done
+        except AuthorizationError:
+            raise
+        except (AbortSyncError, RetryLaterError) as error:
             faults.append(str(error))
             run.fault(partition, "raw", str(error), skipped=False)
+    registry.pause(run.connection, source=name, reason=None)
     if faults and len(faults) >= len(set(run.partitions or available)):
         raise AbortSyncError(" ".join(faults))
     run.error = " ".join(faults) or None  # the other partitions go on; the job still ends as failed
-    for partition in source.retired(known_partitions):
+    for partition in source.retired(known):
         if run.partitions is None or partition in run.partitions:
             _retire(run, partition, totals)
-    return totals
+
+
+def _asked(question: Any) -> Any:
+    """Return what the source answers; a passing fault of a question that everything depends on ends the sync."""
+    try:
+        return question()
+    except ServiceUnavailableError:
+        raise
+    except RetryLaterError as error:
+        raise AbortSyncError(str(error)) from error
+
+
+def _pause(run: SyncRun, reason: str) -> None:
+    """Stop the schedule of a source that refuses our credentials, and tell somebody, once."""
+    if registry.pause(run.connection, source=run.source.value, reason=reason):
+        alert(
+            run.settings,
+            f"{SOURCE_LABELS[run.source]} is paused: {reason} Nothing is lost; it goes on where it stopped.",
+        )
 
 
 def _unknown_partitions(run: SyncRun, available: list[str], known: list[str]) -> list[str]:
@@ -81,31 +129,78 @@ def _unknown_partitions(run: SyncRun, available: list[str], known: list[str]) ->
     return faults
 
 
-def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dict[str, int]) -> None:
+def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dict[str, Any]) -> None:
     saved = registry.saved_cursor(run.connection, source=run.source.value, partition=partition)
     cursor = None if saved is None or run.full or run.relist else saved["cursor"]
-    shown: list[str] = []
+    listing = _Listing(run, partition, begun=cursor is not None)
+    brake = Brake(run, partition)
     for batch in source.changes(partition, cursor):
-        shown += [item.source_id for item in batch.seen]
-        shown += [refusal.source_id for refusal in batch.refused]
-        deleted = list(batch.deleted)
-        if batch.listing == "complete":
-            gone = registry.unseen(run.connection, source=run.source.value, partition=partition, seen=shown)
-            deleted += [row["source_id"] for row in gone]
-            shown = []
-        _take_in(run, source, batch, deleted, totals)
+        gone = listing.take(batch)
+        _take_in(run, source, batch, brake, listing, gone, totals)
         run.progress("raw")
 
 
-def _take_in(run: SyncRun, source: Source, batch: Batch, deleted: list[str], totals: dict[str, int]) -> None:
-    """Make one batch durable: bytes, lake rows, then ledger and cursor together."""
+class _Listing:
+    """What a listing has shown so far, by this process and by one that was killed before it."""
+
+    def __init__(self, run: SyncRun, partition: str, *, begun: bool) -> None:
+        self._run = run
+        self._where = {"source": run.source.value, "partition": partition}
+        self._shown: list[str] = []
+        self._resumable = begun
+        if not begun:
+            self.end()
+
+    def take(self, batch: Batch) -> list[str]:
+        """Take note of a batch and return the documents whose absence from a complete listing means that they are gone."""
+        if batch.listing == "delta":
+            return []
+        if self._resumable and batch.cursor is None:
+            self._shown = []  # the source begins anew, since it could not go on where it was
+            self.end()
+        self._resumable = self._resumable or batch.cursor is not None
+        self._shown += [item.source_id for item in batch.seen if item.partition == batch.partition]
+        self._shown += [refusal.source_id for refusal in batch.refused]
+        if batch.listing == "page":
+            return []
+        return [row["source_id"] for row in registry.unseen(self._run.connection, **self._where, seen=self._shown)]
+
+    def save(self, batch: Batch) -> int | None:
+        """Keep what a page showed, in the transaction of its cursor; after the last one return how many documents there are."""
+        connection = self._run.connection
+        if batch.listing == "page" and batch.cursor is not None:
+            registry.list_documents(connection, **self._where, source_ids=self._shown)
+            self._shown = []
+        if batch.listing != "complete":
+            return None
+        total = registry.listed_total(connection, **self._where, source_ids=self._shown)["documents"]
+        self.end()
+        self._shown = []
+        return int(total)
+
+    def end(self) -> None:
+        registry.end_listing(self._run.connection, **self._where)
+
+
+def _take_in(
+    run: SyncRun,
+    source: Source,
+    batch: Batch,
+    brake: Brake,
+    listing: _Listing,
+    unseen: list[str],
+    totals: dict[str, Any],
+) -> None:
+    """Make one batch durable: bytes, lake rows, then ledger, memory and cursor together."""
+    name = run.source.value
     ids = [item.source_id for item in batch.seen] + [refusal.source_id for refusal in batch.refused]
-    known = _known(run, ids)
+    known = _known(run, ids + batch.deleted)
     work = diff(batch.seen, known, full=run.full)
-    fetched = list(_fetch_all(run, source, work.fetch))
-    rows = [_row_of_fetched(run, result, known.get(result.item.source_id)) for result in fetched]
-    rows += [_row_of_rewritten(run, item, known[item.source_id]) for item in work.rewrite]
-    refused = [_row_of_refusal(run, refusal, known.get(refusal.source_id)) for refusal in batch.refused]
+    fetched = list(fetch_all(run, source, work.fetch))
+    rows = [fetched_row(run, result, known.get(result.item.source_id)) for result in fetched]
+    rows += [rewritten_row(run, item, known[item.source_id]) for item in work.rewrite]
+    rows += _regranted(run, batch, ids)
+    refused = [refusal_row(run, refusal, known.get(refusal.source_id)) for refusal in batch.refused]
     changed_refusals = [row for row in refused if row is not None]
     stored = [row for row in rows if row["content_hash"] is not None]
     emptied = [
@@ -113,21 +208,38 @@ def _take_in(run: SyncRun, source: Source, batch: Batch, deleted: list[str], tot
         for row in rows + changed_refusals
         if row["content_hash"] is None and _had_content(known.get(row["source_id"]))
     ]
-    _append(run, stored, emptied + [(source_id, batch.partition) for source_id in deleted])
+    # an upload that its owner took back is deleted in the registry already, and not yet in the lake
+    emptied += [(before.source_id, before.partition) for before in map(known.get, batch.deleted) if _hidden(before)]
+    vanished = _vanished(run, batch, ids, unseen)
+    moves = _moves(batch, known, vanished)
+    deleted = brake.sift(list(vanished), batch.deleted_at)
+    append(run, stored, emptied + [(source_id, vanished[source_id]) for source_id in deleted])
     with run.connection.transaction():
         if rows or changed_refusals:
             payload = _json.encode(rows + changed_refusals).decode()
-            registry.save_documents(run.connection, source=run.source.value, rows=payload)
-        gone = []
-        if deleted:
-            gone = list(registry.tombstone(run.connection, source=run.source.value, source_ids=deleted))
+            registry.save_documents(run.connection, source=name, rows=payload)
+        gone = _tombstone(run, deleted, {key: at for key, at in batch.deleted_at.items() if key in vanished})
+        if ids:
+            registry.release(run.connection, source=name, source_ids=ids)
+            if source.costly:
+                registry.clear_fetched(run.connection, source=name, source_ids=ids)
+        if batch.memory:
+            registry.remember(
+                run.connection, source=name, partition=batch.partition, entries=_json.encode(batch.memory).decode()
+            )
+        count = listing.save(batch)
         registry.save_cursor(
             run.connection,
-            source=run.source.value,
+            source=name,
             partition=batch.partition,
             cursor=batch.cursor,
+            title=batch.title,
             checked=batch.listing != "page",
+            by=moves.pop(batch.partition, 0),
+            count=count,
         )
+        for partition, by in moves.items():
+            registry.add_to_count(run.connection, source=name, partition=partition, by=by)
         if rows or changed_refusals or gone:
             registry.raise_version(run.connection)
             run.touched.add(batch.partition)
@@ -135,9 +247,66 @@ def _take_in(run: SyncRun, source: Source, batch: Batch, deleted: list[str], tot
     totals["seen"] += len(batch.seen)
     totals["fetched"] += sum(result.content_hash is not None for result in fetched)
     totals["failed"] += sum(result.content_hash is None for result in fetched)
-    totals["rewritten"] += len(work.rewrite)
+    totals["rewritten"] += len(rows) - len(fetched)
     totals["refused"] += len(batch.refused)
     totals["deleted"] += len(gone)
+
+
+def _regranted(run: SyncRun, batch: Batch, seen: list[str]) -> list[dict[str, Any]]:
+    """Return rows of the partition's other documents where the batch says who may find all of them."""
+    if batch.permissions is None:
+        return []
+    others = registry.otherwise_permitted(
+        run.connection,
+        source=run.source.value,
+        partition=batch.partition,
+        permissions=sorted(set(batch.permissions)),
+        seen=seen,
+    )
+    rows: list[dict[str, Any]] = []
+    for row in others:
+        item, before = item_of(row, batch.permissions), Known(**{name: row[name] for name in Known.__struct_fields__})
+        new = rewritten_row(run, item, before)
+        if new["payload_hash"] != before.payload_hash or tuple(effective_permissions(item)) != batch.permissions:
+            rows.append(new)
+    return rows
+
+
+def _vanished(run: SyncRun, batch: Batch, shown: list[str], unseen: list[str]) -> dict[str, str]:
+    """Return what is gone by tombstone, by folder or by absence, with the partition of each, as far as the registry has it."""
+    ids = set(batch.deleted) | set(unseen)
+    if batch.emptied:
+        below = registry.below(run.connection, source=run.source.value, collections=batch.emptied)
+        ids.update(row["source_id"] for row in below)
+    ids.difference_update(shown)
+    if not ids:
+        return {}
+    there = registry.present(run.connection, source=run.source.value, source_ids=sorted(ids))
+    return {row["source_id"]: row["partition"] for row in there}
+
+
+def _moves(batch: Batch, known: dict[str, Known], vanished: dict[str, str]) -> Counter[str]:
+    """Return how many documents more or fewer each partition has at the source, by what a delta says."""
+    moves: Counter[str] = Counter()
+    if batch.listing != "delta":
+        return moves
+    moves.subtract(vanished.values())
+    for shown in (*batch.seen, *batch.refused):
+        before = known.get(shown.source_id)
+        moves[shown.partition] += 1
+        if before is not None and before.state not in GONE:
+            moves[before.partition] -= 1
+    return moves
+
+
+def _tombstone(run: SyncRun, deleted: list[str], times: dict[str, Any]) -> list[dict[str, Any]]:
+    if not deleted:
+        return []
+    source = run.source.value
+    registry.release(run.connection, source=source, source_ids=deleted)
+    return list(
+        registry.tombstone(run.connection, source=source, source_ids=deleted, times=_json.encode(times).decode())
+    )
 
 
 def _never_indexed(gone: list[dict[str, Any]]) -> int:
@@ -146,174 +315,56 @@ def _never_indexed(gone: list[dict[str, Any]]) -> int:
 
 
 def _had_content(before: Known | None) -> bool:
-    return before is not None and before.content_hash is not None and before.state != State.DELETED
+    return before is not None and before.content_hash is not None and before.state not in GONE
 
 
-def _retire(run: SyncRun, partition: str, totals: dict[str, int]) -> None:
+def _hidden(before: Known | None) -> TypeGuard[Known]:
+    return before is not None and before.state == State.DELETED and before.content_hash is not None
+
+
+def _prune_approved(run: SyncRun, totals: dict[str, Any]) -> None:
+    """Carry out the deletions that waited and that somebody has approved."""
+    rows = list(registry.approved(run.connection, source=run.source.value))
+    times = {row["source_id"]: row["source_time"] for row in rows if row["source_time"] is not None}
+    _remove(run, {row["source_id"]: row["partition"] for row in rows}, times, totals)
+
+
+def _retire(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
     """Tombstone what a partition holds that is no longer configured: what may not be read any more is not shown."""
-    gone = [
-        row["source_id"]
-        for row in registry.unseen(run.connection, source=run.source.value, partition=partition, seen=[])
-    ]
-    if gone:
-        _append(run, [], [(source_id, partition) for source_id in gone])
-        with run.connection.transaction():
-            deleted = list(registry.tombstone(run.connection, source=run.source.value, source_ids=gone))
+    rows = registry.unseen(run.connection, source=run.source.value, partition=partition, seen=[])
+    _remove(run, {row["source_id"]: partition for row in rows}, {}, totals)
+    registry.lose_partition(run.connection, source=run.source.value, partition=partition)
+    registry.forget(run.connection, source=run.source.value, partition=partition)
+
+
+def _remove(run: SyncRun, gone: dict[str, str], times: dict[str, Any], totals: dict[str, Any]) -> None:
+    if not gone:
+        return
+    append(run, [], list(gone.items()))
+    with run.connection.transaction():
+        deleted = _tombstone(run, list(gone), times)
+        registry.raise_version(run.connection)
+    run.touched.update(gone.values())
+    run.counts.deleted += _never_indexed(deleted)
+    totals["deleted"] += len(deleted)
+
+
+def _lose(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
+    """Hide what a partition holds, since it cannot be read any more; it is listed anew when it can."""
+    source = run.source.value
+    with run.connection.transaction():
+        registry.lose_partition(run.connection, source=source, partition=partition)
+        registry.forget(run.connection, source=source, partition=partition)
+        registry.end_listing(run.connection, source=source, partition=partition)
+        hidden = list(registry.lose(run.connection, source=source, partition=partition))
+        if hidden:
             registry.raise_version(run.connection)
-        run.touched.add(partition)
-        run.counts.deleted += _never_indexed(deleted)
-        totals["deleted"] += len(deleted)
+            run.touched.add(partition)
+    run.counts.deleted += _never_indexed(hidden)
+    totals["deleted"] += len(hidden)
 
 
 def _known(run: SyncRun, source_ids: list[str]) -> dict[str, Known]:
     rows = registry.known(run.connection, source=run.source.value, source_ids=source_ids)
     fields = Known.__struct_fields__
     return {row["source_id"]: Known(**{name: row[name] for name in fields}) for row in rows}
-
-
-def _fetch_all(run: SyncRun, source: Source, items: list[Item]) -> Iterator[Fetched]:
-    """Fetch several at a time; results in order. One document's fault is its own."""
-    if len(items) < FETCHERS:
-        for item in items:
-            yield _fetch(run, source, item)
-        return
-    with ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetch") as pool:
-        for result in pool.map(lambda item: _fetch(run, source, item), items):
-            run.progress("raw")
-            yield result
-
-
-def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
-    for wait in (*RETRY_SECONDS, None):
-        try:
-            blob = run.blobs.put(source.fetch(item))
-        except SkipDocumentError as error:
-            return Fetched(item=item, error=str(error), skipped=True)
-        except DocumentError as error:
-            return Fetched(item=item, error=str(error))
-        except RetryLaterError as error:
-            if wait is None:
-                return Fetched(item=item, error=str(error))
-            time.sleep(error.retry_after if error.retry_after is not None else wait)
-        else:
-            return Fetched(item=item, content_hash=blob.content_hash, size=blob.size)
-    raise AssertionError  # unreachable: the last round returns
-
-
-def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
-    permissions = effective_permissions(item)
-    return {
-        **{name: getattr(item, name) for name in Item.__struct_fields__},
-        "doc_id": document_id(source, item.source_id),
-        "permissions": permissions,
-        "payload_hash": payload_hash(item, permissions),
-        "reason": None,
-        "stage": None,
-        "attempts": 0,
-        **desired,
-    }
-
-
-def _row_of_fetched(run: SyncRun, result: Fetched, before: Known | None) -> dict[str, Any]:
-    item = result.item
-    if result.content_hash is not None:
-        key = content_key(item, result.content_hash)
-        size = result.size if item.size is None else item.size
-        return _row(run.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
-    run.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
-    attempts = (
-        1
-        if before is None or (before.version != item.version and before.attempts >= MAX_ATTEMPTS)
-        else before.attempts + 1
-    )
-    fault = {"reason": result.error, "stage": "raw", "attempts": attempts}
-    if result.skipped:
-        return _row(run.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
-    if before is not None and before.state == State.LIVE and attempts < MAX_ATTEMPTS:
-        # What was indexed before stays findable, under today's permissions, while the new bytes are tried again.
-        kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
-        return _row(run.source, item, state=State.LIVE, **kept, **fault)
-    return _row(run.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
-
-
-def _row_of_rewritten(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
-    """Metadata or permissions changed, bytes did not; what parsing said of them still holds unless it depends on the words."""
-    key = content_key(item, before.content_hash) if before.content_hash else None
-    same = key == before.content_key
-    return _row(
-        run.source,
-        item,
-        content_hash=before.content_hash,
-        content_key=key,
-        state=before.state if same else State.LIVE,
-        reason=before.reason if same else None,
-        stage=before.stage if same else None,
-        attempts=before.attempts if same else 0,
-    )
-
-
-def _row_of_refusal(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any] | None:
-    """A document that the source will not hand over; None when the ledger says so already."""
-    if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
-        return None
-    run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
-    item = Item(
-        source_id=refusal.source_id,
-        partition=refusal.partition,
-        title=refusal.title,
-        path=refusal.path,
-        mime_type="",
-        version=refusal.version,
-        permissions=(),
-        owner=refusal.owner,
-    )
-    return _row(
-        run.source,
-        item,
-        content_hash=None,
-        content_key=None,
-        state=State.SKIPPED,
-        reason=refusal.reason,
-        stage="raw",
-        attempts=1,
-    )
-
-
-def _append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:
-    """Append change rows to the lake: documents as they are now, and tombstones."""
-    now = datetime.now(UTC)
-    rows = [
-        {
-            "op": "upsert",
-            "doc_id": row["doc_id"],
-            **{name: row[name] for name in _LAKE_FIELDS},
-            "permissions": list(row["permissions"]),
-            "meta": _json.encode({name: row[name] for name in _META_FIELDS}).decode(),
-        }
-        for row in stored
-    ]
-    for source_id, partition in gone:
-        tombstone = {"op": "delete", "doc_id": document_id(run.source, source_id), "source_id": source_id}
-        rows.append(dict.fromkeys((*_LAKE_FIELDS, "permissions", "meta")) | tombstone | {"partition": partition})
-    if not rows:
-        return
-    first = run.next_sequence(len(rows))
-    for number, row in enumerate(rows):
-        row |= {"seq": first + number, "at": now}
-    run.lake.append(raw_table(run.source), pl.DataFrame(rows, schema=table(raw_table(run.source)).schema))
-
-
-_LAKE_FIELDS = (
-    "source_id",
-    "partition",
-    "version",
-    "content_hash",
-    "mime_type",
-    "profile",
-    "title",
-    "description",
-    "owner",
-    "created_at",
-    "modified_at",
-)
-_META_FIELDS = ("path", "url", "author", "size", "collection_ids", "tags", "content_key", "locator")

@@ -9,22 +9,26 @@ import dagster as dg
 from assets.factory import source_assets
 from orchestration.checks import source_checks
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
+from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import failure_alert, sync_job, sync_schedule, upload_sensor
 from resources.bindings import Syncs
 from resources.domain import SourceName
 from resources.settings import load
-from resources.sources import CONNECTORS
 
 
 def definitions() -> dg.Definitions:
     """Return the code location."""
     minutes = load().sync_minutes
-    jobs = {source: sync_job(source) for source in CONNECTORS}
+    jobs = {source: sync_job(source) for source in SourceName}
     return dg.Definitions(
         assets=[asset for source in jobs for asset in source_assets(source)],
         asset_checks=[check for source in jobs for check in source_checks(source)],
-        jobs=[*jobs.values(), weekly_upkeep],
-        schedules=[*(sync_schedule(source, job, minutes) for source, job in jobs.items()), weekly_upkeep_schedule],
+        jobs=[*jobs.values(), weekly_upkeep, *JOBS],
+        schedules=[
+            *(sync_schedule(source, job, minutes) for source, job in jobs.items()),
+            weekly_upkeep_schedule,
+            *SCHEDULES,
+        ],
         sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],
         resources={"syncs": Syncs()},
         executor=dg.in_process_executor,  # also for backfills: one process, so one lock and one job row

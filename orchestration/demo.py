@@ -1,8 +1,9 @@
-"""The demonstration: the sample company goes through the whole platform, and two of its people ask a dozen questions.
+"""The demonstration: the sample company goes through the whole platform, and two of its people ask some questions.
 
 Enter: settings. Leave: lines for a person (progress, results with citation and link, addresses, a summary), one JSON
 line on request, and an exit status: 0 when every question found its document in the top 5 for whoever may read it, and
-for nobody else. Everything goes the way a user's own data would: `up`'s processes, a Dagster run, tokens and HTTP.
+for nobody else. Everything goes the way a user's own data would: `up`'s processes, Dagster runs, tokens and HTTP. Drive and Slack
+are simulators that speak the real interfaces, unless the settings name a person's own: then those are left alone.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from rich.markup import escape
 
 from orchestration import sample, supervisor
 from orchestration.demo_client import Client
+from orchestration.simulated import SIMULATORS, simulated, with_running_simulators, with_simulators
+from resources.domain import SOURCE_LABELS, SourceName
 from resources.errors import ConcordanceError, ConfigurationError
 from resources.postgres import connect
 from resources.settings import Settings
 from sql import queries
 
 ASKERS = ("helen", "ines")
-"""The chief executive, who may read all that the questions are about, and an engineer, who may not."""
+"""The chief executive and an engineer: each may read what the other may not."""
 TOP = 5
+HANDFUL = 6
+"""Of the questions about Drive and Slack, the first so many are asked."""
 
 
 class Outcome(msgspec.Struct):
@@ -35,6 +40,8 @@ class Outcome(msgspec.Struct):
 
     documents: int = 0
     chunks: int = 0
+    sources: dict[str, int] = {}
+    """Documents of each source."""
     left_out: list[dict[str, str]] = []
     synced: int = 0
     embedded: int = 0
@@ -55,9 +62,9 @@ def run(settings: Settings, *, json: bool = False) -> int:
     began = time.monotonic()
     settings = sample.with_sample_roots(settings)
     out.print("[bold]Concordance[/] with the sample company, Larkmoor Instruments.")
-    with _services(settings, out, outcome):
-        _sync(settings, out, outcome)
-        _ask_all(settings, out, outcome)
+    with _services(settings, out, outcome) as running:
+        _sync(running, out, outcome)
+        _ask_all(running, out, outcome)
         outcome.seconds = round(time.monotonic() - began, 1)
         _summary(out, outcome)
     if json:
@@ -66,8 +73,8 @@ def run(settings: Settings, *, json: bool = False) -> int:
 
 
 @contextmanager
-def _services(settings: Settings, out: Console, outcome: Outcome) -> Generator[None]:
-    """Use the set that runs on this home, or start one and stop it afterwards."""
+def _services(settings: Settings, out: Console, outcome: Outcome) -> Generator[Settings]:
+    """Use the set that runs on this home, or start one and stop it afterwards; yield its settings."""
     outcome.urls = {
         "Dagster": settings.dagster_address,
         "HTTP interface": f"{settings.base_url}/docs",
@@ -83,15 +90,20 @@ def _services(settings: Settings, out: Console, outcome: Outcome) -> Generator[N
                 "_POSTGRES_PORT, _DAGSTER_PORT)."
             )
         out.print("Using the services that run already (concordance up); they stay when this ends.")
-        yield
+        settings = with_running_simulators(settings)
+        _name_simulators(settings, outcome)
+        yield settings
         return
     _stop_on_termination()
-    with _busy(out, "Starting Postgres, the vector engine, Dagster and the HTTP interface ..."):
-        started = supervisor.start(settings)
+    settings, beside = with_simulators(settings)
+    _name_simulators(settings, outcome)
+    names = "".join(f", a simulated {SOURCE_LABELS[source]}" for source in simulated(settings))
+    with _busy(out, f"Starting Postgres, the vector engine, Dagster, the HTTP interface{names} ..."):
+        started = supervisor.start(settings, beside)
     outcome.start_seconds = round(time.monotonic() - began, 1)
     out.print(f"All services answer after {outcome.start_seconds} s.")
     try:
-        yield
+        yield settings
     finally:
         out.print("Stopping what was started ...")
         started.stop()
@@ -103,31 +115,43 @@ def _stop_on_termination() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+def _name_simulators(settings: Settings, outcome: Outcome) -> None:
+    """Tell where the simulators answer, for whoever wants to change something in them."""
+    for simulator in SIMULATORS:
+        if simulator.source in simulated(settings):
+            address = str(getattr(settings, simulator.url_setting)).removesuffix(simulator.path)
+            outcome.urls[f"Simulated {SOURCE_LABELS[simulator.source]}"] = address
+
+
 def _sync(settings: Settings, out: Console, outcome: Outcome) -> None:
-    """Run the Dagster job that brings the index up to the files, and tell its stages on the way."""
+    """Run the Dagster jobs that bring the index up to the sources, and tell their stages on the way."""
     began = time.monotonic()
+    sources = [SourceName.FILES, *simulated(settings)]
     with (
         Client(settings, "demo@concordance.example", admin=True) as client,
-        _busy(out, "Indexing the files through Dagster ...") as status,
+        _busy(out, f"Indexing {', '.join(SOURCE_LABELS[source] for source in sources)} through Dagster ...") as status,
     ):
-        told: set[str] = set()
+        told: dict[SourceName, str] = {}
 
-        def tell(job: dict[str, Any]) -> None:
+        def tell(source: SourceName, job: dict[str, Any]) -> None:
             stage = job["stage"] or "waiting for the run"
+            if status is None and told.get(source) != stage:
+                out.print(f"  {SOURCE_LABELS[source]}: {stage}")
+            told[source] = stage
             if status is not None:
-                status.update(f"Indexing: {stage}, {job['chunks_embedded']} passages embedded ...")
-            elif stage not in told:
-                told.add(stage)
-                out.print(f"  {stage}")
+                stages = ", ".join(f"{SOURCE_LABELS[one]} ({stage})" for one, stage in told.items())
+                status.update(f"Indexing: {stages} ...")
 
-        done = client.sync_files(tell)
-    outcome.synced, outcome.embedded = done["documents_synced"], done["chunks_embedded"]
+        jobs = client.sync(sources, tell)
+    outcome.synced = sum(job["documents_synced"] for job in jobs)
+    outcome.embedded = sum(job["chunks_embedded"] for job in jobs)
     outcome.sync_seconds = round(time.monotonic() - began, 1)
-    if done["status"] != "success":
-        raise ConcordanceError(
-            f"The sync failed: {done['error_message'] or 'no reason given'}. "
-            f"The run is shown at {settings.dagster_address}/runs"
-        )
+    for source, job in zip(sources, jobs, strict=True):
+        if job["status"] != "success":
+            raise ConcordanceError(
+                f"The sync of {SOURCE_LABELS[source]} failed: {job['error_message'] or 'no reason given'}. "
+                f"The run is shown at {settings.dagster_address}/runs"
+            )
     _take_stock(settings, outcome)
     if outcome.documents == 0:
         raise ConcordanceError(
@@ -144,10 +168,13 @@ def _sync(settings: Settings, out: Console, outcome: Outcome) -> None:
 def _ask_all(settings: Settings, out: Console, outcome: Outcome) -> None:
     """Ask every question as each person and check each answer against what that person may read."""
     people = sample.people()
+    sources = simulated(settings)
+    questions = sample.questions()
+    questions += [question for question in sample.questions_of_sources()[:HANDFUL] if question.source in sources]
     for person in (people[name] for name in ASKERS):
         out.print(f"\n[bold]{person.name}[/], {person.role} ({', '.join(person.groups) or 'no groups'}) asks:")
         with Client(settings, person.email, person.groups) as client:
-            for question in sample.questions():
+            for question in questions:
                 judge(out, outcome, person, question, client.search(question.question, TOP)["results"])
 
 
@@ -165,7 +192,8 @@ def judge(
         if place is None:
             outcome.withheld += 1
             first = person.name.split()[0]
-            out.print(f"     [yellow]withheld[/]: {question.source_id} answers this and is not for {first}.")
+            why = f"is not for {first}" if question.may else "is shared by its link alone, so nobody finds it"
+            out.print(f"     [yellow]withheld[/]: {escape(str(question.source_id))} answers this and {why}.")
     elif place is None:
         got = ", ".join(result["source_id"] for result in results) or "nothing"
         _fault(out, outcome, f"{question.source_id} is not in the top {TOP} of {question.question!r} (found: {got}).")
@@ -190,17 +218,25 @@ def _fault(out: Console, outcome: Outcome, text: str) -> None:
 
 def _take_stock(settings: Settings, outcome: Outcome) -> None:
     """Read from the registry what is indexed and what was left out, with reasons."""
-    names = [root.name for root in sample.roots()]
+    which = {
+        "roots": [root.name for root in sample.roots()],
+        "sources": [source.value for source in simulated(settings)],
+    }
     registry = queries("demo")
     with connect(settings.postgres_dsn, autocommit=True) as connection:
-        totals = registry.totals(connection, partitions=names)
-        outcome.documents, outcome.chunks = totals["documents"], totals["chunks"]
-        outcome.left_out = [dict(row) for row in registry.left_out(connection, partitions=names)]
+        rows = list(registry.totals(connection, **which))
+        outcome.documents = sum(row["documents"] for row in rows)
+        outcome.chunks = sum(row["chunks"] for row in rows)
+        outcome.sources = {row["source"]: row["documents"] for row in rows}
+        outcome.left_out = [dict(row) for row in registry.left_out(connection, **which)]
 
 
 def _summary(out: Console, outcome: Outcome) -> None:
     out.print("\n[bold]Summary[/]")
-    out.print(f"  {outcome.documents} documents in {outcome.chunks} passages; {outcome.embedded} embedded in this run.")
+    counts = ", ".join(f"{SOURCE_LABELS[SourceName(source)]} {count}" for source, count in outcome.sources.items())
+    out.print(
+        f"  {outcome.documents} documents ({counts}) in {outcome.chunks} passages; {outcome.embedded} embedded in this run."
+    )
     for row in outcome.left_out:
         out.print(f"  left out: {row['source_id']} ({row['state']}): {escape(str(row['reason']))}")
     out.print(

@@ -66,31 +66,37 @@ class Client:
         """Return the response to a search."""
         return self.body("POST", "/api/rag/search", json={"query": query, "top_k": top_k, **more})
 
-    def sync_files(self, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Bring the file roots up to date through Dagster and return the finished job; needs an admin's client.
+    def sync(
+        self, sources: Sequence[SourceName], tell: Callable[[SourceName, dict[str, Any]], None]
+    ) -> list[dict[str, Any]]:
+        """Bring sources up to date through Dagster, all at once, and return the finished jobs; needs an admin's client.
 
-        A sync that began by itself is waited for first, since it may have listed the files before they were all there.
-        `tell` gets the job's state whenever it was looked at. Raises `ConcordanceError` when the sync takes too long.
+        A sync that began by itself is waited for first, since it may have listed the source before all was there.
+        `tell` gets each job's state whenever it was looked at. Raises `ConcordanceError` when the syncs take too long.
         """
-        while True:
-            try:
-                job_id = start_sync(
-                    self._settings, SourceName.FILES, partitions=None, full=False, requested_by="demo"
-                ).job_id
-            except BusyError as error:
-                self._wait(error.job_id, tell)
-            else:
-                return self._wait(job_id, tell)
-
-    def _wait(self, job_id: str, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        jobs = {source: self._start(source) for source in sources}
+        done: dict[SourceName, dict[str, Any]] = {}
         deadline = time.monotonic() + SYNC_SECONDS
         while True:
-            job = self.body("GET", f"/api/sync/status/{job_id}")
-            tell(job)
-            if job["status"] != "running":
-                return job
+            for source in [source for source in sources if source not in done]:
+                job_id, ours = jobs[source]
+                job = self.body("GET", f"/api/sync/status/{job_id}")
+                tell(source, job)
+                if job["status"] != "running" and ours:
+                    done[source] = job
+                elif job["status"] != "running":
+                    jobs[source] = self._start(source)
+            if len(done) == len(sources):
+                return [done[source] for source in sources]
             if time.monotonic() > deadline:
                 raise ConcordanceError(
                     f"The sync has not ended in {SYNC_SECONDS} s. Look at {self._settings.dagster_address}/runs"
                 )
             time.sleep(POLL_SECONDS)
+
+    def _start(self, source: SourceName) -> tuple[str, bool]:
+        """Return the id of a sync that runs, and whether it is ours."""
+        try:
+            return start_sync(self._settings, source, partitions=None, full=False, requested_by="demo").job_id, True
+        except BusyError as error:
+            return error.job_id, False

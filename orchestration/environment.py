@@ -24,6 +24,8 @@ def child_environment(settings: Settings) -> dict[str, str]:
         value = getattr(settings, name)
         if name == "file_roots":
             text = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
+        elif isinstance(value, tuple):
+            text = ",".join(str(part) for part in value)
         elif isinstance(value, SecretStr):
             text = value.get_secret_value()
         else:

@@ -18,7 +18,6 @@ def tidy(settings: Settings) -> dict[str, int]:
     from assets.raw import raw_table
     from resources.blobs import Blobs
     from resources.lake import Lake
-    from resources.sources import CONNECTORS
     from resources.tables import embedded_table
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
@@ -26,7 +25,7 @@ def tidy(settings: Settings) -> dict[str, int]:
         collections: list[dict[str, Any]] = list(registry.collections(connection))
     lake = Lake(settings.lake_address)
     tables = ["parsed", "chunked"]
-    tables += [raw_table(SourceName(source)) for source in CONNECTORS]
+    tables += [raw_table(source) for source in SourceName]
     tables += [embedded_table(collection["model"], collection["dimensions"]) for collection in collections]
     compacted = sum(lake.compact(table, past=1) for table in tables)
     return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}

@@ -14,12 +14,13 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from orchestration.run_state import read
+from orchestration.run_state import read as read_state
+from orchestration.sample_sources import FOLDER, read
+from resources.domain import SourceName
 from resources.errors import ConfigurationError
 from resources.keys import make_home
 from resources.settings import FileRoot, Settings
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples" / "sample_company"
 ROOTS_FILE = "sample-roots.json"
 VARIABLE = "CONCORDANCE_FILE_ROOTS"
 
@@ -59,21 +60,27 @@ class Question(msgspec.Struct, frozen=True):
     phrase: str | None
     may: list[str]
     may_not: list[str]
+    source: SourceName = SourceName.FILES
 
 
 def people() -> dict[str, Person]:
     """Return the people by their short id, in the order of the file."""
-    return {person.id: person for person in msgspec.json.decode(_read("people.json"), type=list[Person])}
+    return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[Person])}
 
 
 def questions(more: bool = False) -> list[Question]:
     """Return the dozen questions, or the larger set."""
-    return msgspec.json.decode(_read("questions_more.json" if more else "questions.json"), type=list[Question])
+    return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[Question])
+
+
+def questions_of_sources() -> list[Question]:
+    """Return the questions that Drive and Slack answer; the first few are the demonstration's."""
+    return msgspec.json.decode(read("questions_sources.json"), type=list[Question])
 
 
 def roots() -> tuple[FileRoot, ...]:
     """Return the sample company's file roots with the addresses they have on this machine."""
-    text = _read("roots.json").decode().replace("file://{here}", FOLDER.as_uri())
+    text = read("roots.json").decode().replace("file://{here}", FOLDER.as_uri())
     return tuple(FileRoot.model_validate(root) for root in json.loads(text))
 
 
@@ -107,7 +114,7 @@ def served_by_running(settings: Settings) -> bool:
 
     True as well when its environment can't be read (another user's process): the sync will tell.
     """
-    service = read(settings).services.get("dagster-code")
+    service = read_state(settings).services.get("dagster-code")
     if service is None or service.pid is None:
         return True
     try:
@@ -118,12 +125,3 @@ def served_by_running(settings: Settings) -> bool:
         text = Path(text[1:]).read_text(encoding="utf-8")
     found = {(root["name"], root["url"].rstrip("/")) for root in json.loads(text)}
     return found >= {(root.name, root.url) for root in roots()}
-
-
-def _read(name: str) -> bytes:
-    try:
-        return (FOLDER / name).read_bytes()
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"The sample company is not here ({FOLDER / name}). It lies in the repository: run this in a checkout."
-        ) from None

@@ -1,18 +1,25 @@
 """When syncs run: a schedule a source, a sensor that catches uploads whose run did not start, an alert when a run fails."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from orchestration.alerts import alert
+from resources.alerts import alert
 from resources.domain import SourceName
 from resources.errors import BusyError
 from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
 from resources.postgres import session
 from resources.settings import load
+from resources.sources import HOW_TO_SET_UP, configured, fingerprint
 from resources.sources.uploads import pending
 from resources.syncing import create_job, end_job
+from sql import queries
 
 FAILURE_SECONDS = 5
+PAUSE = timedelta(hours=1)
+"""How long a source that refused our credentials is left alone by its schedule."""
 SENSOR_SECONDS = 10
 """Between looks for uploads that no run took up; the upload route starts a run itself, this is the net below it."""
 
@@ -29,12 +36,24 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
 
 
 def _request(source: SourceName, requested_by: str) -> dg.RunRequest | dg.SkipReason:
-    """Make the job row and ask for its run, unless a sync of the source is under way."""
+    """Make the job row and ask for its run, unless the source is not set up, is paused, or is being synced."""
+    settings = load()
+    if not configured(settings, source):
+        return dg.SkipReason(HOW_TO_SET_UP[source])
+    with session(settings.postgres_dsn) as connection:
+        state = queries("registry").source_state(connection, source=source.value)
+    if state is not None and state["paused_at"] is not None and not _worth_a_try(state, fingerprint(settings, source)):
+        return dg.SkipReason(f"Paused: {state['paused_reason']} It is tried again within an hour, or at once by hand.")
     try:
-        job = create_job(load().postgres_dsn, source, partitions=None, full=False, requested_by=requested_by)
+        job = create_job(settings.postgres_dsn, source, partitions=None, full=False, requested_by=requested_by)
     except BusyError as error:
         return dg.SkipReason(f"{error} Job {error.job_id}.")
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
+
+
+def _worth_a_try(state: dict[str, Any], credentials: str) -> bool:
+    """Whether a paused source may have been mended: other credentials, or an hour has passed."""
+    return bool(state["credentials"] != credentials or datetime.now(UTC) - state["tried_at"] > PAUSE)
 
 
 def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:

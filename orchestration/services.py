@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,8 +73,11 @@ class Service:
             )
 
 
-def services(settings: Settings, definitions: str = DEFINITIONS) -> list[list[Service]]:
-    """Return the services in stages. `definitions` is the module that Dagster loads (tests hand in a small one)."""
+def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequence[Service] = ()) -> list[list[Service]]:
+    """Return the services in stages; those `beside` ours answer before the first sync can begin.
+
+    `definitions` is the module that Dagster loads (tests hand in a small one).
+    """
     environment = child_environment(settings)
     code_port = free_port()
     stages: list[list[Service]] = []
@@ -85,7 +88,7 @@ def services(settings: Settings, definitions: str = DEFINITIONS) -> list[list[Se
     side_by_side = [_code_server(settings, environment, code_port, definitions)]
     if settings.embedded_qdrant:
         side_by_side.insert(0, _qdrant(settings, environment))
-    side_by_side += [_webserver(settings, environment), _serving(settings, environment)]
+    side_by_side += [_webserver(settings, environment), _serving(settings, environment), *beside]
     stages.append(side_by_side)
     # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
     stages.append(

@@ -95,10 +95,17 @@ class _Child:
 class Supervisor:
     """The services of one HOME. `start` returns when all are ready; `stop` when all are gone."""
 
-    def __init__(self, settings: Settings, stages: Sequence[Sequence[Service]] | None = None) -> None:
-        """`stages` replaces the product's services (tests hand in small ones)."""
+    def __init__(
+        self,
+        settings: Settings,
+        stages: Sequence[Sequence[Service]] | None = None,
+        *,
+        beside: Sequence[Service] = (),
+    ) -> None:
+        """`stages` replaces the product's services (tests hand in small ones); those `beside` them start as well."""
         self._settings = settings
         self._stages = stages
+        self._beside = beside
         self._children: list[_Child] = []
         self._lock: IO[bytes] | None = None
         self._watcher: threading.Thread | None = None
@@ -117,7 +124,8 @@ class Supervisor:
             self._children = []
             self._complete = False
             self._write()
-            for stage in self._stages if self._stages is not None else services(self._settings):
+            ours = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
+            for stage in ours:
                 self._start_stage(stage)
         except BaseException as error:
             self._shut_down(str(error) if isinstance(error, ConcordanceError) else type(error).__name__)
@@ -208,9 +216,9 @@ class Supervisor:
         return external(self._settings) if self._stages is None else {}
 
 
-def start(settings: Settings) -> Supervisor:
-    """Start the embedded set and return its supervisor once every service answers."""
-    supervisor = Supervisor(settings)
+def start(settings: Settings, beside: Sequence[Service] = ()) -> Supervisor:
+    """Start the embedded set, and what is to run `beside` it; return its supervisor once every service answers."""
+    supervisor = Supervisor(settings, beside=beside)
     supervisor.start()
     return supervisor
 

@@ -118,13 +118,24 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     `seen` are documents as they are now: new, changed, renamed, moved, reshared or unchanged; the diff stage tells which.
     `deleted` are explicit tombstones (source ids). `listing` says what absence means: after `complete`, which closes a full
-    listing of the partition, whatever the listing did not show is gone; after `page` or `delta`, absence means nothing.
+    listing of the partition, whatever the listing did not show is gone; after `page` or `delta`, absence means nothing. A
+    listing whose pages carry cursors goes on where it was cut short. An item of another partition is taken in there.
     """
 
     partition: str
     seen: list[Item] = []
     refused: list[Refusal] = []
     deleted: list[str] = []
+    deleted_at: dict[str, datetime] = {}
+    """When the source says that a tombstone happened, by source id, where it says so."""
+    emptied: list[str] = []
+    """Collections (folders) of which everything that this batch does not show is gone."""
+    permissions: tuple[str, ...] | None = None
+    """What every document of the partition carries from now on, seen in this batch or not; None: each item says its own."""
+    memory: dict[str, Any] = {}
+    """What the source wants to find again (`Memory`), saved with the cursor; the value None forgets a key."""
+    title: str | None = None
+    """The partition's name for people, where it has one beside its key."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
 

@@ -23,6 +23,14 @@ class AbortSyncError(ConcordanceError):
     """Nothing more can be done in this sync (authorisation expired, a listing failed, a budget or limit is reached)."""
 
 
+class AuthorizationError(AbortSyncError):
+    """The source refuses our credentials (expired, revoked, a scope is missing): it is paused until somebody mends that."""
+
+
+class LostPartitionError(ConcordanceError):
+    """One partition may not be read any more; its documents are hidden, and kept for when it comes back."""
+
+
 class BudgetExceededError(AbortSyncError):
     """The monthly embedding budget is used up and the setting says to stop."""
 
@@ -37,6 +45,10 @@ class RetryLaterError(ConcordanceError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class RateLimitedError(RetryLaterError):
+    """The service asks us to slow down; waiting as told is no attempt lost."""
 
 
 class ServiceUnavailableError(RetryLaterError):

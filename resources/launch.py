@@ -12,7 +12,7 @@ import httpx
 from resources.domain import SourceName
 from resources.errors import InvalidRequestError, NotRunningError
 from resources.settings import Settings
-from resources.sources import CONNECTORS
+from resources.sources import HOW_TO_SET_UP, configured
 from resources.syncing import CreatedJob, create_job, end_job
 
 LOCATION = "concordance"
@@ -48,12 +48,11 @@ def start_sync(
 ) -> StartedSync:
     """Make the job and launch its Dagster run. Blocks for some 0.5 s.
 
-    Raises `InvalidRequestError` for a source without a connector, `BusyError`
+    Raises `InvalidRequestError` for a source that is not set up, `BusyError`
     when the source is being synced, `NotRunningError` when Dagster does not answer (the job is closed again).
     """
-    if source not in CONNECTORS:
-        known = ", ".join(connector.value for connector in CONNECTORS)
-        raise InvalidRequestError(f"This version cannot sync {source.value}. It can sync: {known}.")
+    if not configured(settings, source):
+        raise InvalidRequestError(HOW_TO_SET_UP[source])
     job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
     try:
         launch_run(settings, source, job.job_id)

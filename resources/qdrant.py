@@ -7,7 +7,7 @@ live in `serving/retrieval` and take the person's access.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ ALIAS = "documents"
 DENSE = "dense"
 KEYWORD = "bm25"
 TIMEOUT_SECONDS = 60
+PAGE_POINTS = 1000
 
 KEYWORD_FIELDS = (
     "permissions",
@@ -178,3 +179,63 @@ def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
         if not qdrant.collection_exists(name):
             return 0
         return qdrant.count(name, count_filter=of_source, exact=True).count
+
+
+def collections(qdrant: QdrantClient) -> list[str]:
+    """Return every collection of ours that there is, behind the alias or not, sorted."""
+    with qdrant_errors("list the collections"):
+        names = [collection.name for collection in qdrant.get_collections().collections]
+    return sorted(name for name in names if name.startswith(f"{ALIAS}_"))
+
+
+def of_source(source: str, others: Sequence[str] = ()) -> models.Filter:
+    """Return what chooses a source's points; with `others`, those that belong to none of the others."""
+    if others:
+        return models.Filter(
+            must_not=[models.FieldCondition(key="source_type", match=models.MatchAny(any=list(others)))]
+        )
+    return models.Filter(must=[models.FieldCondition(key="source_type", match=models.MatchValue(value=source))])
+
+
+def pages(
+    qdrant: QdrantClient, name: str, chosen: models.Filter, fields: Sequence[str]
+) -> Iterator[list[models.Record]]:
+    """Yield the chosen points of a collection, a page at a time, with these payload fields and no vectors.
+
+    Points of pages that were yielded may be deleted meanwhile.
+    """
+    offset: Any = None
+    while True:
+        with qdrant_errors(f"read {name}"):
+            records, offset = qdrant.scroll(
+                name, scroll_filter=chosen, limit=PAGE_POINTS, offset=offset, with_payload=list(fields)
+            )
+        if records:
+            yield records
+        if offset is None:
+            return
+
+
+def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str, set[tuple[str, ...]]]:
+    """Return the permissions that points of these documents carry, sorted: one entry a document when all of its points agree."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for records in pages(qdrant, name, _of_documents(doc_ids), ("doc_id", "permissions")):
+        for record in records:
+            payload = record.payload or {}
+            held = tuple(sorted(payload.get("permissions") or ()))
+            found.setdefault(str(payload["doc_id"]), set()).add(held)
+    return found
+
+
+def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
+    """Return which of these points there are."""
+    if not ids:
+        return set()
+    with qdrant_errors("look for points"):
+        return {str(record.id) for record in qdrant.retrieve(name, list(ids), with_payload=False)}
+
+
+def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[Any]) -> None:
+    """Delete points by their ids."""
+    with qdrant_errors("delete points"):
+        qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)

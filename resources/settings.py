@@ -134,6 +134,49 @@ class Settings(BaseSettings):
         description="Most bytes of vectors the index may hold; warns at 80 %, stops cleanly before it is passed.",
     )
 
+    drive_token: SecretStr | None = Field(
+        None, description="A bearer token for Drive, for tests and simulators; it is not refreshed."
+    )
+    drive_api_url: str = Field(
+        "https://www.googleapis.com",
+        description="Address of Google's interfaces; a simulator's serves the sign-in as well.",
+    )
+    drive_roots: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="What of Drive is indexed, as a comma list or a JSON list: my_drive, shared_drives, ids of shared drives or folders. "
+        "Empty: My Drive and every shared drive.",
+    )
+    google_client_id: str | None = Field(None, description="OAuth client for people who connect their Drive.")
+    google_client_secret: SecretStr | None = Field(None, description="The OAuth client's secret.")
+    google_service_account_file: Path | None = Field(
+        None, description="Key file of a service account that reads Drive."
+    )
+    google_subject: str | None = Field(
+        None, description="Person in whose name the service account reads (domain-wide delegation)."
+    )
+    slack_bot_token: SecretStr | None = Field(None, description="Bot token (xoxb-…) of the Slack app.")
+    slack_api_url: str = Field("https://slack.com/api", description="Address of Slack's Web API.")
+    slack_window_minutes: int = Field(
+        30,
+        ge=1,
+        description="Messages outside of threads that follow each other within this many minutes are one document.",
+    )
+    slack_lookback: str = Field(
+        "24h",
+        pattern=r"^\d+[smhd]$",
+        description="How far back each sync looks for edits and deletions in every channel.",
+    )
+    prune_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Deletions of more than this share of a root or channel wait for: concordance prune approve.",
+    )
+    prune_minimum: int = Field(5, ge=0, description="As many deletions in one sync never wait.")
+    retry_seconds: Annotated[tuple[float, ...], NoDecode] = Field(
+        (1.0, 5.0, 30.0), description="Waits before a passing fault of a source is tried again, in seconds."
+    )
+
     sync_minutes: int = Field(10, ge=1, le=60, description="Minutes between scheduled syncs of a source.")
     alert_webhook_url: SecretStr | None = Field(
         None, description="Slack-compatible webhook that alerts are posted to; they are always logged."
@@ -152,7 +195,32 @@ class Settings(BaseSettings):
     acl_max_age: str = Field(
         "24h",
         pattern=r"^\d+[smhd]$",
-        description="With Postgres down, hits whose permissions were checked longer ago are held back.",
+        description="Hits whose permissions were last checked longer ago than this are held back.",
+    )
+    llm_model: str | None = Field(
+        None, description="Language model that writes answers. Unset: answers quote the best sentences."
+    )
+    llm_base_url: str = Field(
+        "https://api.openai.com/v1", description="Base URL of the OpenAI-compatible service with that model."
+    )
+    llm_api_key: SecretStr | None = Field(None, description="Key for that service.")
+    llm_timeout_seconds: float = Field(60, gt=0, description="Longest wait for the language model, each attempt.")
+    answer_gate: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Questions whose best passage scores lower are answered `No data found`. Default: calibrated for the "
+        "bundled model (0.41); other models are judged by words alone until this is set.",
+    )
+    answer_context_tokens: int = Field(
+        3000, ge=256, le=200_000, description="Most tokens of sources that the language model is given."
+    )
+    answer_cache_seconds: int = Field(
+        86_400,
+        ge=0,
+        le=604_800,
+        description="How long an answer of the language model is used again for the same question, caller and sources; "
+        "up to 7 days, 0 turns it off.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe events that are logged."
@@ -180,6 +248,25 @@ class Settings(BaseSettings):
                 raise ValueError(f"is not valid JSON: {error}") from error
         return value
 
+    @field_validator("drive_roots", "retry_seconds", mode="before")
+    @classmethod
+    def _read_list(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            try:
+                return json.loads(value)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"is not valid JSON: {error}") from error
+        return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("drive_api_url", "slack_api_url")
+    @classmethod
+    def _without_slash(cls, url: str) -> str:
+        if not url.startswith(("https://", "http://")):
+            raise ValueError(f"must begin with https:// (or http:// for a simulator), not {url!r}")
+        return url.rstrip("/")
+
     @field_validator("secret_key")
     @classmethod
     def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
@@ -195,6 +282,8 @@ class Settings(BaseSettings):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"FILE_ROOTS names {name!r} twice; every root needs a name of its own")
+        if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
+            raise ValueError("LLM_MODEL needs LLM_API_KEY (or LLM_BASE_URL of a service that asks for none)")
         if (
             self.embedding_provider == "openai"
             and self.openai_api_key is None

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import structlog
 
-from resources.domain import STAGES, SourceName
+from resources.alerts import alert
+from resources.domain import SOURCE_LABELS, STAGES, SourceName
 from resources.errors import BusyError, ConcordanceError, ServiceUnavailableError
 from resources.postgres import Connection, connect, session
+from resources.retrying import Tally
 from resources.settings import Settings
 from sql import queries
 
@@ -35,6 +37,11 @@ LAUNCH_SECONDS = 120
 """A job that no process claimed for this long is taken for lost; starting a Dagster run takes 3-10 s."""
 WAIT_SECONDS = 3600
 HEARTBEAT_SECONDS = 1.0
+FAILED_DOCUMENTS = 0.05
+FAILED_RETRIES = 0.1
+FEW_RETRIES = 10
+"""Below this many retries a share says nothing."""
+FAILURES_IN_A_ROW = 3
 
 jobs = queries("registry")
 log = structlog.get_logger("sync")
@@ -91,8 +98,10 @@ def create_job(
             running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
             if running is None:
                 continue
-            died = running["claimed_at"] is not None and not _is_held(connection, source)
-            if not died and not running["overdue"]:
+            held = _is_held(connection, source)
+            died = running["claimed_at"] is not None and not held
+            # a job whose process waits for the lock is not lost, however long that takes
+            if not died and (held or not running["overdue"]):
                 raise BusyError(f"A sync of {source.value} is running already.", running["job_id"])
             why = "The process that ran this sync died." if died else "No process took up this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=why)
@@ -124,6 +133,10 @@ class SyncRun:
     """Stages that this run is to do; a run that ends before one of them has failed."""
     completed: set[str] = field(default_factory=set[str])
     error: str | None = None
+    held: int = 0
+    """Deletions that wait for approval."""
+    tally: Tally = field(default_factory=Tally)
+    """Repeated fetches of this run."""
     relist: bool = False
     """List from the beginning instead of from the cursor; bytes with an unchanged version are still not fetched."""
     _told: float = 0.0
@@ -281,8 +294,8 @@ def _claim(
         if job_id is not None:
             return job_id
         running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
-        if running is not None and running["claimed_at"] is not None:
-            died = "The process that ran this sync died."
+        if running is not None and (running["claimed_at"] is not None or running["overdue"]):
+            died = "The process that ran this sync died." if running["claimed_at"] else "No process took up this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=died)
         try:
             return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
@@ -291,6 +304,22 @@ def _claim(
                 raise
             connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
             time.sleep(1)
+
+
+@contextmanager
+def hold(settings: Settings, source: SourceName) -> Generator[SyncRun]:
+    """Keep syncs of a source waiting for the block, without a job: for looking at stores that nobody changes meanwhile.
+
+    The run that it gives has the stores; it has no job row, so no stage may run on it. Raises `BusyError` after an hour.
+    """
+    connection = connect(settings.postgres_dsn, autocommit=True)
+    try:
+        _lock(connection, source)
+        yield SyncRun(settings=settings, source=source, job_id="", partitions=None, full=False, connection=connection)
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        connection.close()
 
 
 def _lock(connection: Connection, source: SourceName) -> None:
@@ -314,6 +343,7 @@ def _close(run: SyncRun, dsn: str) -> None:
         else:
             run.progress("done" if run.error is None else "failed", force=True)
             jobs.finish_job(run.connection, job_id=run.job_id, status=status, error_message=run.error)
+        _judge(run, dsn)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync.close_failed", job_id=run.job_id, reason=str(error))
     counts = run.counts
@@ -328,3 +358,21 @@ def _close(run: SyncRun, dsn: str) -> None:
         failed=counts.failed,
         embedded=counts.embedded,
     )
+
+
+def _judge(run: SyncRun, dsn: str) -> None:
+    """Tell somebody when a sync went worse than it may (requirement 7.1): documents, retries, failures in a row."""
+    counts, source = run.counts, SOURCE_LABELS[run.source]
+    documents = counts.synced + counts.failed
+    if counts.failed > FAILED_DOCUMENTS * documents:
+        alert(run.settings, f"{counts.failed} of {documents} documents of {source} failed (job {run.job_id}).")
+    with session(dsn, autocommit=True) as connection:
+        job = jobs.job(connection, job_id=run.job_id)
+        row = jobs.failures_in_a_row(connection, source=run.source.value)
+    if job["retries"] >= FEW_RETRIES and job["retries_failed"] > FAILED_RETRIES * job["retries"]:
+        alert(
+            run.settings,
+            f"{job['retries_failed']} of {job['retries']} calls that {source} had us repeat failed for good.",
+        )
+    if row["failures"] >= FAILURES_IN_A_ROW and row["failures"] % FAILURES_IN_A_ROW == 0:
+        alert(run.settings, f"{row['failures']} syncs of {source} have failed in a row, the last one: {run.error}")

@@ -21,14 +21,17 @@ from serving.auth import Authentication
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.pages import LocalSwagger, docs_file
+from serving.pages import LocalSwagger, docs_file, page_style
+from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.citations import format_citations
 from serving.routes.documents import delete_document, get_document
+from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.search import search
+from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
-from serving.routes.viewer import close_session, open_session, page_style, view_document
+from serving.routes.viewer import close_session, open_session, view_document
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -88,11 +91,17 @@ def create_app(
     )
     handlers: list[Any] = [
         search,
+        ask,
+        get_answer,
+        feedback,
         upload,
         get_document,
         delete_document,
         start_sync,
         sync_status,
+        list_sources,
+        connect_google,
+        google_callback,
         format_citations,
         healthz,
         readyz,

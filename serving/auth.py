@@ -1,7 +1,7 @@
 """Who is asking: a bearer token or API key enters, an `Access` leaves.
 
-Tokens are JWTs signed (HS256) with this installation's key. An `Access` comes from the token and nothing else: no part of a
-request's body or query can add a principal to it.
+Tokens are JWTs signed (HS256) with this installation's key. An `Access` comes from the token or key, and from what the directory
+says of its email: no part of a request's body or query can add a principal to it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from resources.domain import Access
 from resources.errors import InvalidRequestError
 from resources.permissions import principals_of
 from serving import api_keys
+from serving.directory import with_directory
 from serving.errors import ProblemError, UnauthorizedError
 
 if TYPE_CHECKING:
@@ -118,11 +119,13 @@ def require_admin(access: Access) -> None:
 
 
 async def access_from(services: Services, credential: str) -> Access:
-    """Return the access of a token or an API key."""
+    """Return the access of a token or an API key, with what the directory knows of its holder."""
     if credential.startswith(api_keys.PREFIX):
         row = await api_keys.check(services.database, credential)
-        return access_of(row.email, row.groups, admin=row.admin)
-    return verify(credential, services.key)
+        access = access_of(row.email, row.groups, admin=row.admin)
+    else:
+        access = verify(credential, services.key)
+    return await with_directory(services.database, access, services.fresh_since())
 
 
 class Authentication(AbstractAuthenticationMiddleware):

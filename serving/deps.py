@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from litestar import Litestar
@@ -13,10 +13,12 @@ from qdrant_client import AsyncQdrantClient
 
 from resources.blobs import Blobs
 from resources.domain import SourceName
+from resources.durations import duration
 from resources.keys import secret_key
 from resources.logging import logger
 from resources.qdrant import async_client
 from resources.settings import Settings
+from serving.answers.service import Answers
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
@@ -72,6 +74,7 @@ class Services:
         self.settings = settings
         self.key = secret_key(settings)
         self.clock = clock
+        self.acl_max_age: timedelta = duration(settings.acl_max_age)
         self.launcher = launcher or _launch
         self.metrics = Metrics()
         self.limit = RateLimit(settings.search_rate_limit)
@@ -84,6 +87,13 @@ class Services:
         self.retriever = Retriever(
             settings, self.database, engines, self.embedder, self.background, self.metrics, clock=clock
         )
+        self.answers = Answers(
+            settings, self.database, self.retriever, self.embedder, self.background, self.metrics, clock=clock
+        )
+
+    def fresh_since(self) -> datetime:
+        """Return the moment before which a check of permissions, or of a directory, no longer counts."""
+        return self.clock() - self.acl_max_age
 
     def _load_embedder(self) -> EmbedsQueries:
         from resources.embedding import embedder
@@ -99,6 +109,7 @@ class Services:
 
     async def close(self) -> None:
         """Write what is queued, then close."""
+        await self.answers.close()
         await self.background.stop()
         await self.database.close()
         await self.qdrant.close()

@@ -7,7 +7,7 @@ keywords alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class EmbedsQueries(Protocol):
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one vector, (dimensions,) float32."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text, in order, L2-normalised."""
         ...
 
 
@@ -68,3 +72,15 @@ class QueryEmbedder:
             raise ServiceUnavailableError(f"The embedding model does not answer: {error}") from error
         self.fault = None
         return vector.tolist()
+
+    async def texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text, L2-normalised, in order. Raises as `query` does."""
+        held = self._embedder
+        if held is None:
+            raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
+        try:
+            return await asyncio.to_thread(held.embed, texts)
+        except ConcordanceError as error:
+            if isinstance(error, ServiceUnavailableError):
+                raise
+            raise ServiceUnavailableError(f"The embedding model does not answer: {error}") from error

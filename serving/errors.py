@@ -51,6 +51,9 @@ PROBLEMS: dict[str, ProblemType] = {
         405, "This address does not take that method", "See the interface's description at /docs."
     ),
     "sync-busy": ProblemType(409, "A sync of this source is running", "`job_id` names it; wait for it or follow it."),
+    "source-not-configured": ProblemType(
+        409, "This source is not set up", "The detail names the settings that are missing."
+    ),
     "too-large": ProblemType(413, "Too large", "The detail names the limit."),
     "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
     "rate-limited": ProblemType(429, "Too many searches", "Wait as many seconds as `Retry-After` says."),

@@ -67,6 +67,12 @@ class _Scraped:
             family.add_metric([row[{"source": "source"}.get(label, "label")] for label in labels], row["value"])
         return family
 
+    def _by_source(self, name: str, text: str) -> Metric:
+        family = GaugeMetricFamily(name, text, labels=["source"])
+        for row in self._rows(name):
+            family.add_metric([row["source"]], row["value"])
+        return family
+
     def collect(self) -> Iterable[Metric]:
         documents = GaugeMetricFamily(
             "postgres_documents_count", "Documents in the registry.", labels=["source", "state"]
@@ -74,6 +80,8 @@ class _Scraped:
         for row in self._rows("documents"):
             documents.add_metric([row["source"], row["label"]], row["value"])
         yield documents
+        yield self._by_source("source_paused", "1 while syncs of a source wait for somebody to mend it, else 0.")
+        yield self._by_source("held_deletions", "Deletions that wait for approval because they are many.")
         yield self._counter("sync_documents", "Documents that syncs handled.", "sync_documents", ["source", "outcome"])
         errors = CounterMetricFamily("sync_errors", "Documents that failed in syncs.", labels=["source"])
         ingested = CounterMetricFamily("ingest_docs", "Documents by outcome, over all sources.", labels=["status"])

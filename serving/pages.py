@@ -1,12 +1,14 @@
-"""The browsable interface description: Swagger UI from files on this machine, nothing from another host."""
+"""Pages: the frame that all of ours share, and the browsable interface description (Swagger UI), with nothing from another host."""
 
 from __future__ import annotations
 
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import MediaType, Request, Response, get
+from litestar.datastructures import Cookie
 from litestar.exceptions import NotFoundException
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.params import FromPath
@@ -32,6 +34,27 @@ _PAGE = b"""<!doctype html>
 <body><div id="swagger-ui"></div></body>
 </html>
 """
+
+
+_STYLE = (Path(__file__).parent / "page.css").read_bytes()
+
+
+def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
+    """Return a page of ours. The title is escaped here, `body` is HTML already."""
+    html = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{escape(title)}</title><link rel="stylesheet" href="/static/page.css"></head>\n<body><main>{body}</main></body></html>\n'
+    )
+    return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
+
+
+@get(
+    "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
+)
+def page_style() -> Response[bytes]:
+    """Return the style of our pages."""
+    return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
 
 
 def static_folder() -> Path:

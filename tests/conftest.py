@@ -1,5 +1,7 @@
 """Fixtures for every test: real parts as processes, and doubles of what can't be reached."""
 
+from typing import Any
+
 pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.vector",
@@ -7,4 +9,17 @@ pytest_plugins = [
     "tests.fixtures.serving",
     "tests.fixtures.company",
     "tests.fixtures.desk",
+    "tests.fixtures.drive",
+    "tests.fixtures.llm",
+    "tests.fixtures.slack",
+    "tests.fixtures.step",
 ]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the tables that tests kept for people (fixture `show`), also those of other processes."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "shown" and report.when == "call":
+                terminalreporter.write_sep("-", report.nodeid)
+                terminalreporter.write_line(text)

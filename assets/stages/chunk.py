@@ -168,7 +168,8 @@ class _Describer:
         self._anchors: list[str | None] = []
         anchor = None
         for block in document.blocks:
-            anchor = block.anchor if block.kind == "heading" else anchor
+            # a heading's anchor holds until the next heading; a block with one of its own (a message) begins a place too
+            anchor = block.anchor if block.kind == "heading" or block.anchor is not None else anchor
             self._anchors.append(anchor)
 
     def __call__(self, index: int, atoms: list[Atom]) -> Chunk:

@@ -14,6 +14,10 @@ MAX_ATTEMPTS = 3
 """A document that failed this often with the same version is left alone until it changes or a full sync asks for it."""
 
 
+GONE = (State.DELETED, State.LOST_ACCESS)
+"""States of documents that nobody finds and whose content is kept: when they come back unchanged, nothing is fetched."""
+
+
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What the registry holds of a document; see `sql/registry/documents.sql`, statement `known`."""
 
@@ -46,7 +50,8 @@ def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False
         if before is None or full or _needs_bytes(item, before):
             result.fetch.append(item)
         elif (
-            before.payload_hash != payload_hash(item, effective_permissions(item))
+            before.state in GONE
+            or before.payload_hash != payload_hash(item, effective_permissions(item))
             or before.partition != item.partition
             or (before.content_hash is not None and before.content_key != content_key(item, before.content_hash))
         ):
@@ -57,8 +62,8 @@ def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False
 
 
 def _needs_bytes(item: Item, before: Known) -> bool:
-    if before.state in (State.DELETED, State.LOST_ACCESS):
-        return True
+    if before.state in GONE:
+        return before.content_hash is None or before.version != item.version
     if before.stage == "raw" and before.state == State.FAILED:
         return before.version != item.version or before.attempts < MAX_ATTEMPTS
     return before.version != item.version

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from orchestration.cli import access, installation, querying, syncing
+from orchestration.cli import access, connect, installation, querying, simulate, syncing, upkeep
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -29,19 +29,34 @@ app = App(
     result_action="return_value",
 )
 key = App(name="key", help="API keys for programs.", result_action="return_value")
+connections = App(name="connect", help="Accounts that sources are read with.", result_action="return_value")
+prune = App(name="prune", help="Deletions that wait for approval because they are many.", result_action="return_value")
+audit = App(name="audit", help="Who may find what, and since when.", result_action="return_value")
 
 app.command(installation.up)
 app.command(installation.down)
 app.command(installation.status)
 app.command(installation.doctor)
 app.command(installation.demo)
+app.command(simulate.simulate)
 app.command(syncing.sync)
+app.command(upkeep.reconcile)
+app.command(prune)
+prune.command(upkeep.prune_list, name="list")
+prune.command(upkeep.prune_approve, name="approve")
+prune.command(upkeep.prune_reject, name="reject")
+app.command(audit)
+audit.command(upkeep.audit_run, name="run")
+audit.command(upkeep.audit_grants, name="grants")
+app.command(upkeep.receipts)
 app.command(querying.search)
 app.command(access.token)
 app.command(key)
 key.command(access.create_key, name="create")
 key.command(access.list_keys, name="list")
 key.command(access.revoke_key, name="revoke")
+app.command(connections)
+connections.command(connect.google, name="google")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -24,7 +25,9 @@ DETACH_SECONDS = 300
 def up(
     *,
     detach: Annotated[bool, Parameter(negative="", help="Return once everything answers; end it with `down`.")] = False,
-    sample: Annotated[bool, Parameter(negative="", help="Add the sample company's file roots to your own.")] = False,
+    sample: Annotated[
+        bool, Parameter(negative="", help="Add the sample company: its file roots, a simulated Drive and Slack.")
+    ] = False,
 ) -> int:
     """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
     from orchestration.run_state import AlreadyRunningError
@@ -37,8 +40,7 @@ def up(
         settings = with_sample_roots(settings)
     try:
         if detach:
-            _detach(settings)
-            _first_sync(settings, sample)
+            _detach(settings, sample)
         else:
             _keep_running(settings, sample)
     except AlreadyRunningError as error:
@@ -105,36 +107,37 @@ def demo(*, json: Json = False) -> int:
     return run(load(), json=json)
 
 
-def _first_sync(settings: Settings, sample: bool) -> None:
+def _first_sync(settings: Settings) -> None:
     """Index the sample company at once instead of at the next scheduled sync."""
-    if not sample:
-        return
+    from orchestration.simulated import simulated
     from resources.domain import SourceName
     from resources.errors import BusyError
     from resources.launch import start_sync
 
-    try:
-        start_sync(settings, SourceName.FILES, partitions=None, full=False, requested_by="up")
-        note("The sample company is being indexed; `concordance status` shows how far it is.")
-    except BusyError:
-        note("The sample company is being indexed already.")
+    for source in (SourceName.FILES, *simulated(settings)):
+        with suppress(BusyError):  # the schedule was quicker
+            start_sync(settings, source, partitions=None, full=False, requested_by="up")
+    note("The sample company is being indexed; `concordance status` shows how far it is.")
 
 
 def _keep_running(settings: Settings, sample: bool) -> None:
     import logging
 
     from orchestration.run_state import AlreadyRunningError
+    from orchestration.simulated import with_simulators
     from orchestration.supervisor import Supervisor
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("concordance").setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    supervisor = Supervisor(settings)
+    settings, beside = with_simulators(settings) if sample else (settings, [])
+    supervisor = Supervisor(settings, beside=beside)
     try:
         supervisor.start()
         _say_addresses(settings)
-        _first_sync(settings, sample)
+        if sample:
+            _first_sync(settings)
         note("Ctrl-C or `concordance down` stops it.")
         threading.Event().wait()
     except AlreadyRunningError:
@@ -156,7 +159,7 @@ def _ignore(_number: int, _frame: object) -> None:
     """Do nothing; unlike SIG_IGN this is not handed on to processes that are started meanwhile."""
 
 
-def _detach(settings: Settings) -> None:
+def _detach(settings: Settings, sample: bool) -> None:
     from orchestration import run_state
     from orchestration.environment import child_environment
     from resources.embedded.processes import tail
@@ -170,7 +173,7 @@ def _detach(settings: Settings) -> None:
     log.parent.mkdir(exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "orchestration.cli", "up"],
+            [sys.executable, "-m", "orchestration.cli", "up", *(["--sample"] if sample else [])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

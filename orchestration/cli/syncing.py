@@ -41,10 +41,11 @@ def sync(
     source
         google_drive, slack, upload or files.
     """
+    from orchestration.simulated import with_running_simulators
     from resources.domain import SourceName
     from resources.settings import load
 
-    settings = load()
+    settings = with_running_simulators(load())
     _check_running(settings)
     job = _start(settings, SourceName(source), partitions=partition, full=full, patient=wait)
     if not wait:

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from resources.domain import SourceName
-from resources.errors import ConfigurationError
-from resources.ports import Source
+from resources.ports import Memory, Source
 from resources.settings import Settings
 
-CONNECTORS = (SourceName.FILES, SourceName.UPLOAD)
-"""Sources that this version can sync."""
+HOW_TO_SET_UP = {
+    SourceName.GOOGLE_DRIVE: "Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and connect an account, or set "
+    "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md).",
+    SourceName.SLACK: "Slack is not set up: set CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md).",
+}
 
 
-def open_source(settings: Settings, name: SourceName) -> Source:
-    """Return the connector of a source. Raises `ConfigurationError` for one that this version has no connector for."""
+def configured(settings: Settings, name: SourceName) -> bool:
+    """Tell whether the settings say how to reach a source."""
+    if name is SourceName.GOOGLE_DRIVE:
+        ways = (settings.drive_token, settings.google_client_id, settings.google_service_account_file)
+        return any(way is not None for way in ways)
+    return name is not SourceName.SLACK or settings.slack_bot_token is not None
+
+
+def fingerprint(settings: Settings, name: SourceName) -> str:
+    """Return a hash of the credentials in the settings: when it changes, a paused source is tried again."""
+    parts: list[str] = []
+    if name is SourceName.GOOGLE_DRIVE:
+        token = settings.drive_token.get_secret_value() if settings.drive_token else ""
+        file = settings.google_service_account_file
+        parts = [token, settings.google_client_id or "", str(file or ""), settings.google_subject or ""]
+        if file is not None and file.is_file():
+            parts.append(str(file.stat().st_mtime_ns))
+    elif name is SourceName.SLACK and settings.slack_bot_token is not None:
+        parts = [settings.slack_bot_token.get_secret_value()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
+    """Return the connector of a source. Raises `ConfigurationError` when its settings are wrong."""
     if name is SourceName.FILES:
         from resources.sources.files import Files
 
@@ -22,4 +48,13 @@ def open_source(settings: Settings, name: SourceName) -> Source:
         from resources.sources.uploads import Uploads
 
         return Uploads(settings, Blobs(settings.lake_address))
-    raise ConfigurationError(f"This version has no connector for {name.value} yet; it has files and uploads.")
+    from resources.memory import PostgresMemory
+
+    memory = memory or PostgresMemory(settings.postgres_dsn)
+    if name is SourceName.GOOGLE_DRIVE:
+        from resources.sources.drive import Drive
+
+        return Drive(settings, memory)
+    from resources.sources.slack import Slack
+
+    return Slack(settings, memory)

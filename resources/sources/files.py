@@ -19,6 +19,7 @@ from resources import permissions
 from resources.domain import Batch, Item, Refusal, SourceName
 from resources.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
 from resources.filetypes import declared, mime_type
+from resources.ports import Source
 from resources.settings import FileRoot, Settings
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
@@ -35,7 +36,7 @@ MAX_ID_BYTES = 2000
 _SHOWN = 200
 
 
-class Files:
+class Files(Source):
     """`resources.ports.Source` over the roots of the settings. Thread-safe.
 
     `stores` gives the object store of a root by its name instead of opening the root's url (other credentials, a test).

@@ -19,6 +19,7 @@ from resources import permissions as principals
 from resources.blobs import Blobs
 from resources.domain import Batch, Item, SourceName, document_id
 from resources.errors import FailedDocumentError, InvalidRequestError
+from resources.ports import Source
 from resources.settings import Settings
 from resources.sources.tree import PIECE
 from sql import queries
@@ -135,7 +136,7 @@ def pending(conn: Connection) -> bool:
     return bool(queries("uploads").any_pending(conn)["pending"])
 
 
-class Uploads:
+class Uploads(Source):
     """`resources.ports.Source` over table `uploads`. `blobs` and `connect` come from the settings when not given."""
 
     def __init__(
@@ -154,10 +155,6 @@ class Uploads:
         """Return the days (UTC, `2025-11-10`) on which something was first handed in, sorted."""
         with self._connect() as conn:
             return [row["day"] for row in queries("uploads").days(conn)]
-
-    def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - a day never ends
-        """Return nothing: what was handed in on a day stays."""
-        return []
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield a day's uploads that changed after `cursor`, each as it is now, and tombstones of those taken back.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urldefrag
+import re
+from urllib.parse import quote, urldefrag, urlsplit
 
 PDF = "application/pdf"
+_MESSAGE = re.compile(r"p\d{10,20}(?:\?thread_ts=\d+\.\d+&cid=[A-Z0-9]+)?")
+"""The last part of a Slack permalink. Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
 
 
 def is_web(url: str | None) -> bool:
@@ -23,7 +26,7 @@ def link(
     page: int | None = None,
     anchor: str | None = None,
 ) -> str:
-    """Return the link: the source's own page where it has one (PDF page, heading), else our viewer at the chunk."""
+    """Return the link: the source's own page where it has one (PDF page, heading, message), else our viewer at the chunk."""
     if url is None or not is_web(url):
         place = f"?chunk={chunk_index}#place" if chunk_index is not None else ""
         return f"{base_url}/documents/{doc_id}{place}"
@@ -31,4 +34,15 @@ def link(
         return f"{urldefrag(url).url}#page={page}"
     if anchor and source_type == "files":
         return f"{urldefrag(url).url}#{quote(anchor)}"
+    if anchor and source_type == "slack" and _MESSAGE.fullmatch(anchor):
+        return _message(url, anchor)
     return url
+
+
+def _message(url: str, anchor: str) -> str:
+    """Return the permalink of another message of the channel that `url`, a permalink too, leads into."""
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rpartition("/")
+    if not folder.startswith("/archives/") or not _MESSAGE.fullmatch(name):
+        return url
+    return f"{parts.scheme}://{parts.netloc}{folder}/{anchor}"

@@ -1,18 +1,18 @@
 """The second lock: candidates enter, the passages that the caller may read right now leave, with fresh metadata.
 
-The registry decides, for cached and fresh candidates alike. With Postgres down the index's own payload stands in, for hits whose
-permissions were checked recently enough; the rest is held back and counted.
+The registry decides, for cached and fresh candidates alike. With Postgres down the index's own payload stands in. Either way, what
+has permissions that were not checked recently enough is held back and counted. Permissions of uploads are our own: never too old.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.domain import Access, Place
+from resources.domain import Access, Place, SourceName
 from serving.database import Database
 
 
@@ -52,31 +52,46 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         return next(begun, whole)
 
 
-async def recheck(database: Database, access: Access, chunk_ids: Sequence[str]) -> dict[str, Hit]:
-    """Return the chunks that are live and permitted, by id. Raises `ServiceUnavailableError`."""
+class Checked(NamedTuple):
+    """Passages that may be shown, by chunk id, and how many documents were held back for the age of their permissions."""
+
+    hits: dict[str, Hit]
+    held_back: int
+
+
+async def recheck(database: Database, access: Access, chunk_ids: Sequence[str], fresh_since: datetime) -> Checked:
+    """Return the chunks that are live, permitted, and were checked since. Raises `ServiceUnavailableError`."""
     if not chunk_ids:
-        return {}
-    rows = await database.fetch("recheck", {"chunk_ids": list(chunk_ids), "principals": sorted(access.principals)})
-    for row in rows:
-        row["places"] = msgspec.convert(row["places"] or [], list[Place])
-    return {row["chunk_id"]: Hit(**row) for row in rows}
+        return Checked({}, 0)
+    wanted = {"chunk_ids": list(chunk_ids), "principals": sorted(access.principals), "fresh_since": fresh_since}
+    hits: dict[str, Hit] = {}
+    held: set[str] = set()
+    for row in await database.fetch("recheck", wanted):
+        if row.pop("held_back"):
+            held.add(row["doc_id"])
+        else:
+            row["places"] = msgspec.convert(row["places"] or [], list[Place])
+            hits[row["chunk_id"]] = Hit(**row)
+    return Checked(hits, len(held))
 
 
 def from_payloads(
-    payloads: Mapping[str, Mapping[str, Any]], access: Access, now: datetime, age: timedelta
-) -> tuple[dict[str, Hit], int]:
-    """Return hits made from payloads of points, and how many documents were held back for the age of their permissions."""
+    payloads: Mapping[str, Mapping[str, Any]], access: Access, now: datetime, fresh_since: datetime
+) -> Checked:
+    """Return hits made from payloads of points, for those that are permitted and were checked since."""
     hits: dict[str, Hit] = {}
     held: set[str] = set()
     for chunk_id, payload in payloads.items():
         if access.principals.isdisjoint(payload.get("permissions") or ()):
             continue
         hit = _from_payload(chunk_id, payload)
-        if hit.acl_checked_at is None or now - hit.acl_checked_at > age:
+        if hit.source_type == SourceName.UPLOAD:
+            hit = msgspec.structs.replace(hit, acl_checked_at=now)
+        if hit.acl_checked_at is None or hit.acl_checked_at < fresh_since:
             held.add(hit.doc_id)
         else:
             hits[chunk_id] = hit
-    return hits, len(held - {hit.doc_id for hit in hits.values()})
+    return Checked(hits, len(held - {hit.doc_id for hit in hits.values()}))
 
 
 def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:

@@ -41,6 +41,25 @@ class _Answer(NamedTuple):
     registry: bool
 
 
+class Passages(NamedTuple):
+    """What answers are made from: passages, best first. `registry`: Postgres said who may read them, so that it may be written to."""
+
+    ranked: list[rank.Ranked]
+    warnings: list[tuple[str, str]]
+    held_back: int
+    registry: bool
+
+
+def held_back_warning(documents: int, limit: str) -> tuple[str, str]:
+    """Return the warning that documents are left out for the age of their permissions."""
+    subject, it = ("1 document is", "it") if documents == 1 else (f"{documents} documents are", "them")
+    message = (
+        f"{subject} left out for now: who may read {it} was last checked more than {limit} ago. "
+        "The next sync that reaches the source brings back what you may read."
+    )
+    return ("held_back", message)
+
+
 class Retriever:
     """The one search service; every route only translates to it and from it."""
 
@@ -71,9 +90,11 @@ class Retriever:
         answer = await self._answer(search, request, access, now)
         shown = answer.ranked[: request.top_k]
         warnings = [*answer.warnings, *([NO_RERANKER] if request.rerank else [])]
+        if answer.held_back:
+            warnings.append(held_back_warning(answer.held_back, self._settings.acl_max_age))
         around = None
         if request.neighbours:
-            around = await self._neighbours(shown, request.neighbours, access) if answer.registry else {}
+            around = await self._neighbours(shown, request.neighbours, access, now) if answer.registry else {}
         response = SearchResponse(
             results=results(
                 shown,
@@ -95,6 +116,15 @@ class Retriever:
         self._count(search, response, time.perf_counter() - began)
         return response
 
+    async def passages(self, request: SearchRequest, access: Access) -> Passages:
+        """Return the passages of a search as they are ranked, for those who go on with them. Raises as `search` does."""
+        search = plan(request, self._settings)
+        answer = await self._answer(search, request, access, self._clock())
+        warnings = list(answer.warnings)
+        if answer.held_back:
+            warnings.append(held_back_warning(answer.held_back, self._settings.acl_max_age))
+        return Passages(answer.ranked[: request.top_k], warnings, answer.held_back, answer.registry)
+
     async def _answer(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         try:
             return await self._with_registry(search, request, access, now)
@@ -102,9 +132,10 @@ class Retriever:
             # Only Postgres raises here while Qdrant answers; when both are down the next line raises in its turn.
             log.warning("search_without_registry", error=str(error))
         found = await self._engines.find(search, access, with_payload=True)
-        passages, held_back = hits.from_payloads(found.payloads, access, now, self._max_age)
-        ranked = self._rank(found.candidates, passages, request, now)
-        return _Answer(ranked, [*found.warnings, POSTGRES_DOWN], cached=False, held_back=held_back, registry=False)
+        checked = hits.from_payloads(found.payloads, access, now, now - self._max_age)
+        ranked = self._rank(found.candidates, checked.hits, request, now)
+        warnings = [*found.warnings, POSTGRES_DOWN]
+        return _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False)
 
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         seconds = self._settings.search_cache_seconds
@@ -116,8 +147,8 @@ class Retriever:
             if found is None:
                 found = await self._engines.find(search, access, with_payload=False)
             ids = [candidate.chunk_id for candidate in found.candidates.ranked]
-            passages = await hits.recheck(self._database, access, ids)
-            ranked = self._rank(found.candidates, passages, request, now)
+            checked = await hits.recheck(self._database, access, ids, now - self._max_age)
+            ranked = self._rank(found.candidates, checked.hits, request, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:
                 break
             # Chunks that fell away or share documents left too few: look deeper.
@@ -125,7 +156,7 @@ class Retriever:
             found, cached = None, False
         if seconds and not cached and not found.warnings:
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
-        return _Answer(ranked, found.warnings, cached=cached, held_back=0, registry=True)
+        return _Answer(ranked, found.warnings, cached=cached, held_back=checked.held_back, registry=True)
 
     @staticmethod
     def _rank(
@@ -136,7 +167,7 @@ class Retriever:
         )
 
     async def _neighbours(
-        self, shown: Sequence[rank.Ranked], distance: int, access: Access
+        self, shown: Sequence[rank.Ranked], distance: int, access: Access, now: datetime
     ) -> dict[tuple[str, int], list[Neighbour]]:
         rows = await self._database.fetch(
             "neighbours",
@@ -145,6 +176,7 @@ class Retriever:
                 "chunk_indexes": [one.hit.chunk_index for one in shown],
                 "distance": distance,
                 "principals": sorted(access.principals),
+                "fresh_since": now - self._max_age,
             },
         )
         around: dict[tuple[str, int], list[Neighbour]] = {}

@@ -36,11 +36,12 @@ async def format_citations(
 ) -> CitationsResponse:
     """Cite documents, numbered in the order asked for. Those that the caller may not read, or that do not exist, are left out."""
     wanted = list(dict.fromkeys(map(_id, data.doc_ids)))
-    principals = sorted(request.user.principals)
-    rows = {
-        row["doc_id"]: row
-        for row in await services.database.fetch("document", {"doc_ids": wanted, "principals": principals})
+    parameters = {
+        "doc_ids": wanted,
+        "principals": sorted(request.user.principals),
+        "fresh_since": services.fresh_since(),
     }
+    rows = {row["doc_id"]: row for row in await services.database.fetch("document", parameters)}
     today = services.clock().date()
     made: list[FormattedCitation] = []
     for row in (rows[doc_id] for doc_id in wanted if doc_id in rows):

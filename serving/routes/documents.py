@@ -47,14 +47,15 @@ async def open_document(
     end: int | None,
     context: int,
 ) -> DocumentResponse:
-    """Return a document with its text around a place. Raises `not-found` alike for what is hidden and for what is not there."""
-    doc_id, principals = known_id(doc_id), sorted(access.principals)
-    rows = await services.database.fetch("document", {"doc_ids": [doc_id], "principals": principals})
+    """Return a document with its text around a place. Raises `not-found` alike for what is hidden, held back, or not there."""
+    doc_id = known_id(doc_id)
+    may = {"principals": sorted(access.principals), "fresh_since": services.fresh_since()}
+    rows = await services.database.fetch("document", {"doc_ids": [doc_id], **may})
     if not rows:
         raise not_found()
     row, place = rows[0], None
     if chunk is not None:
-        wanted = {"doc_id": doc_id, "chunk_index": chunk, "principals": principals}
+        wanted = {"doc_id": doc_id, "chunk_index": chunk, **may}
         places = await services.database.fetch("document_chunk", wanted)
         if not places:
             raise not_found()
@@ -65,7 +66,7 @@ async def open_document(
     if end < start:
         raise InvalidRequestError("end: comes before start.")
     low, high = max(0, start - context), min(max(end, start + 1) + context, MAX_INTEGER)
-    wanted = {"doc_id": doc_id, "start_char": low, "end_char": high, "principals": principals}
+    wanted = {"doc_id": doc_id, "start_char": low, "end_char": high, **may}
     chunks = await services.database.fetch("document_text", wanted)
     text, begins = rebuild(chunks, low, high)
     address = link(

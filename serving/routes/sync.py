@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import BodyKwarg, FromPath
 
 from resources.domain import Access, SourceName
+from resources.sources import HOW_TO_SET_UP, configured
 from serving.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -30,6 +31,8 @@ async def start_sync(
         name = SourceName.parse(source)
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
+    if not configured(services.settings, name):
+        raise ProblemError("source-not-configured", HOW_TO_SET_UP[name])
     wanted = data or SyncRequest()
     partitions = wanted.partitions if wanted.partitions is not None else wanted.folder_ids
     started = await asyncio.to_thread(

@@ -6,11 +6,10 @@ A pasted token becomes an HttpOnly cookie that only this page accepts. Everythin
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
-from litestar import MediaType, Request, Response, get, post
+from litestar import Request, Response, get, post
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.exceptions import ClientException
@@ -22,20 +21,11 @@ from serving.citations.format import label, long_date
 from serving.citations.links import is_web
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
+from serving.pages import page
 from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, open_document
 from serving.schemas import DocumentResponse
 
 _FIELDS_BYTES = 16 * 1024
-_STYLE = (Path(__file__).parent.parent / "page.css").read_bytes()
-
-
-def _page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
-    html = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>{escape(title)}</title><link rel="stylesheet" href="/static/page.css"></head>\n<body><main>{body}</main></body></html>\n'
-    )
-    return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
 
 
 def _sign_in(after: str, fault: str = "") -> Response[str]:
@@ -47,7 +37,7 @@ def _sign_in(after: str, fault: str = "") -> Response[str]:
         f'<input type="hidden" name="next" value="{escape(after, quote=True)}"><button>Sign in</button></p></form>'
         "<p>Whoever runs this installation makes one with <code>concordance token EMAIL</code>.</p>"
     )
-    return _page("Sign in", body, 401)
+    return page("Sign in", body, 401)
 
 
 def _marked(document: DocumentResponse) -> str:
@@ -79,14 +69,6 @@ def _render(document: DocumentResponse) -> str:
 
 
 @get(
-    "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
-)
-def page_style() -> Response[bytes]:
-    """Return the style of our pages."""
-    return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
-
-
-@get(
     "/documents/{doc_id:str}",
     operation_id="viewDocument",
     tags=["pages"],
@@ -113,8 +95,8 @@ async def view_document(
     except UnauthorizedError as error:
         return _sign_in(here, str(error))
     except ProblemError as error:
-        return _page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
-    return _page(document.title, _render(document))
+        return page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
+    return page(document.title, _render(document))
 
 
 @post("/api/session", operation_id="openSession", include_in_schema=False, exclude_from_auth=True)

@@ -1,21 +1,29 @@
--- What the index holds of some file roots, for the demonstration's summary.
+-- What the index holds of the sample company, for the demonstration's summary.
 
--- name: totals^
+-- name: totals
 -- Purpose: count documents and passages that can be found now.
--- Parameters: partitions (names of file roots). Grain: one row. Index: documents_partition.
+-- Parameters: roots (names of file roots), sources (those that are the sample's as a whole). Grain: source.
+-- Index: documents_partition.
 SELECT
+    source,
     count(*) AS documents,
     coalesce(sum(chunk_count), 0) AS chunks
 FROM documents
-WHERE source = 'files' AND state = 'live' AND partition = any(:partitions) AND indexed_content IS NOT NULL;
+WHERE
+    state = 'live' AND indexed_content IS NOT NULL
+    AND (source = any(:sources) OR (source = 'files' AND partition = any(:roots)))
+GROUP BY source
+ORDER BY source;
 
 -- name: left_out
 -- Purpose: list documents that were seen and are not indexed, with the reason.
--- Parameters: partitions (names of file roots). Grain: document. Index: documents_partition.
+-- Parameters: as above. Grain: document. Index: documents_partition.
 SELECT
     source_id,
     state,
     reason
 FROM documents
-WHERE source = 'files' AND state IN ('skipped', 'failed') AND partition = any(:partitions)
+WHERE
+    state IN ('skipped', 'failed')
+    AND (source = any(:sources) OR (source = 'files' AND partition = any(:roots)))
 ORDER BY source_id;

@@ -35,20 +35,59 @@ ON CONFLICT (doc_id) DO UPDATE SET
     permissions = excluded.permissions, tags = excluded.tags, profile = excluded.profile, locator = excluded.locator,
     version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key,
     payload_hash = excluded.payload_hash, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
-    attempts = excluded.attempts, changed_at = now(), deleted_at = NULL;
+    attempts = excluded.attempts, changed_at = now(), deleted_at = NULL, gone_at_source = NULL, gone_is_exact = FALSE;
 
 -- name: unseen
--- Documents of a partition that a complete listing did not show. Parameters: source, partition, seen text[] (source ids).
+-- Documents of a partition that a complete listing did not show, neither now nor in pages before a restart.
+-- Parameters: source, partition, seen text[] (source ids).
 SELECT d.source_id
 FROM documents AS d
 WHERE
     d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
-    AND NOT EXISTS (SELECT 1 FROM unnest(:seen::text []) AS s (source_id) WHERE s.source_id = d.source_id);
+    AND NOT EXISTS (SELECT 1 FROM unnest(:seen::text []) AS s (source_id) WHERE s.source_id = d.source_id)
+    AND NOT EXISTS (
+        SELECT 1 FROM listed_documents AS l
+        WHERE l.source = d.source AND l.partition = d.partition AND l.source_id = d.source_id
+    );
+
+-- name: below
+-- Documents below any of these collections. Parameters: source, collections text[]. Index: documents_collections.
+SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';
+
+-- name: present
+-- Of these documents, those that are not deleted, and where they are. Parameters: source, source_ids text[].
+SELECT source_id, partition FROM documents WHERE source = :source AND source_id = ANY(:source_ids) AND state <> 'deleted';
+
+-- name: otherwise_permitted
+-- Documents of a partition whose rights are not these. Parameters: source, partition, permissions text[], seen text[] (left out).
+SELECT
+    doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
+    size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
+    attempts
+FROM documents
+WHERE
+    source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed')
+    AND permissions <> :permissions::text [] AND source_id <> ALL(:seen::text [])
+ORDER BY source_id;
 
 -- name: tombstone
--- Make documents invisible at once. Parameters: source, source_ids text[]. Returns those that were not deleted before.
-UPDATE documents SET state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}'
-WHERE source = :source AND source_id = ANY(:source_ids) AND state <> 'deleted'
+-- Make documents invisible at once. Parameters: source, source_ids text[], times jsonb (source id -> when it happened, where the
+-- source says so; else it was there at the last sync). Returns those that were not deleted before.
+UPDATE documents AS d SET
+    state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}',
+    gone_is_exact = (:times::jsonb ? d.source_id),
+    gone_at_source = coalesce(
+        (:times::jsonb ->> d.source_id)::timestamptz,
+        (SELECT p.last_sync_at FROM partitions AS p WHERE p.source = d.source AND p.partition = d.partition)
+    )
+WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
+RETURNING d.doc_id::text AS doc_id, d.indexed_content IS NOT NULL AS indexed;
+
+-- name: lose
+-- Hide what a partition holds: it cannot be read any more. Parameters: source, partition. Returns those that were not hidden before.
+UPDATE documents SET
+    state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
+WHERE source = :source AND partition = :partition AND state NOT IN ('deleted', 'lost_access')
 RETURNING doc_id::text AS doc_id, indexed_content IS NOT NULL AS indexed;
 
 -- name: set_outcomes!
@@ -80,19 +119,3 @@ WHERE
         OR indexed_content IS DISTINCT FROM content_key || '|' || (:signatures::jsonb ->> profile)
     )
 ORDER BY partition, source_id;
-
--- name: saved_cursor^
--- Cursor of one partition. Parameters: source, partition. Grain: partition.
-SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;
-
--- name: save_cursor!
--- Save the cursor of a partition, and that its permissions are as of now. Parameters: source, partition, cursor, checked bool.
-INSERT INTO partitions (source, partition, cursor, acl_checked_at, last_sync_at)
-VALUES (:source, :partition, :cursor, CASE WHEN :checked THEN now() END, now())
-ON CONFLICT (source, partition) DO UPDATE SET
-    cursor = excluded.cursor, last_sync_at = now(),
-    acl_checked_at = coalesce(excluded.acl_checked_at, partitions.acl_checked_at);
-
--- name: partition_names
--- Partitions that hold documents which are not deleted. Parameters: source. Grain: partition.
-SELECT DISTINCT partition FROM documents WHERE source = :source AND state <> 'deleted' ORDER BY partition;

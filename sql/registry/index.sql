@@ -2,7 +2,7 @@
 
 -- name: to_remove
 -- Documents that must leave the index: not live, but with points. Parameters: source. Grain: document.
-SELECT doc_id::text AS doc_id, source_id, state, deleted_at, chunk_count
+SELECT doc_id::text AS doc_id, source_id, state, deleted_at, gone_at_source, gone_is_exact, chunk_count
 FROM documents
 WHERE source = :source AND state <> 'live' AND indexed_content IS NOT NULL
 ORDER BY doc_id;
@@ -56,12 +56,21 @@ UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_at 
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: save_receipts!
--- Proof of deletion. Parameters: rows jsonb. Grain: (document, deletion).
-INSERT INTO deletion_receipts (doc_id, source, source_id, tombstone_at, points_deleted, points_gone_at)
-SELECT r.doc_id, :source, r.source_id, r.tombstone_at, r.points_deleted, now()
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, source_id text, tombstone_at timestamptz, points_deleted integer)
+-- Proof of deletion, in the transaction that dropped the caches. Parameters: source, rows jsonb. Grain: (document, deletion).
+INSERT INTO deletion_receipts (
+    doc_id, source, source_id, tombstone_at, source_time, source_time_is_exact, points_deleted, points_gone_at, caches_gone_at
+)
+SELECT
+    r.doc_id, :source, r.source_id, r.tombstone_at, r.source_time, r.source_time_is_exact, r.points_deleted, now(), now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (
+    doc_id uuid, source_id text, tombstone_at timestamptz, source_time timestamptz, source_time_is_exact boolean, points_deleted integer
+)
 ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
-    points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at;
+    points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at, caches_gone_at = excluded.caches_gone_at;
+
+-- name: drop_caches!
+-- Candidates of searches that were kept before the index changed. Grain: cache entry.
+DELETE FROM search_cache WHERE index_version < (SELECT version FROM index_version);
 
 -- name: raise_version!
 -- Candidates cached before this moment are no longer used. Grain: one row.

@@ -18,7 +18,7 @@ WHERE source = :source AND status = 'running';
 -- name: job^
 -- Parameters: job_id.
 SELECT job_id::text AS job_id, source, partitions, full_sync, status, stage, run_id, started_at, completed_at,
-    synced, skipped, deleted, failed, embedded, tokens, cost_usd, error_message
+    synced, skipped, deleted, failed, embedded, tokens, cost_usd, error_message, calls, retries, retries_failed
 FROM sync_jobs
 WHERE job_id = :job_id;
 
@@ -52,3 +52,17 @@ SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id
 -- name: next_sequence$
 -- Reserve numbers for change rows in the lake, past the clock and past all earlier ones. Parameters: clock_ns, reserve. Returns the first.
 SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;
+
+-- name: save_calls!
+-- Calls to the source's interface. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
+UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed WHERE job_id = :job_id;
+
+-- name: failures_in_a_row^
+-- How many of a source's latest syncs failed, one after the other. Parameters: source.
+SELECT count(*) AS failures
+FROM sync_jobs AS j
+WHERE
+    j.source = :source AND j.status = 'failed'
+    AND j.started_at > coalesce(
+        (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
+    );

@@ -1,3 +1,9 @@
--- Purpose: drop cached candidates past their time. Grain: cache key. Index: search_cache_expires.
+-- Purpose: drop cached candidates and answers past their time. Grain: cache key.
+-- Index: search_cache_expires, answer_cache_expires.
+WITH answers_gone AS (
+    DELETE FROM answer_cache
+    WHERE expires_at < now()
+)
+
 DELETE FROM search_cache
 WHERE expires_at < now()

@@ -1,4 +1,5 @@
--- Purpose: documents that the caller may read. Parameters: doc_ids, principals. Grain: document. Index: primary key.
+-- Purpose: documents that the caller may read, their permissions checked lately. Parameters: doc_ids, principals, fresh_since.
+-- Grain: document. Index: primary keys of documents, partitions and held_deletions.
 SELECT
     d.doc_id::text AS doc_id,
     d.title,
@@ -17,10 +18,10 @@ SELECT
     d.language,
     d.page_count,
     d.chunk_count,
-    p.acl_checked_at
-FROM documents AS d
-LEFT JOIN partitions AS p ON d.source = p.source AND d.partition = p.partition
+    d.acl_checked_at
+FROM checked_documents AS d
 WHERE
     d.doc_id = ANY(%(doc_ids)s::uuid [])
     AND d.state = 'live'
     AND d.permissions && %(principals)s::text []
+    AND d.acl_checked_at >= %(fresh_since)s

@@ -1,4 +1,4 @@
--- Purpose: one chunk's place in a document that the caller may read. Parameters: doc_id, chunk_index, principals.
+-- Purpose: one chunk's place in a document that the caller may read. Parameters: doc_id, chunk_index, principals, fresh_since.
 -- Grain: chunk. Index: chunks (doc_id, chunk_index).
 SELECT
     c.chunk_index,
@@ -9,9 +9,10 @@ SELECT
     c.page_start,
     c.page_end
 FROM chunks AS c
-INNER JOIN documents AS d ON c.doc_id = d.doc_id
+INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE
     c.doc_id = %(doc_id)s::uuid
     AND c.chunk_index = %(chunk_index)s
     AND d.state = 'live'
     AND d.permissions && %(principals)s::text []
+    AND d.acl_checked_at >= %(fresh_since)s

@@ -1,5 +1,5 @@
 -- Purpose: the chunks that touch a stretch of a document that the caller may read, in order.
--- Parameters: doc_id, start_char, end_char, principals. Grain: chunk. Index: chunks (doc_id, chunk_index).
+-- Parameters: doc_id, start_char, end_char, principals, fresh_since. Grain: chunk. Index: chunks (doc_id, chunk_index).
 SELECT
     c.chunk_index,
     c.chunk_text,
@@ -10,11 +10,12 @@ SELECT
     c.page_start,
     c.page_end
 FROM chunks AS c
-INNER JOIN documents AS d ON c.doc_id = d.doc_id
+INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE
     c.doc_id = %(doc_id)s::uuid
     AND c.start_char < %(end_char)s
     AND c.end_char > %(start_char)s
     AND d.state = 'live'
     AND d.permissions && %(principals)s::text []
+    AND d.acl_checked_at >= %(fresh_since)s
 ORDER BY c.chunk_index

@@ -62,6 +62,21 @@ FROM sync_jobs
 GROUP BY source
 UNION ALL
 SELECT
+    'source_paused' AS what,
+    source,
+    '' AS label,
+    (paused_at IS NOT NULL)::integer::double precision AS value
+FROM source_states
+UNION ALL
+SELECT
+    'held_deletions' AS what,
+    source,
+    '' AS label,
+    count(*)::double precision AS value
+FROM held_deletions
+GROUP BY source
+UNION ALL
+SELECT
     'embedding_tokens' AS what,
     '' AS source,
     model AS label,

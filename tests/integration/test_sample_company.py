@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from orchestration import demo, sample
+from orchestration import demo, sample, sample_sources
+from orchestration.demo_client import Client
+from resources.domain import SourceName
 from resources.settings import Settings
 from resources.sources.sidecars import SUFFIX
 from tests.fixtures.company import Company
@@ -23,6 +25,9 @@ LEFT_OUT = {"company/legal/signed-lease.docx", "handbook/glossary-stub.md"}
 PEOPLE = sample.people()
 DOZEN = sample.questions()
 MORE = sample.questions(more=True)
+OF_SOURCES = sample.questions_of_sources()
+FILM = "1LK-all-flume-film"
+GUEST = "noor.castellan@fjordservice.example"
 
 
 @cache
@@ -37,8 +42,29 @@ def indexed() -> list[str]:
     return sorted(set(files) - LEFT_OUT)
 
 
+@cache
+def drive_documents() -> list[str]:
+    """Ids of the files of Drive that should be in the index."""
+    entries = sample_sources.drive_manifest().items
+    return sorted(entry.id for entry in entries if entry.type not in ("folder", "shortcut") and entry.id != FILM)
+
+
+def everything(company: Company) -> dict[str, str]:
+    """Source ids of all three sources by doc_id; what Slack's documents are is read from the registry."""
+    slack = [row["source_id"] for row in company.rows("SELECT source_id FROM documents WHERE source = 'slack'")]
+    found = {SourceName.FILES: indexed(), SourceName.GOOGLE_DRIVE: drive_documents(), SourceName.SLACK: slack}
+    return {company.doc_id(source_id, source): source_id for source, ids in found.items() for source_id in ids}
+
+
 def leaks(person: sample.Person, results: list[dict[str, Any]]) -> list[str]:
     return [result["source_id"] for result in results if not person.reads(result["source_id"])]
+
+
+def found_in(company: Company, question: sample.Question, results: list[dict[str, Any]]) -> bool:
+    """Whether a result is the question's document, or names it among those that hold the very same passage."""
+    assert question.source_id
+    doc_id = company.doc_id(question.source_id, question.source)
+    return any(doc_id in {result["doc_id"], *(place["doc_id"] for place in result["also_in"])} for result in results)
 
 
 def ask(company: Company, person: str, question: str, **more: Any) -> dict[str, Any]:
@@ -50,8 +76,10 @@ def test_the_first_sync_indexes_all_but_the_broken_and_the_short_one(company: Co
     synced = company.rows("SELECT sum(synced) AS documents FROM sync_jobs WHERE source = 'files'")
     assert synced == [{"documents": len(indexed())}]
     errors = company.rows("SELECT DISTINCT source_id, reason FROM sync_errors")
-    assert {error["source_id"] for error in errors} == LEFT_OUT
+    assert {error["source_id"] for error in errors} == LEFT_OUT | {FILM}
     assert all(error["reason"] for error in errors)
+    live = company.rows("SELECT source_id FROM documents WHERE source = 'google_drive' AND state = 'live' ORDER BY 1")
+    assert [row["source_id"] for row in live] == drive_documents()
 
 
 @pytest.mark.parametrize("person", PEOPLE)
@@ -83,10 +111,56 @@ def _until_cached(company: Company, person: str, question: str, mode: str) -> di
 @pytest.mark.parametrize("question", MORE, ids=lambda question: question.question)
 def test_the_larger_set_by_everybody(company: Company, question: sample.Question) -> None:
     for name, person in PEOPLE.items():
-        found = [result["source_id"] for result in ask(company, name, question.question)["results"]]
-        assert [source_id for source_id in found if not person.reads(source_id)] == []
+        results = ask(company, name, question.question)["results"]
+        assert leaks(person, results) == []
         if name in question.may:
-            assert question.source_id in found, f"{name} does not find {question.source_id}: {found}"
+            found = [result["source_id"] for result in results]
+            assert found_in(company, question, results), f"{name} does not find {question.source_id}: {found}"
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("question", OF_SOURCES, ids=lambda question: question.question)
+def test_drive_and_slack_answer_those_who_may_read_it_there(
+    company: Company, person: str, question: sample.Question
+) -> None:
+    known = everything(company)
+    for mode in MODES:
+        results = ask(company, person, question.question, mode=mode)["results"]
+        assert leaks(PEOPLE[person], results) == []
+        elsewhere = [known[place["doc_id"]] for result in results for place in result["also_in"]]
+        assert [source_id for source_id in elsewhere if not PEOPLE[person].reads(source_id)] == []
+        found = [result["source_id"] for result in results]
+        if person in question.may and mode == "hybrid":
+            assert question.source_id in found
+        if person in question.may_not:
+            assert question.source_id not in found
+
+
+def test_a_guest_of_slack_finds_the_one_channel_she_is_in(company: Company) -> None:
+    with Client(company.settings, GUEST) as guest:
+        for question in OF_SOURCES:
+            results = guest.search(question.question, TOP)["results"]
+            assert {result["collection_id"] for result in results} <= {"C0LMSUPPORT"}
+        shown = guest.search("gateway at Gamle Bru", TOP)["results"]
+    assert shown
+
+
+def test_answers_of_drive_and_slack_link_to_where_they_stand(company: Company) -> None:
+    links = {
+        question.source_id: ask(company, question.may[0], question.question)["results"]
+        for question in OF_SOURCES if question.may
+    }  # fmt: skip
+    for source_id, results in links.items():
+        assert source_id
+        link = next(result["citation"]["link"] for result in results if result["source_id"] == source_id)
+        team, _, place = source_id.partition("/")
+        if place:
+            channel, ts = place.split("/")
+            assert link.startswith(f"https://larkmoor.slack.com/archives/{channel}/p"), team
+            assert f"p{ts.replace('.', '')}" in link or f"thread_ts={ts}" in link or channel == "C0LMGENERAL"
+        else:
+            assert link.startswith("https://docs.google.com/")
+            assert source_id in link
 
 
 def test_the_passage_of_each_of_the_dozen_is_cited_at_its_place(company: Company) -> None:
@@ -106,15 +180,15 @@ def test_the_passage_of_each_of_the_dozen_is_cited_at_its_place(company: Company
 
 
 def test_the_outsider_finds_nothing_whatever_is_asked(company: Company) -> None:
-    for question in (*DOZEN, *MORE):
+    for question in (*DOZEN, *MORE, *OF_SOURCES):
         for mode in MODES:
             assert ask(company, "rey", question.question, mode=mode)["results"] == []
 
 
 @pytest.mark.parametrize("person", PEOPLE)
 def test_documents_open_for_those_who_may_and_do_not_exist_for_others(company: Company, person: str) -> None:
-    for source_id in indexed():
-        response = company.clients[person].request("GET", f"/api/documents/{company.doc_id(source_id)}")
+    for doc_id, source_id in everything(company).items():
+        response = company.clients[person].request("GET", f"/api/documents/{doc_id}")
         assert response.status_code == (200 if PEOPLE[person].reads(source_id) else 404), source_id
         if response.status_code == 200:
             assert response.json()["source_id"] == source_id
@@ -125,7 +199,7 @@ def test_documents_open_for_those_who_may_and_do_not_exist_for_others(company: C
 
 @pytest.mark.parametrize("person", PEOPLE)
 def test_citations_are_made_only_of_readable_documents(company: Company, person: str) -> None:
-    ids = {company.doc_id(source_id): source_id for source_id in indexed()}
+    ids = everything(company)
     body = company.clients[person].body("POST", "/api/citations/format", json={"doc_ids": list(ids)})
     cited = {ids[citation["doc_id"]] for citation in body["citations"]}
     assert cited == {source_id for source_id in ids.values() if PEOPLE[person].reads(source_id)}
@@ -154,24 +228,26 @@ def test_the_archived_document_is_found_only_when_asked_for(company: Company) ->
 
 
 def test_a_second_sync_embeds_nothing_and_changes_nothing(company: Company) -> None:
-    job = company.sync()
-    assert job["status"] == "success"
-    assert (job["documents_synced"], job["documents_deleted"], job["chunks_embedded"]) == (0, 0, 0)
+    for source, job in company.sync_all().items():
+        assert job["status"] == "success", source
+        assert (job["documents_synced"], job["documents_deleted"], job["chunks_embedded"]) == (0, 0, 0), source
 
 
 def test_the_demonstration_passes_on_the_running_set(
     company: Company, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(sample.VARIABLE, "")  # the demonstration sets it; restored when this test ends
+    known = everything(company)
     assert demo.run(_as_a_person_would(company.settings), json=True) == 0
     outcome = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert outcome["faults"] == []
-    assert outcome["documents"] == len(indexed())
+    assert outcome["documents"] == len(known)
+    assert outcome["sources"] == {"files": 53, "google_drive": len(drive_documents()), "slack": len(known) - 53 - 22}
     assert outcome["embedded"] == 0
-    assert {row["source_id"] for row in outcome["left_out"]} == LEFT_OUT
-    assert (outcome["found"], outcome["withheld"]) == (12 + 9, 3)
+    assert {row["source_id"] for row in outcome["left_out"]} == LEFT_OUT | {FILM}
+    assert (outcome["found"], outcome["withheld"]) == (12 + 9 + 4 + 4, 3 + 2 + 2)
 
 
 def _as_a_person_would(settings: Settings) -> Settings:
-    """The same settings without file roots: the demonstration brings them itself."""
-    return settings.model_copy(update={"file_roots": ()})
+    """The same settings without file roots, Drive and Slack: the demonstration brings them itself."""
+    return settings.model_copy(update={"file_roots": (), "drive_token": None, "slack_bot_token": None})

@@ -58,6 +58,8 @@ def shown(value: Any) -> str:
         return "unset"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(f'{part:g}' for part in value)}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 

@@ -31,6 +31,7 @@ _PARSERS = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.concordance.conversation+json": "conversation",
     "image/png": "image",
     "image/jpeg": "image",
 }

@@ -1,0 +1,68 @@
+"""The prune brake: deletions of one partition enter, those that may go on at once leave; the rest waits for a person.
+
+A listing that went wrong looks like a mass deletion, and so does a mistake at the source. Both would empty the index; so more
+than a share of a partition is held until `concordance prune approve`. What is held stays findable for those who may read it
+until its permissions are too old to be trusted (`ACL_MAX_AGE`), since nobody checks them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from resources.alerts import alert
+from resources.domain import SOURCE_LABELS
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+_json = msgspec.json.Encoder()
+
+
+class Brake:
+    """Watches over the deletions of one partition in one sync."""
+
+    def __init__(self, run: SyncRun, partition: str) -> None:
+        self._run = run
+        self._partition = partition
+        self._size: int | None = None
+        self._gone = 0
+
+    def sift(self, source_ids: Sequence[str], times: dict[str, datetime]) -> list[str]:
+        """Return those of the deletions that are carried out now; the others wait. Ids that the registry does not have are left out."""
+        if not source_ids:
+            return []
+        run, source = self._run, self._run.source.value
+        there = [
+            row["source_id"] for row in registry.present(run.connection, source=source, source_ids=list(source_ids))
+        ]
+        waiting = {row["source_id"] for row in registry.held(run.connection, source=source, partition=self._partition)}
+        fresh = [source_id for source_id in there if source_id not in waiting]
+        if self._size is None:
+            size = registry.partition_size(run.connection, source=source, partition=self._partition)
+            self._size = int(size["documents"])
+        self._gone += len(fresh)
+        if self._gone <= max(run.settings.prune_minimum, run.settings.prune_share * self._size):
+            return fresh
+        if fresh:
+            registry.hold(
+                run.connection,
+                source=source,
+                partition=self._partition,
+                source_ids=fresh,
+                times=_json.encode({source_id: times[source_id] for source_id in fresh if source_id in times}).decode(),
+            )
+            self._tell(len(waiting) + len(fresh))
+        return []
+
+    def _tell(self, held: int) -> None:
+        run = self._run
+        run.held += held
+        alert(
+            run.settings,
+            f"{held} of {self._size} documents of {SOURCE_LABELS[run.source]}, {self._partition}, are gone at the source. They were "
+            "kept, since that is more than CONCORDANCE_PRUNE_SHARE allows at once. Is it right? Then run: concordance prune "
+            f"approve {run.source.value} {self._partition}",
+        )

@@ -1,0 +1,155 @@
+"""What the stores of one source hold against each other: a run that holds the source's lock enters, differences leave.
+
+The registry is the measure. Documents are compared as sets of ids, points a page at a time, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+import polars as pl
+
+from assets.rows import raw_table
+from resources import qdrant
+from resources.domain import SourceName, State
+from resources.syncing import SyncRun
+from sql import queries
+
+PAGE_DOCUMENTS = 500
+"""Documents whose points are looked for at a time."""
+HEADS = 16
+"""Requests for blobs under way at a time; a folder on this machine needs none."""
+FIRST_ID = str(UUID(int=0))
+
+upkeep = queries("upkeep")
+
+
+class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents, by source id, with the partition of those that only the lake has."""
+
+    orphans: dict[str, str]
+    missing: set[str]
+    held: set[str]
+    """Everything that the lake says the source holds."""
+
+
+class Torn(NamedTuple):
+    """A live document whose entry in the index is not whole."""
+
+    doc_id: str
+    source_id: str
+    points: int
+    """Chunks without a point."""
+    rows: int
+    """Chunks that Postgres counted and does not have."""
+
+
+def lake_faults(run: SyncRun) -> LakeFaults:
+    """Compare the lake's contents with the registry's: rows both ways, and that the bytes are there."""
+    held = (
+        run.lake.latest(raw_table(run.source))
+        .filter(pl.col("op") == "upsert")
+        .select("doc_id", "source_id", "partition", "content_hash")
+        .collect()
+    )
+    rows = list(upkeep.contents(run.connection, source=run.source.value))
+    schema = pl.Schema({name: pl.String() for name in ("doc_id", "source_id", "content_hash", "state")})
+    wanted = pl.DataFrame(rows, schema=schema)
+    orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
+    # what we may not read any more cannot be fetched again; it is looked at when it comes back
+    readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
+    without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
+    gone = _without_bytes(run, readable["content_hash"].unique().to_list())
+    without_bytes = readable.filter(pl.col("content_hash").is_in(gone))
+    return LakeFaults(
+        orphans=dict(orphans.select("source_id", "partition").iter_rows()),
+        missing=set(without_row["source_id"]) | set(without_bytes["source_id"]),
+        held=set(held["source_id"]),
+    )
+
+
+def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:
+    blobs = run.blobs
+    if not hashes or blobs.local_path(hashes[0]) is not None:
+        return [content_hash for content_hash in hashes if not blobs.exists(content_hash)]
+    with ThreadPoolExecutor(HEADS, thread_name_prefix="blobs") as pool:
+        return [found for found, there in zip(hashes, pool.map(blobs.exists, hashes), strict=True) if not there]
+
+
+class Strays(NamedTuple):
+    """Points of one collection that no chunk of a live document stands behind, and the documents that they name."""
+
+    collection: str
+    ids: list[Any]
+    doc_ids: list[str]
+
+
+def orphan_points(run: SyncRun) -> Iterator[Strays]:
+    """Yield points that no chunk of a live document stands behind, a page at a time.
+
+    Points that name none of our sources are taken for those of `files`, which every installation has.
+    """
+    others = [name.value for name in SourceName if name is not run.source] if run.source is SourceName.FILES else []
+    chosen = qdrant.of_source(run.source.value, others)
+    for name in qdrant.collections(run.qdrant):
+        for records in qdrant.pages(run.qdrant, name, chosen, ("doc_id",)):
+            there = _behind(run, [record.id for record in records if isinstance(record.id, str)])
+            found = [
+                record for record in records if not isinstance(record.id, str) or str(UUID(record.id)) not in there
+            ]
+            if found:
+                named = {str((record.payload or {}).get("doc_id")) for record in found}
+                yield Strays(name, [record.id for record in found], sorted(filter(_is_id, named)))
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _behind(run: SyncRun, chunk_ids: list[str]) -> set[str]:
+    rows = upkeep.live_points(run.connection, source=run.source.value, chunk_ids=chunk_ids)
+    return {row["chunk_id"] for row in rows}
+
+
+def torn(run: SyncRun) -> Iterator[list[Torn]]:
+    """Yield live documents whose chunks lack points, or of which chunks are lost, a page at a time."""
+    active = qdrant.current_collection(run.qdrant)
+    there = set(qdrant.collections(run.qdrant))
+    after = FIRST_ID
+    while True:
+        page = list(upkeep.live_page(run.connection, source=run.source.value, after=after, most=PAGE_DOCUMENTS))
+        if not page:
+            return
+        after = page[-1]["doc_id"]
+        wanted: dict[str, list[str]] = {}
+        for row in page:
+            name = _collection(row["indexed_content"]) or active or ""
+            wanted.setdefault(name, []).extend(row["chunk_ids"])
+        found: set[str] = set()
+        for name, ids in wanted.items():
+            if name in there:
+                found |= qdrant.existing(run.qdrant, name, ids)
+        faults = [
+            Torn(
+                doc_id=row["doc_id"],
+                source_id=row["source_id"],
+                points=sum(chunk_id not in found for chunk_id in row["chunk_ids"]),
+                rows=max(0, row["chunk_count"] - len(row["chunk_ids"])) if row["indexed_content"] else 0,
+            )
+            for row in page
+        ]
+        if damaged := [fault for fault in faults if fault.points or fault.rows]:
+            yield damaged
+
+
+def _collection(indexed_content: str | None) -> str:
+    """Return the collection that a document's entry is in: the last part of what it is indexed as."""
+    return (indexed_content or "").rpartition("|")[2]

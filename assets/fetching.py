@@ -1,0 +1,105 @@
+"""Bytes of documents: items enter, what became of each leaves as it arrives. One document's fault is its own.
+
+What was fetched over a network is noted at once, so that a sync that is killed does not fetch it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import msgspec
+
+from resources.domain import Item
+from resources.errors import DocumentError, RetryLaterError, ServiceUnavailableError, SkipDocumentError
+from resources.ports import Source
+from resources.retrying import Tally, patiently
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """One document's bytes in the blob store, or why not."""
+
+    item: Item
+    content_hash: str | None = None
+    size: int | None = None
+    error: str | None = None
+    skipped: bool = False
+
+
+def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
+    """Fetch several at a time and yield each as it is there. Raises `AbortSyncError` when the source refuses us altogether."""
+    if source.costly and items:
+        at_hand = _at_hand(run, items)
+        yield from at_hand.values()
+        items = [item for item in items if item.source_id not in at_hand]
+    if len(items) < source.fetchers:
+        for item in items:
+            yield _noted(run, source, _fetch(run, source, item))
+        return
+    pool = ThreadPoolExecutor(source.fetchers, thread_name_prefix="fetch")
+    try:
+        for future in as_completed([pool.submit(_fetch, run, source, item) for item in items]):
+            run.progress("raw")
+            yield _noted(run, source, future.result())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _at_hand(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
+    versions = {item.source_id: item for item in items}
+    rows: list[dict[str, Any]] = list(
+        registry.fetched(run.connection, source=run.source.value, source_ids=list(versions))
+    )
+    return {
+        row["source_id"]: Fetched(item=versions[row["source_id"]], content_hash=row["content_hash"], size=row["size"])
+        for row in rows
+        if row["version"] == versions[row["source_id"]].version and run.blobs.exists(row["content_hash"])
+    }
+
+
+def _noted(run: SyncRun, source: Source, result: Fetched) -> Fetched:
+    if source.costly and result.content_hash is not None:
+        registry.note_fetched(
+            run.connection,
+            source=run.source.value,
+            source_id=result.item.source_id,
+            version=result.item.version,
+            content_hash=result.content_hash,
+            size=result.size,
+        )
+    return result
+
+
+def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
+    def put() -> Any:
+        return run.blobs.put(source.fetch(item))
+
+    try:
+        blob = patiently(put, run.tally, waits=run.settings.retry_seconds)
+    except SkipDocumentError as error:
+        return Fetched(item=item, error=str(error), skipped=True)
+    except DocumentError as error:
+        return Fetched(item=item, error=str(error))
+    except ServiceUnavailableError:
+        raise  # our own lake is down: that is no fault of the document
+    except RetryLaterError as error:
+        return Fetched(item=item, error=str(error))
+    return Fetched(item=item, content_hash=blob.content_hash, size=blob.size)
+
+
+def merged(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """Return calls by method, retries and failed retries over several tallies."""
+    calls: dict[str, int] = {}
+    for tally in tallies:
+        for method, number in tally.calls.items():
+            calls[method] = calls.get(method, 0) + number
+    return {
+        "calls": calls,
+        "retries": sum(tally.retries for tally in tallies),
+        "retries_failed": sum(tally.gave_up for tally in tallies),
+    }

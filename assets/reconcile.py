@@ -1,0 +1,210 @@
+"""Reconciliation: source, lake, Postgres and Qdrant of one source are compared both ways; a report leaves, and what is wrong is mended.
+
+A sync does what changed since the last one; this finds what no change will ever tell: a row lost with a disk, a point that a crash
+left, a document that a feed forgot. What the source decides is mended by a sync that lists everything; the rest follows from the
+registry. A partition that cannot be listed is reported and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from assets.comparison import LakeFaults, Torn, lake_faults, orphan_points, torn
+from assets.pipeline import WORK, raw
+from assets.rows import append
+from assets.witness import EVERYTHING, Witness
+from resources import qdrant
+from resources.domain import STAGES, SourceName, State
+from resources.errors import AbortSyncError
+from resources.ports import Source
+from resources.settings import Settings
+from resources.sources import open_source
+from resources.syncing import SyncRun, hold, open_sync
+from sql import queries
+
+EXAMPLES = 20
+HELD_STATES = (State.LIVE, State.SKIPPED, State.FAILED)
+"""States of documents that the source should show."""
+
+registry = queries("registry")
+upkeep = queries("upkeep")
+
+
+class Sides(msgspec.Struct):
+    """A number for each store: documents in the lake and Postgres, points in Qdrant."""
+
+    lake: int = 0
+    postgres: int = 0
+    qdrant: int = 0
+
+    def total(self) -> int:
+        """Return the sum."""
+        return self.lake + self.postgres + self.qdrant
+
+
+class Report(msgspec.Struct):
+    """What reconciliation found and did in one source."""
+
+    source: SourceName
+    checked: int = 0
+    """Documents, wherever they were found."""
+    orphans: Sides = msgspec.field(default_factory=Sides)
+    """What a store holds that it should not: lake without Postgres, Postgres without the source, points without a live chunk."""
+    missing: Sides = msgspec.field(default_factory=Sides)
+    """What a store lacks: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
+    mended: int = 0
+    waiting: int = 0
+    """Deletions that wait for approval; no faults, since a person decides."""
+    unlisted: dict[str, str] = {}
+    """Partitions that could not be listed, with the reason; they were left alone."""
+    error: str | None = None
+    """Why the sync that was to mend ended early."""
+    examples: dict[str, list[str]] = {}
+
+    def faults(self) -> int:
+        """Return how many differences there were."""
+        return self.orphans.total() + self.missing.total()
+
+    def clean(self) -> bool:
+        """Tell whether nothing is left to do: no difference that was not mended, and everything could be looked at."""
+        return self.faults() <= self.mended and not self.unlisted and self.error is None
+
+
+class _Found:
+    """The differences of one source, before or after mending."""
+
+    def __init__(self, run: SyncRun, *, mend: bool = False) -> None:
+        rows = upkeep.known(run.connection, source=run.source.value)
+        self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
+        self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
+        self.lake: LakeFaults = lake_faults(run)
+        self.torn: list[Torn] = [document for page in torn(run) for document in page]
+        self.points = 0
+        self.examples: list[str] = []
+        for strays in orphan_points(run):
+            self.points += len(strays.ids)
+            self.examples += [f"{strays.collection}/{point}" for point in strays.ids[: EXAMPLES - len(self.examples)]]
+            if mend:
+                # first, so that a document which comes back is written whole
+                upkeep.doubt_points(run.connection, doc_ids=strays.doc_ids)
+                qdrant.delete_points(run.qdrant, strays.collection, strays.ids)
+
+    def held(self) -> set[str]:
+        """Return the documents that the registry takes for present at the source."""
+        return {source_id for source_id, (_, state) in self.known.items() if state in HELD_STATES}
+
+    def unshown(self, witness: Witness) -> set[str]:
+        """Return documents that the source does not have any more, those aside whose deletion waits."""
+        gone = (self.held() - witness.shown) - self.waiting
+        return {
+            source_id
+            for source_id in gone
+            if source_id in witness.deleted
+            or witness.vouches_for(self.known[source_id][0])
+            or self.known[source_id][0] in witness.lost_partitions
+        }
+
+    def unknown(self, witness: Witness) -> set[str]:
+        """Return documents that the source has and the registry not, or takes for gone."""
+        return witness.shown - self.held()
+
+
+def reconcile(settings: Settings, source: SourceName, *, apply: bool, port: Source | None = None) -> Report:
+    """Compare the stores of one source and, with `apply`, mend what differs. Syncs of the source wait meanwhile.
+
+    Raises `BusyError` or `ServiceUnavailableError`; what the source refuses is in the report.
+    """
+    witness = Witness(port if port is not None else open_source(settings, source))
+    if apply:
+        with open_sync(settings, source, requested_by="reconcile") as run:
+            return _mended(run, witness)
+    with hold(settings, source) as run:
+        witness.survey(_partitions(run))
+        return _report(run, witness, _Found(run))
+
+
+def _mended(run: SyncRun, witness: Witness) -> Report:
+    """Mend from the registry first, then by a sync that lists everything, then count again."""
+    before = _Found(run, mend=True)
+    if before.torn:
+        upkeep.write_anew(run.connection, doc_ids=[document.doc_id for document in before.torn])
+    if before.lake.missing:
+        upkeep.fetch_anew(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
+    error = _sync(run, witness)
+    _bury(run, witness)
+    report = _report(run, witness, before)
+    report.error = error
+    after = _Found(run)
+    left = [
+        len(before.lake.orphans.keys() & after.lake.orphans.keys()),
+        len(before.lake.missing & after.lake.missing),
+        len(before.unshown(witness) & after.held()),
+        len(before.unknown(witness) - after.held()),
+        after.points,
+        sum(document.points + bool(document.rows) for document in after.torn),
+    ]
+    report.mended = max(0, report.faults() - sum(left))
+    report.waiting = len(after.waiting)
+    return report
+
+
+def _sync(run: SyncRun, witness: Witness) -> str | None:
+    """Run the stages over a listing from the beginning; a source that refuses stops only what depends on it. Returns why it ended."""
+    run.relist = True
+    refused = None
+    for stage in STAGES:
+        try:
+            with run.stage(stage):
+                if stage == "raw":
+                    raw(run, source=witness.source)
+                else:
+                    WORK[stage](run)
+        except AbortSyncError as error:
+            if stage != "raw":
+                return str(error)
+            refused = str(error)
+    return refused or run.error
+
+
+def _bury(run: SyncRun, witness: Witness) -> None:
+    """Tombstone in the lake what only the lake has, but for partitions of which we do not know."""
+    orphans = lake_faults(run).orphans
+    known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(witness, partition)}
+    append(run, [], list(known.items()))
+
+
+def _unclear(witness: Witness, partition: str) -> bool:
+    return partition in witness.unlisted or EVERYTHING in witness.unlisted
+
+
+def _report(run: SyncRun, witness: Witness, found: _Found) -> Report:
+    unshown, unknown = found.unshown(witness), found.unknown(witness)
+    without_rows = {document.source_id for document in found.torn if document.rows}
+    without_points = [document.source_id for document in found.torn if document.points]
+    examples: dict[str, Iterable[str]] = {
+        "orphans.lake": sorted(found.lake.orphans),
+        "orphans.postgres": sorted(unshown),
+        "orphans.qdrant": found.examples,
+        "missing.lake": sorted(found.lake.missing),
+        "missing.postgres": sorted(unknown | without_rows),
+        "missing.qdrant": without_points,
+    }
+    return Report(
+        source=run.source,
+        checked=len(found.held() | witness.shown | found.lake.held),
+        orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),
+        missing=Sides(
+            lake=len(found.lake.missing),
+            postgres=len(unknown) + len(without_rows),
+            qdrant=sum(document.points for document in found.torn),
+        ),
+        waiting=len(found.waiting),
+        unlisted=witness.unlisted,
+        examples={kind: ids for kind, all_ids in examples.items() if (ids := list(all_ids)[:EXAMPLES])},
+    )
+
+
+def _partitions(run: SyncRun) -> list[str]:
+    return [row["partition"] for row in registry.partition_names(run.connection, source=run.source.value)]

@@ -1,0 +1,180 @@
+"""Drive and Slack against their simulators: 1,000 changed files of 5,000, 10,000 new messages, and a tick with nothing changed.
+
+Prints for each sync the seconds, those of the simulator's own processor time and of the stage `embedded` apart, calls by method,
+and for Slack how long the calls would take at the published rates. `python -m bench.sync [--files 5000] [--messages 10000]`.
+The last line is JSON. Vectors are made up: the embedding is not what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assets import pipeline
+from assets.agreement import agree, totals
+from bench.ingest import Seeded
+from orchestration.supervisor import start as start_set
+from resources.domain import STAGES, SourceName
+from resources.embedded.processes import free_port
+from resources.logging import configure
+from resources.settings import Settings, load
+from resources.simulators import serve
+from resources.simulators.drive import Drive, DriveApp
+from resources.simulators.slack import SlackApp, Workspace
+from resources.simulators.slack.rates import PER_MINUTE
+from resources.syncing import open_sync
+
+CHANGED = 1000
+FOLDERS = 100
+CHANNELS = 10
+WORDS = 200
+SEED = 11
+DAY = 24 * 3600
+
+
+def main() -> None:
+    """Run it all and print."""
+    configure("error", "bench")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument("--messages", type=int, default=10_000)
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
+    folder.chmod(0o711)
+    figures: dict[str, Any] = {"files": arguments.files, "changed": CHANGED, "messages": arguments.messages}
+    try:
+        ports = {f"CONCORDANCE_{name}_PORT": str(free_port()) for name in ("HTTP", "QDRANT", "POSTGRES", "DAGSTER")}
+        os.environ.update(ports | {"CONCORDANCE_HOME": str(folder / "home"), "CONCORDANCE_LOG_LEVEL": "error"})
+        supervisor = start_set(load())
+        try:
+            _drive(arguments.files, figures)
+            _slack(arguments.messages, figures)
+        finally:
+            supervisor.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(figures))
+
+
+def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str, figures: dict[str, Any]) -> None:
+    """Sync once in this process and keep what it took."""
+    before, server = Counter(calls), _server_seconds()
+    seconds: dict[str, float] = {}
+    with open_sync(settings, source, requested_by="bench") as run:
+        run.__dict__["embedder"] = Seeded()
+        done: dict[str, Any] = {}
+        for stage in STAGES:
+            started = time.perf_counter()
+            with run.stage(stage):
+                done[stage] = pipeline.WORK[stage](run)
+            seconds[stage] = round(time.perf_counter() - started, 2)
+        if not agree(totals(run)):
+            sys.exit(f"The stores do not agree: {totals(run)}")
+    simulator = _server_seconds() - server
+    made = calls - before
+    figures[name] = {
+        "seconds": round(sum(seconds.values()), 2),
+        "simulator_s": round(simulator, 2),
+        "net_s": round(sum(seconds.values()) - simulator - seconds["embedded"], 2),
+        "stage_seconds": seconds,
+        "documents": run.counts.synced,
+        "fetched": done["raw"]["fetched"],
+        "chunks": done["indexed"]["points"],
+        "calls": dict(sorted(made.items())),
+        "calls_in_all": made.total(),
+    }
+    if source is SourceName.SLACK:
+        paced = {method: number / PER_MINUTE[method] for method, number in made.items() if method in PER_MINUTE}
+        figures[name]["minutes_at_published_rates"] = round(max(paced.values(), default=0), 2)
+    print(f"{name}: {json.dumps(figures[name])}", file=sys.stderr, flush=True)
+
+
+def _server_seconds() -> float:
+    """Processor time of the simulator's thread so far."""
+    for thread in threading.enumerate():
+        if thread.name == "simulator" and thread.ident is not None:
+            return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+    return 0.0
+
+
+def _vocabulary() -> list[str]:
+    texts = Path(__file__).resolve().parents[1] / "examples"
+    return sorted({word for file in texts.rglob("*.md") for word in re.findall(r"[a-z]{2,}", file.read_text().lower())})
+
+
+def _drive(files: int, figures: dict[str, Any]) -> None:
+    spell, vocabulary = random.Random(SEED), _vocabulary()
+
+    def text() -> str:
+        return " ".join(spell.choices(vocabulary, k=WORDS)) + ".\n"
+
+    drive = Drive()
+    shared = drive.shared_drive("Team", {"group:team@acme.example": "reader"})
+    folders = [drive.folder(f"Folder {n}", drive.my_drive if n % 2 else shared) for n in range(FOLDERS)]
+    ids = [drive.file(f"file-{n}.txt", folders[n % FOLDERS], text()) for n in range(files)]
+    with serve(DriveApp(drive)) as url:
+        settings = _settings(CONCORDANCE_DRIVE_API_URL=url, CONCORDANCE_DRIVE_TOKEN=drive.token)
+        sync = _bound(settings, SourceName.GOOGLE_DRIVE, drive.calls, figures)
+        sync("drive_first")
+        for file in spell.sample(ids, CHANGED):
+            drive.edit(file, text())
+        sync("drive_changed")
+        sync("drive_nothing")
+        drive.share(folders[1], "user:ada@acme.example")
+        sync("drive_folder_shared")
+
+
+def _slack(messages: int, figures: dict[str, Any]) -> None:
+    spell, vocabulary = random.Random(SEED), _vocabulary()
+    now = [1_750_000_000.0]
+    slack = Workspace(clock=lambda: now[0])
+    people = [slack.user(f"Person {n}", f"p{n}@acme.example") for n in range(20)]
+    channels = [slack.channel(f"channel-{n}", people, private=n % 2 == 0) for n in range(CHANNELS)]
+
+    def post(number: int, days: int) -> None:
+        """A fifth are threads of four replies, the rest stands for itself."""
+        step = days * DAY / number * CHANNELS
+        for at in range(number):
+            now[0] += step / CHANNELS
+            channel, text = channels[at % CHANNELS], " ".join(spell.choices(vocabulary, k=20))
+            root = threads.get(channel) if at // CHANNELS % 5 else None
+            posted = slack.post(channel, spell.choice(people), text, thread=root)
+            if root is None:
+                threads[channel] = posted if at // CHANNELS % 25 == 0 else None
+
+    threads: dict[str, str | None] = {}
+    post(2000, 60)
+    with serve(SlackApp(slack)) as url:
+        settings = _settings(CONCORDANCE_SLACK_API_URL=f"{url}/api", CONCORDANCE_SLACK_BOT_TOKEN=slack.token)
+        sync = _bound(settings, SourceName.SLACK, slack.calls, figures)
+        sync("slack_first")
+        post(messages, 2)
+        sync("slack_changed")
+        sync("slack_nothing")
+
+
+def _settings(**variables: str) -> Settings:
+    os.environ.update(variables)
+    return load()
+
+
+def _bound(
+    settings: Settings, source: SourceName, calls: Counter[str], figures: dict[str, Any]
+) -> Callable[[str], None]:
+    return lambda name: _sync(settings, source, calls, name, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""`connect`: asks the running HTTP interface, as an administrator for minutes, for the address of a provider's consent page."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.output import note, say, say_json
+
+TOKEN_LIFE = timedelta(minutes=5)
+PATIENCE_SECONDS = 30
+
+
+def google(
+    *,
+    as_: Annotated[str, Parameter(name="--as", help="Your email, noted as who connected it.")] = "operator@localhost",
+    json: Json = False,
+) -> None:
+    """Print the address at which a person lets Concordance read a Google Drive. Open it in a browser within ten minutes."""
+    import httpx
+
+    from orchestration.cli.installed import HOW_TO_START
+    from orchestration.services import serving_address
+    from resources.errors import ConcordanceError, NotRunningError
+    from resources.settings import load
+    from serving.auth import mint
+
+    settings = load()
+    address = serving_address(settings)
+    headers = {
+        "Authorization": f"Bearer {mint(settings, as_, admin=True, expires=TOKEN_LIFE)}",
+        "Accept": "application/json",
+    }
+    try:
+        response = httpx.get(f"{address}/api/auth/google", headers=headers, timeout=PATIENCE_SECONDS)
+        answer = response.json()
+    except (httpx.TransportError, ValueError) as error:
+        raise NotRunningError(f"Nothing answers at {address} ({error}). {HOW_TO_START}") from error
+    if not response.is_success:
+        detail = answer.get("detail") or f"status {response.status_code}"
+        raise ConcordanceError(f"Google cannot be connected: {detail}")
+    if json:
+        say_json(answer)
+        return
+    note("Open this address in a browser and choose the account that Drive is to be read as:")
+    say(answer["url"])

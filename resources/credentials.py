@@ -1,0 +1,105 @@
+"""Tokens that people gave for a source: kept in Postgres encrypted with ENCRYPTION_KEYS, so that a dump of it opens nothing.
+
+In come a provider ("google"), an account and its refresh token; out comes the same, decrypted, to the connector alone. A token
+that an older key encrypted is encrypted anew with the first one when it is read: a key may be dropped once it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from resources import keys
+from resources.errors import AuthorizationError, InvalidRequestError
+from resources.postgres import session
+from resources.settings import Settings
+from sql import queries
+
+if TYPE_CHECKING:
+    from resources.postgres import Connection
+
+GOOGLE = "google"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A provider's token. It is left out of `repr`, so that no log holds it."""
+
+    provider: str
+    account: str
+    secret: str = field(repr=False)
+    scopes: tuple[str, ...]
+    updated_at: datetime
+    updated_by: str
+
+
+def save(
+    connection: Connection,
+    settings: Settings,
+    provider: str,
+    account: str,
+    secret: str,
+    scopes: Sequence[str],
+    by: str,
+) -> None:
+    """Keep a provider's token, in place of the one before; `by` is who connected it. The caller commits."""
+    if not secret:
+        raise InvalidRequestError(f"The token of {provider} is empty; sign in again.")
+    queries("credentials").put_credential(
+        connection,
+        provider=provider,
+        account=account,
+        secret=keys.fernet(settings).encrypt(secret.encode()),
+        scopes=list(scopes),
+        updated_by=by,
+    )
+
+
+def load(connection: Connection | str, settings: Settings, provider: str) -> Credential | None:
+    """Return a provider's token, None when there is none; `connection` may be a DSN.
+
+    Raises `AuthorizationError` when no key of ENCRYPTION_KEYS opens it.
+    """
+    if isinstance(connection, str):
+        with session(connection) as own:
+            return load(own, settings, provider)
+    row = queries("credentials").credential(connection, provider=provider)
+    if row is None:
+        return None
+    kept = bytes(row["secret"])
+    cipher = keys.fernet(settings)
+    try:
+        secret = cipher.decrypt(kept).decode()
+    except InvalidToken:
+        raise AuthorizationError(
+            f"The token kept for {provider} was encrypted with a key that CONCORDANCE_ENCRYPTION_KEYS does not hold: "
+            f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
+        ) from None
+    if not _is_by_first_key(cipher, kept):
+        queries("credentials").rotate_credential(connection, provider=provider, old=kept, secret=cipher.rotate(kept))
+    return Credential(
+        provider=provider,
+        account=row["account"],
+        secret=secret,
+        scopes=tuple(row["scopes"]),
+        updated_at=row["updated_at"],
+        updated_by=row["updated_by"],
+    )
+
+
+def forget(connection: Connection, provider: str) -> bool:
+    """Forget a provider's token; tells whether there was one. The caller commits."""
+    return bool(queries("credentials").drop_credential(connection, provider=provider))
+
+
+def _is_by_first_key(cipher: MultiFernet, token: bytes) -> bool:
+    first: Fernet = cipher._fernets[0]  # pyright: ignore[reportPrivateUsage]
+    try:
+        first.decrypt(token)
+    except InvalidToken:
+        return False
+    return True

@@ -1,0 +1,47 @@
+"""What sources remember between syncs (a folder tree, a ledger of threads): rows of `source_memory` enter, mappings leave.
+
+Writing is the raw stage's, in the transaction that saves the cursor: a memory never says more than what is in the lake.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+
+from resources.domain import SourceName
+from resources.errors import ServiceUnavailableError
+from resources.postgres import Connection, connect
+from sql import queries
+
+
+class PostgresMemory:
+    """`resources.ports.Memory` over the registry's database, on one connection that it keeps. Thread-safe."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        """A source lives as long as its sync, and its memory with it."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:
+        """Return key → value of the keys from `low` (inclusive) to `high` (exclusive), in byte order of the keys."""
+        with self._lock:
+            try:
+                rows = queries("registry").remembered(
+                    self._open(), source=source.value, partition=partition, low=low, high=high
+                )
+                return {row["key"]: row["value"] for row in rows}
+            except psycopg.OperationalError as error:
+                self._connection = None
+                raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+    def _open(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._dsn, autocommit=True)
+        return self._connection

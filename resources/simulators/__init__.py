@@ -1,0 +1,87 @@
+"""Doubles of the outside services that speak their real interfaces on the loopback: for trying the connectors without an account.
+
+What enters: an ASGI application over a model (`DriveApp`, `SlackApp`). What leaves: its address, while it is served.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LOOPBACK = "127.0.0.1"
+_BACKLOG = 512
+_KEEP_ALIVE_SECONDS = 75
+_GRACE_SECONDS = 1
+
+
+class _Server(uvicorn.Server):
+    """uvicorn raises a captured signal again after its shutdown, which would end the process with -15: ours returns."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at SIGINT and SIGTERM where they can be received, which is in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def serve(app: App, port: int = 0) -> Generator[str]:
+    """Serve an application from a thread of this process and yield its base URL, without a slash at the end."""
+    with socket.create_server((_LOOPBACK, port), backlog=_BACKLOG) as listener:
+        server = _server(app)
+        # the socket listens already: whoever connects before the loop runs waits in the backlog
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="simulator", daemon=True)
+        thread.start()
+        try:
+            yield _address(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def run_forever(app: App, host: str = _LOOPBACK, port: int = 0, on_start: Callable[[str], None] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; `on_start` is told the base URL. Raises `OSError` when the port is taken."""
+    with socket.create_server((host, port), backlog=_BACKLOG) as listener:
+        if on_start is not None:
+            on_start(_address(listener))
+        _server(app).run(sockets=[listener])
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{host}:{port}"
+
+
+def _server(app: App) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # a connection dropped on purpose is no error worth a line
+            access_log=False,
+            http="httptools",
+            loop="uvloop",
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+    )

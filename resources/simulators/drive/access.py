@@ -1,0 +1,113 @@
+"""Who has access to what: grants run down the tree, and a limited-access folder stops them.
+
+What enters: the items by id. What leaves: for an item its effective grants, whether it is in the trash, in which shared drive
+it lies and whether the account may see it. Answers are kept until something changes, and an item without grants of its own
+shares those of its parent, so that a listing of thousands costs one step a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from resources.simulators.drive.tree import RANKS, File, Grant
+
+Grants = Mapping[str, tuple[Grant, ...]]
+"""By grantee; several when a grant of the item's own comes on top of an inherited one, the strongest first."""
+
+_NOBODY: Grants = {}
+
+
+class Access:
+    """Answers about the items as they are; `forget` after each change of the tree or of a grant."""
+
+    def __init__(self, items: Mapping[str, File], account: str) -> None:
+        self._items = items
+        self._names = (f"user:{account}", f"domain:{account.rpartition('@')[2]}", "anyone")
+        self._grants: dict[str, Grants] = {}
+        self._trashed: dict[str, bool] = {}
+        self._lost: dict[str, bool] = {}
+        self._roots: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Drop the answers given so far."""
+        for memo in (self._grants, self._trashed, self._lost, self._roots):
+            memo.clear()
+
+    def grants(self, item: File) -> Grants:
+        """Return the effective grants of an item."""
+        found = self._grants.get(item.id)
+        if found is None:
+            found = self._grants[item.id] = self._merge(item)
+        return found
+
+    def hidden(self, item: File) -> list[Grant]:
+        """Return the grants that a limited-access folder turns off: their holders see the folder and cannot open it."""
+        if not item.limited or item.parent is None:
+            return []
+        kept = self.grants(item)
+        return [held[0] for who, held in self.grants(self._items[item.parent]).items() if who not in kept]
+
+    def role(self, item: File) -> str | None:
+        """Return the strongest role of the account itself on the item, or none."""
+        if self.lost(item):
+            return None
+        grants = self.grants(item)
+        held = [grants[name][0].role for name in self._names if name in grants]
+        return max(held, key=RANKS.__getitem__, default=None)
+
+    def readable(self, item: File) -> bool:
+        """Tell whether the account may open it."""
+        grants = self.grants(item)
+        return any(name in grants for name in self._names) and not self.lost(item)
+
+    def visible(self, item: File) -> bool:
+        """Tell whether the account sees it: also a limited-access folder that it cannot open."""
+        return self.readable(item) or (
+            item.limited and item.parent is not None and self.readable(self._items[item.parent])
+        )
+
+    def trashed(self, item: File) -> bool:
+        """Tell whether it, or a folder above, is in the trash."""
+        found = self._trashed.get(item.id)
+        if found is None:
+            above = item.parent is not None and self.trashed(self._items[item.parent])
+            found = self._trashed[item.id] = above or item.trashed_at is not None
+        return found
+
+    def lost(self, item: File) -> bool:
+        """Tell whether the account lost it, or something above it."""
+        found = self._lost.get(item.id)
+        if found is None:
+            found = item.lost or (item.parent is not None and self.lost(self._items[item.parent]))
+            self._lost[item.id] = found
+        return found
+
+    def root(self, item: File) -> str:
+        """Return the id of the top of its tree: a shared drive, My Drive, or what somebody else shared."""
+        found = self._roots.get(item.id)
+        if found is None:
+            found = item.id if item.parent is None else self.root(self._items[item.parent])
+            self._roots[item.id] = found
+        return found
+
+    def _merge(self, item: File) -> Grants:
+        above = _NOBODY if item.parent is None else self.grants(self._items[item.parent])
+        if item.limited:
+            above = {who: held for who, held in above.items() if held[0].role == "organizer"}
+        if not item.grants and not item.limited and not any(held[0].role == "owner" for held in above.values()):
+            return above
+        merged: dict[str, tuple[Grant, ...]] = {}
+        for who, held in above.items():
+            # whoever owns a folder edits what others put there
+            merged[who] = tuple(_as_writer(grant) if grant.role == "owner" else grant for grant in held)
+        for who, grant in item.grants.items():
+            if grant.role == "owner":
+                merged[who] = (grant,)
+            else:
+                both = (*merged.get(who, ()), grant)
+                merged[who] = tuple(sorted(both, key=lambda held: -RANKS[held.role]))
+        return merged
+
+
+def _as_writer(grant: Grant) -> Grant:
+    return Grant(grant.who, "writer", grant.on, grant.member, grant.discoverable, grant.expires)

@@ -1,0 +1,45 @@
+"""What the exports of Google's own formats contain, and which there are."""
+
+from __future__ import annotations
+
+import re
+
+from resources.simulators.drive.errors import ApiError
+from resources.simulators.drive.sheets import write_csv, write_xlsx
+from resources.simulators.drive.tree import DOCUMENT, PRESENTATION, SPREADSHEET, File
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    DOCUMENT: ("text/markdown", "text/plain"),
+    SPREADSHEET: (XLSX, "text/csv"),
+    PRESENTATION: ("text/plain",),
+}
+"""Formats that the simulator exports to. Google has more.
+Source: https://developers.google.com/workspace/drive/api/guides/ref-export-formats"""
+
+MAX_EXPORT_BYTES = 10 * 1024 * 1024
+"""Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
+
+_MARKUP = re.compile(r"^(?:#{1,6}|>|[*+-]) +|\*\*|__|`", re.MULTILINE)
+
+
+def export(file: File, mime_type: str) -> bytes:
+    """Return a document in another format. Raises `ApiError` for what has none, and above 10 MB."""
+    if file.mime_type not in FORMATS:
+        raise ApiError(403, "fileNotExportable", "Export only supports Docs Editors files.")
+    if mime_type not in FORMATS[file.mime_type]:
+        raise ApiError(400, "badRequest", "The requested conversion is not supported.", location="convertTo")
+    content = _convert(file, mime_type)
+    if len(content) > MAX_EXPORT_BYTES:
+        raise ApiError(403, "exportSizeLimitExceeded", "This file is too large to be exported.")
+    return content
+
+
+def _convert(file: File, mime_type: str) -> bytes:
+    if file.sheets is not None:
+        return write_xlsx(file.sheets) if mime_type == XLSX else write_csv(file.sheets)
+    if file.mime_type == DOCUMENT and mime_type == "text/plain":
+        # Google's plain text begins with a byte order mark and has Windows line ends
+        return b"\xef\xbb\xbf" + _MARKUP.sub("", file.content.decode()).replace("\n", "\r\n").encode()
+    return file.content

@@ -1,0 +1,146 @@
+"""Google's sign-in as far as a connector needs it: consent, codes, access and refresh tokens, service accounts.
+
+What enters: the parameters of the consent page and of the token endpoint. What leaves: a redirect, or tokens, or OAuth's errors.
+Source: https://developers.google.com/identity/protocols/oauth2/web-server and .../service-account
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import jwt
+import msgspec
+
+LIFETIME_SECONDS = 3_599
+_SERVICE_ACCOUNT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+class OAuthError(Exception):
+    """A refusal of the token endpoint."""
+
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.status = status
+        self.body = {"error": error, "error_description": description}
+
+
+class _Consent(msgspec.Struct):
+    client: str
+    redirect: str
+    scope: str
+    offline: bool
+    challenge: str
+
+
+class Sessions:
+    """Consents given and tokens issued, all for the one account."""
+
+    def __init__(self, account: str) -> None:
+        self.account = account
+        self.consents = True
+        """Whether the person at the consent page agrees."""
+        self.client_secret: str | None = None
+        """When set, the only secret that the token endpoint accepts."""
+        self.delegates = True
+        """Whether service accounts may act for the account (domain-wide delegation)."""
+        self._codes: dict[str, _Consent] = {}
+        self._refresh: dict[str, str] = {}
+        self._access: set[str] = set()
+        self._revoked = False
+
+    def accepts(self, token: str) -> bool:
+        """Tell whether an access token is good."""
+        return token in self._access
+
+    def expire(self) -> None:
+        """Let every access token expire; refresh tokens stay good."""
+        self._access.clear()
+
+    def revoke(self) -> None:
+        """Withdraw everything; service accounts are refused until `restore`."""
+        self._access.clear()
+        self._refresh.clear()
+        self._codes.clear()
+        self._revoked = True
+
+    def restore(self) -> None:
+        """Let service accounts in again; people have to consent anew."""
+        self._revoked = False
+
+    def authorize(self, query: Mapping[str, str]) -> str:
+        """Return where the consent page sends the browser: back, with a code or with `access_denied`."""
+        for name in ("client_id", "redirect_uri", "response_type", "scope"):
+            if not query.get(name):
+                raise OAuthError("invalid_request", f"Missing required parameter: {name}")
+        answer = {"state": query["state"]} if "state" in query else {}
+        if self.consents:
+            code = "4/0A" + secrets.token_urlsafe(24)
+            offline = query.get("access_type") == "offline"
+            self._codes[code] = _Consent(
+                query["client_id"], query["redirect_uri"], query["scope"], offline, query.get("code_challenge", "")
+            )
+            answer |= {"code": code, "scope": query["scope"]}
+        else:
+            answer["error"] = "access_denied"
+        parts = urlsplit(query["redirect_uri"])
+        return urlunsplit(parts._replace(query="&".join(filter(None, [parts.query, urlencode(answer)]))))
+
+    def exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return tokens for a code, a refresh token or a service account's assertion. Raises `OAuthError`."""
+        kind = form.get("grant_type", "")
+        if kind == _SERVICE_ACCOUNT:
+            return self._assert(form.get("assertion", ""))
+        if not form.get("client_id") or self.client_secret not in (None, form.get("client_secret")):
+            raise OAuthError("invalid_client", "The OAuth client was not found.", 401)
+        if kind == "authorization_code":
+            return self._redeem(form)
+        if kind == "refresh_token":
+            scope = self._refresh.get(form.get("refresh_token", ""))
+            if scope is None:
+                raise OAuthError("invalid_grant", "Token has been expired or revoked.")
+            return self._issue(scope)
+        raise OAuthError("unsupported_grant_type", f"Invalid grant_type: {kind}")
+
+    def _redeem(self, form: Mapping[str, str]) -> dict[str, Any]:
+        consent = self._codes.pop(form.get("code", ""), None)
+        if consent is None or consent.client != form["client_id"]:
+            raise OAuthError("invalid_grant", "Malformed auth code.")
+        if consent.redirect != form.get("redirect_uri"):
+            raise OAuthError("redirect_uri_mismatch", "Bad Request")
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        if consent.challenge and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != consent.challenge:
+            raise OAuthError("invalid_grant", "Invalid code verifier.")
+        tokens = self._issue(consent.scope)
+        if consent.offline:
+            tokens["refresh_token"] = "1//0" + secrets.token_urlsafe(32)
+            self._refresh[tokens["refresh_token"]] = consent.scope
+        return tokens
+
+    def _assert(self, assertion: str) -> dict[str, Any]:
+        try:
+            # whose key it is cannot be known here: the simulator has no register of service accounts
+            claims = jwt.decode(assertion, options={"verify_signature": False})
+        except jwt.InvalidTokenError as error:
+            raise OAuthError("invalid_grant", "Invalid JWT Signature.") from error
+        if self._revoked:
+            raise OAuthError("invalid_grant", "Invalid JWT Signature.")
+        if not all(claims.get(name) for name in ("iss", "aud", "scope", "iat", "exp")):
+            raise OAuthError("invalid_grant", "Invalid JWT: iss, aud, scope, iat and exp are required.")
+        if claims.get("sub") and not self.delegates:
+            raise OAuthError(
+                "unauthorized_client",
+                "Client is unauthorized to retrieve access tokens using this method, or client not authorized "
+                "for any of the scopes requested.",
+                401,
+            )
+        return self._issue(claims["scope"])
+
+    def _issue(self, scope: str) -> dict[str, Any]:
+        token = "ya29." + secrets.token_urlsafe(32)
+        self._access.add(token)
+        return {"access_token": token, "expires_in": LIFETIME_SECONDS, "scope": scope, "token_type": "Bearer"}

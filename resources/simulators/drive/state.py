@@ -1,0 +1,215 @@
+"""The state behind the simulated Drive: items, shared drives, grants and feeds, and the steps that every change is made of.
+
+What enters: changes of `Drive`. What leaves: what the simulated API answers from. Changes reach the feeds as in the real Drive:
+what happens to a folder shows the folder alone, and who is a member of a shared drive shows nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from resources.simulators.drive.access import Access
+from resources.simulators.drive.feeds import Feed
+from resources.simulators.drive.listings import Listings
+from resources.simulators.drive.oauth import Sessions
+from resources.simulators.drive.sheets import read_csv
+from resources.simulators.drive.tree import FOLDER, SPREADSHEET, File, Grant, Ids, SharedDrive, Sheets
+from resources.simulators.faults import Faults
+
+Content = bytes | str | Sheets
+
+
+class World:
+    """What there is. Thread-safe; ids depend on the seed and the order of calls alone."""
+
+    token = "drive-simulator"  # noqa: S105 - opens the simulator, nothing else
+    """The bearer that is accepted beside those that the sign-in issued."""
+
+    def __init__(
+        self,
+        account: str = "sync@larkmoor.example",
+        *,
+        clock: Callable[[], datetime] | None = None,
+        seed: int = 0,
+        unnoticed: float = 0.5,
+    ) -> None:
+        self.account = account
+        self.unnoticed = unnoticed
+        """Share of the changes in shared drives that reach the drive's own feed alone, not the account's."""
+        self.faults = Faults()
+        self.calls: Counter[str] = Counter()
+        self.validate: Callable[[str, Any], None] | None = None
+        """Called with the method's id and the body of every JSON answer."""
+        self.incomplete: set[str] = set()
+        """Corpora whose search leaves out half of what it should find, and says so."""
+        self.lock = threading.RLock()
+        self.items: dict[str, File] = {}
+        self.drives: dict[str, SharedDrive] = {}
+        self.feeds: dict[str, Feed] = {}
+        """By id of the shared drive; the account's under the empty one."""
+        self.listings = Listings()
+        self.sessions = Sessions(account)
+        self.access = Access(self.items, account)
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self.ids = Ids(seed)
+        self._seed = seed
+        self._told = 0
+        self._last = datetime.min.replace(tzinfo=UTC)
+        self.expiring: dict[tuple[str, str], datetime] = {}
+        self.feeds[""] = Feed(self.ids.number(1_000, 9_000))
+        self.my_drive = self.ids.root()
+        """Id of the account's own root folder."""
+        self.plant(self.my_drive, "My Drive", FOLDER, None, owner=account)
+
+    def settle(self) -> None:
+        """End the grants whose time has come, as Google does: the item's change shows in the feed."""
+        if not self.expiring:
+            return
+        now = self._clock().astimezone(UTC)
+        for (item_id, who), at in list(self.expiring.items()):
+            if at <= now:
+                del self.expiring[item_id, who]
+                item = self.items.get(item_id)
+                if item is not None and (grant := item.grants.get(who)) is not None and grant.expires is not None:
+                    del item.grants[who]
+                    self.changed(item)
+
+    def now(self) -> datetime:
+        """Return the time in milliseconds, as the API tells it, and never the same twice."""
+        now = self._clock().astimezone(UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        self._last = max(now, self._last + timedelta(milliseconds=1))
+        return self._last
+
+    def item(self, item_id: str) -> File:
+        """Return an item that may be changed: not the top of a drive."""
+        item = self.items[item_id]
+        if item_id == self.my_drive or item_id in self.drives:
+            raise ValueError(f"{item.name!r} is the top of a drive; that cannot be changed.")
+        return item
+
+    def create(
+        self,
+        name: str,
+        mime_type: str,
+        parent: str | None,
+        owner: str | None,
+        created: datetime | None = None,
+        modified: datetime | None = None,
+        **meta: Any,
+    ) -> File:
+        """Put a new item below a parent, or into somebody else's Drive when there is none."""
+        above = None if parent is None else self.items[self.my_drive if parent == "root" else parent]
+        if above is None and owner is None:
+            raise ValueError(f"{name!r} needs a parent, or the owner in whose Drive it lies.")
+        item_id = meta.pop("id", None) or self.ids.file()
+        item = self.plant(item_id, name, mime_type, above, owner=owner or (above and above.owner))
+        item.modified_by = owner or self.account
+        item.created = (created or modified or item.created).astimezone(UTC)
+        item.modified = (modified or item.created).astimezone(UTC)
+        item.description, item.starred = meta.pop("description", None), meta.pop("starred", False)
+        if meta:
+            raise TypeError(f"unknown metadata: {', '.join(meta)}")
+        if above is None:
+            item.grants[f"user:{self.account}"] = Grant(f"user:{self.account}", "reader", item.id)
+            item.shared_at = item.created
+        return item
+
+    def plant(self, item_id: str, name: str, mime_type: str, above: File | None, *, owner: str | None) -> File:
+        """Add an item with nothing but its place and its owner."""
+        now = self.now()
+        drive = above is not None and self.drive_of(above.id)
+        item = File(item_id, name, mime_type, above and above.id, now, now, None if drive else owner, self.account)
+        if item.owner:
+            item.grants[f"user:{owner}"] = Grant(f"user:{owner}", "owner", item_id)
+        if above is not None:
+            above.children[item_id] = None
+        self.items[item_id] = item
+        self.access.forget()
+        return item
+
+    def write(self, item: File, content: Content) -> None:
+        """Give an item its content: rows for a spreadsheet, bytes for everything else."""
+        if item.mime_type == SPREADSHEET:
+            text = content.decode() if isinstance(content, bytes) else content
+            item.sheets = read_csv(text) if isinstance(text, str) else text
+        elif isinstance(content, dict):
+            raise TypeError(f"{item.name!r} is no spreadsheet: its content is text or bytes.")
+        else:
+            item.content = content.encode() if isinstance(content, str) else content
+        item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()
+
+    def change_owners(self, item: File) -> None:
+        """A shared drive owns what is moved into it; what leaves one belongs to the account."""
+        shared = self.drive_of(item.id)
+        for below in self.subtree(item):
+            if below.owner is not None:
+                below.grants.pop(f"user:{below.owner}", None)
+            below.owner = None if shared else self.account
+            if below.owner is not None:
+                below.grants[f"user:{below.owner}"] = Grant(f"user:{below.owner}", "owner", below.id)
+        self.access.forget()
+
+    def set_member(self, drive_id: str, who: str, grant: Grant | None) -> None:
+        """Change who is a member of a shared drive."""
+        with self.lock:
+            grants = self.items[drive_id].grants
+            if grant is None:
+                del grants[who]
+            else:
+                grants[who] = grant
+            self.access.forget()
+            if who == f"user:{self.account}":
+                self.drive_changed(drive_id)
+
+    def drive_of(self, item_id: str) -> str:
+        """Return the id of the shared drive that an item lies in, or nothing."""
+        root = self.access.root(self.items[item_id])
+        return root if root in self.drives else ""
+
+    def is_below(self, item_id: str | None, top: str) -> bool:
+        """Tell whether an item is `top` or lies below it."""
+        while item_id is not None:
+            if item_id == top:
+                return True
+            item_id = self.items[item_id].parent
+        return False
+
+    def subtree(self, top: File) -> list[File]:
+        """Return an item and everything below it, parents first."""
+        found = [top]
+        for item in found:
+            found.extend(self.items[child] for child in item.children)
+        return found
+
+    def changed(self, item: File, *before: str) -> None:
+        """Note that an item changed; `before` is the drive that it was in until now."""
+        item.version += 1
+        self.access.forget()
+        self.tell(item, {self.drive_of(item.id), *before})
+
+    def tell(self, item: File, drives: set[str]) -> None:
+        """Put a change of an item into the feeds: its drive's, and for some in shared drives the account's as well."""
+        self.access.forget()
+        now = self.now()
+        for drive in drives - {""}:
+            self.feeds[drive].add(now, "file", item.id)
+        item.mine = item.mine or "" in drives
+        if "" in drives or self._notices():
+            item.noticed = True
+            self.feeds[""].add(now, "file", item.id)
+
+    def _notices(self) -> bool:
+        self._told += 1
+        digest = hashlib.sha256(f"{self._seed} {self._told}".encode()).digest()
+        return digest[0] / 256 >= self.unnoticed
+
+    def drive_changed(self, drive_id: str) -> None:
+        """Tell the account that a shared drive, or its own access to it, changed."""
+        self.access.forget()
+        self.feeds[""].add(self.now(), "drive", drive_id)

@@ -1,0 +1,137 @@
+"""The nouns of the simulated Drive: files, folders and shortcuts in trees, grants on them, and ids made from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from datetime import datetime
+
+import msgspec
+
+FOLDER = "application/vnd.google-apps.folder"
+SHORTCUT = "application/vnd.google-apps.shortcut"
+DOCUMENT = "application/vnd.google-apps.document"
+SPREADSHEET = "application/vnd.google-apps.spreadsheet"
+PRESENTATION = "application/vnd.google-apps.presentation"
+NATIVE = frozenset({DOCUMENT, SPREADSHEET, PRESENTATION})
+
+RANKS = {"reader": 1, "commenter": 2, "writer": 3, "fileOrganizer": 4, "organizer": 5, "owner": 6}
+"""Roles from the weakest to the strongest."""
+
+Sheets = dict[str, list[list[str | int | float | bool | None]]]
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A role given to somebody on one item or on a shared drive."""
+
+    who: str
+    """`user:EMAIL`, `group:EMAIL`, `domain:NAME` or `anyone`."""
+    role: str
+    on: str
+    """Id of the item that it was given on."""
+    member: bool = False
+    """Given by membership of a shared drive."""
+    discoverable: bool = False
+    """A domain or anyone may find it by search; otherwise the link alone opens it."""
+    expires: datetime | None = None
+
+    @property
+    def kind(self) -> str:
+        """Type of the permission."""
+        return self.who.partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """Email or domain."""
+        return self.who.partition(":")[2]
+
+
+class File(msgspec.Struct, eq=False):
+    """One item: a file, folder, shortcut or the root of a tree, in the state of now."""
+
+    id: str
+    name: str
+    mime_type: str
+    parent: str | None
+    created: datetime
+    modified: datetime
+    owner: str | None
+    """Email; none in a shared drive."""
+    modified_by: str
+    content: bytes = b""
+    sheets: Sheets | None = None
+    description: str | None = None
+    starred: bool = False
+    target: str | None = None
+    """What a shortcut points to."""
+    target_mime_type: str | None = None
+    grants: dict[str, Grant] = {}
+    """Those given on this very item, by whom they are given to."""
+    limited: bool = False
+    """A limited-access folder: inherited permissions are disabled."""
+    trashed_at: datetime | None = None
+    """When it was put into the trash itself, not with a folder above."""
+    lost: bool = False
+    """The account lost its access to this and what lies below."""
+    noticed: bool = False
+    """A change of it reached the feed of the account."""
+    mine: bool = False
+    """It was outside of shared drives once."""
+    shared_at: datetime | None = None
+    """When it was shared with the account."""
+    version: int = 1
+    revision: int = 1
+    """Counts the changes of its content."""
+    children: dict[str, None] = {}
+    """Ids, in the order in which they came."""
+    md5: str = ""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it may have children."""
+        return self.mime_type == FOLDER
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its bytes are downloaded as they are, not exported."""
+        return not self.mime_type.startswith("application/vnd.google-apps.")
+
+
+class SharedDrive(msgspec.Struct, eq=False):
+    """A shared drive; its top folder has the same id."""
+
+    id: str
+    name: str
+    created: datetime
+
+
+class Ids:
+    """Ids that look like Google's and depend on the seed alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"drive {seed}")  # noqa: S311 - names, not secrets
+
+    def file(self) -> str:
+        """An id of a file or folder: 33 characters."""
+        return "1" + self._characters(32)
+
+    def root(self) -> str:
+        """An id of My Drive or of a shared drive: 19 characters."""
+        return "0A" + self._characters(14) + "PVA"
+
+    def number(self, low: int, high: int) -> int:
+        """A number between the two."""
+        return self._random.randrange(low, high)
+
+    def _characters(self, count: int) -> str:
+        return "".join(self._random.choices(_ALPHABET, k=count))
+
+
+def permission_id(grant: Grant) -> str:
+    """Return the id that stands for a grantee on every item alike, as Google's does."""
+    if grant.kind == "anyone":
+        return "anyone" if grant.discoverable else "anyoneWithLink"
+    digits = str(int.from_bytes(hashlib.sha256(grant.who.encode()).digest()[:9]))[:20].zfill(20)
+    return digits + "k" if grant.kind == "domain" and not grant.discoverable else digits

@@ -1,0 +1,102 @@
+"""Failures on request: what a simulator does wrong, how often, and in which method.
+
+What enters: orders of tests and of people who try things out. What leaves: for each call the fault to commit, or none. Each
+simulator words the failures as its service does; here is only whether and when.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from typing import Any, Literal, get_args
+
+import msgspec
+
+Kind = Literal["rate_limit", "server_error", "drop", "slow", "unauthorized", "lost_access", "bad_page_token"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
+"""Kinds that go away when the same call is made again."""
+
+
+class Fault(msgspec.Struct):
+    """One order. `times` 0 means: until cleared."""
+
+    kind: Kind
+    times: int = 1
+    match: str = ""
+    """Part of the method's name (`files.list`, `conversations.`); empty: any method."""
+    seconds: float = 1.0
+    """Delay of a slow answer; Retry-After of a rate limit."""
+
+
+class Faults:
+    """The orders that stand. Thread-safe. Orders are served first come first served, before random faults."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._orders: list[Fault] = []
+        self._seed = 0
+        self._share = 0.0
+        self._seconds = 0.0
+        self._calls: Counter[str] = Counter()
+        self.committed: Counter[str] = Counter()
+        """How many faults of each kind were committed."""
+
+    def add(self, kind: Kind, times: int = 1, match: str = "", seconds: float = 1.0) -> None:
+        """Let the next `times` calls of the methods that match fail."""
+        if kind not in KINDS:
+            raise ValueError(f"There is no fault {kind!r}. Known faults: {', '.join(KINDS)}.")
+        with self._lock:
+            self._orders.append(Fault(kind, times, match, seconds))
+
+    def clear(self) -> None:
+        """Forget all orders and stop the random ones."""
+        with self._lock:
+            self._orders.clear()
+            self._share = 0.0
+
+    def random(self, seed: int, share: float, seconds: float = 0.0) -> None:
+        """From now on fail each call with this probability, in a passing way; `seconds` is the Retry-After of rate limits.
+
+        The n-th call of a method fails or not by the seed alone, whatever other threads call meanwhile.
+        """
+        with self._lock:
+            self._seed, self._share, self._seconds = seed, share, seconds
+            self._calls.clear()
+
+    def order(self, body: dict[str, Any]) -> None:
+        """Do as a control request says: `{"clear": true}`, `{"seed": 1, "share": 0.1}`, or the arguments of `add`."""
+        if body.get("clear"):
+            self.clear()
+        elif "share" in body:
+            self.random(**body)
+        else:
+            self.add(**body)
+
+    def take(self, method: str, *, paged: bool = True) -> Fault | None:
+        """Return the fault that this call of `method` commits; a call without a page token is no `paged` one."""
+        with self._lock:
+            fault = self._ordered(method, paged) or self._chance(method)
+            if fault is not None:
+                self.committed[fault.kind] += 1
+            return fault
+
+    def _ordered(self, method: str, paged: bool) -> Fault | None:
+        for fault in self._orders:
+            if fault.match in method and (paged or fault.kind != "bad_page_token"):
+                if fault.times == 1:
+                    self._orders.remove(fault)
+                elif fault.times > 1:
+                    fault.times -= 1
+                return Fault(fault.kind, 1, fault.match, fault.seconds)
+        return None
+
+    def _chance(self, method: str) -> Fault | None:
+        if not self._share:
+            return None
+        self._calls[method] += 1
+        dice = random.Random(f"{self._seed} {method} {self._calls[method]}")  # noqa: S311 - faults, not secrets
+        if dice.random() >= self._share:
+            return None
+        return Fault(dice.choice(PASSING), 1, "", self._seconds)

@@ -1,0 +1,134 @@
+"""The Slack of a `Workspace` as an ASGI application: HTTP enters, what Slack would answer leaves, faults included.
+
+`/api/{method}` is the Web API, `/files-pri/...` the files' host, `/simulator/...` the way in for people, `/` a page about it all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from resources.simulators import Receive, Scope, Send
+from resources.simulators.faults import Fault, Faults
+from resources.simulators.slack import methods
+from resources.simulators.slack.calls import RefusalError
+from resources.simulators.slack.control import control, page
+from resources.simulators.slack.model import Workspace
+from resources.simulators.slack.rates import Rates
+from resources.simulators.slack.wire import Answer, Request, as_html, as_json, read
+
+DOWNLOAD = "files.download"
+"""Name under which downloads are counted and fail, though no method of Slack's."""
+
+_SIGN_IN = """<!DOCTYPE html><html lang="en-US"><head><meta charset="utf-8"><title>Sign in | Slack</title></head>
+<body><h1>Sign in to Slack</h1><form action="/signin" method="post"><input name="email" type="email"></form></body></html>"""
+_SERVER_ERROR = "<html><body><h1>Server Error</h1><p>It looks like there's a problem with this page.</p></body></html>"
+
+
+class SlackApp:
+    """Answers over a workspace. `timer` counts the seconds of the published rates (`workspace.throttle`)."""
+
+    def __init__(
+        self, workspace: Workspace, faults: Faults | None = None, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.workspace = workspace
+        self.faults = faults or Faults()
+        self._rates = Rates(timer)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = await read(scope, receive)
+        answer = await self._answer(request)
+        await answer.send(send)
+
+    async def _answer(self, request: Request) -> Answer:
+        if request.path.startswith("/api/"):
+            return await self._call(request, request.path.removeprefix("/api/"))
+        if request.path.startswith("/files-pri/"):
+            return await self._call(request, DOWNLOAD)
+        if request.path.startswith("/simulator/"):
+            return control(self.workspace, self.faults, request)
+        if request.path == "/":
+            with self.workspace.lock:
+                return page(self.workspace, request.base)
+        return as_html(404, "<!DOCTYPE html><title>404</title><h1>There is nothing at this address</h1>")
+
+    async def _call(self, request: Request, method: str) -> Answer:
+        """Count a call, let it fail if that was ordered, else do it."""
+        with self.workspace.lock:
+            self.workspace.calls[method] += 1
+        fault = self.faults.take(method)
+        if fault is not None and fault.kind == "slow":
+            await asyncio.sleep(fault.seconds)
+        elif fault is not None and fault.kind != "drop":
+            return self._failed(fault, request, method)
+        with self.workspace.lock:
+            answer = self._download(request) if method == DOWNLOAD else self._method(request, method)
+        if fault is not None and fault.kind == "drop":
+            return Answer(answer.status, answer.body[: len(answer.body) // 2], answer.kind, broken=True)
+        return answer
+
+    def _method(self, request: Request, method: str) -> Answer:
+        if self.workspace.throttle and method in methods.METHODS:
+            wait = self._rates.wait(method)
+            if wait is not None:
+                return _limited(wait)
+        try:
+            arguments = request.arguments()
+        except ValueError:
+            return as_json(200, {"ok": False, "error": "invalid_form_data"})
+        token = request.token or arguments.get("token")
+        body = methods.answer(self.workspace, method, token, arguments, request.base)
+        known = token == self.workspace.token and token not in self.workspace.revoked
+        headers = {"x-oauth-scopes": ",".join(sorted(self.workspace.scopes))} if known else {}
+        return as_json(200, body, headers)
+
+    def _download(self, request: Request) -> Answer:
+        """Give a file's bytes; without a good token and the scope, Slack's page for signing in, with status 200."""
+        id_ = request.path.split("/")[2].removeprefix(f"{self.workspace.team}-")
+        try:
+            methods.admit(self.workspace, request.token)
+        except RefusalError:
+            return as_html(200, _SIGN_IN)
+        if "files:read" not in self.workspace.scopes:
+            return as_html(200, _SIGN_IN)
+        try:
+            found = methods.visible_file(self.workspace, id_)
+        except RefusalError:
+            return as_html(404, "<!DOCTYPE html><title>File not found | Slack</title><h1>This file was deleted</h1>")
+        return Answer(200, found.content, found.mimetype)
+
+    def _failed(self, fault: Fault, request: Request, method: str) -> Answer:
+        match fault.kind:
+            case "rate_limit":
+                return _limited(fault.seconds)
+            case "server_error":
+                return as_html(500, _SERVER_ERROR)
+            case "unauthorized" if method == DOWNLOAD:
+                return as_html(200, _SIGN_IN)
+            case "unauthorized":
+                error = "token_expired"
+            case "bad_page_token":
+                error = "invalid_cursor"
+            case _:
+                error = self._lost(request, method)
+        return as_json(404 if method == DOWNLOAD else 200, {"ok": False, "error": error})
+
+    def _lost(self, request: Request, method: str) -> str:
+        """Name the refusal that tells of a lost place: by kind of channel, or of a file."""
+        if method in {DOWNLOAD, "files.info"}:
+            return "file_not_found"
+        try:
+            found = self.workspace.channels.get(request.arguments().get("channel", ""))
+        except ValueError:
+            found = None
+        if found is None:
+            return "channel_not_found" if method.startswith("conversations.") else "no_permission"
+        return "channel_not_found" if found.private else "not_in_channel"
+
+
+def _limited(seconds: float) -> Answer:
+    return as_json(429, {"ok": False, "error": "ratelimited"}, {"retry-after": f"{seconds:g}"})

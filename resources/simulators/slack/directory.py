@@ -1,0 +1,157 @@
+"""Who is in a Slack workspace, what its bot's token may do, and what time it is there.
+
+What enters: what administrators do. What leaves: people and groups by id, email or name. Nothing here knows of messages.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import string
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from resources.simulators.slack.records import SLACKBOT, Group, User
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="Directory")
+
+SCOPES = frozenset(
+    {
+        "channels:history",
+        "channels:read",
+        "files:read",
+        "groups:history",
+        "groups:read",
+        "team:read",
+        "usergroups:read",
+        "users:read",
+        "users:read.email",
+    }
+)
+"""What the bot's token may do unless a test takes something away. Source: https://docs.slack.dev/reference/scopes"""
+
+_ALPHABET = string.ascii_uppercase + string.digits
+_OTHER_TEAM = "T0ELSEWHERE"
+
+
+def locked(action: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Let one thread at a time into the workspace."""
+
+    @functools.wraps(action)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return action(self, *args, **kwargs)
+
+    return run
+
+
+class Directory:
+    """The people's half of a workspace. Thread-safe; ids are the same for the same seed; `clock` gives seconds since 1970."""
+
+    def __init__(self, name: str, team: str, domain: str, clock: Callable[[], float] | None, seed: int) -> None:
+        self.name, self.team, self.domain = name, team, domain
+        self.lock = threading.RLock()
+        self.token = "xoxb-simulator"  # noqa: S105 - the double's own
+        self.revoked: set[str] = set()
+        self.scopes: set[str] = set(SCOPES)
+        self.throttle = False
+        self.users: dict[str, User] = {}
+        self.groups: dict[str, Group] = {}
+        self._clock = clock or time.time
+        self._dice = random.Random(seed)  # noqa: S311 - ids, not secrets
+        self.bot, bot_id, self.app_id = self.new_id("U"), self.new_id("B"), self.new_id("A")
+        self.users[SLACKBOT] = User(SLACKBOT, "Slackbot", None, team, self.now())
+        self.users[self.bot] = User(self.bot, "concordance", None, team, self.now(), bot_id=bot_id)
+
+    @locked
+    def user(
+        self,
+        name: str,
+        email: str | None,
+        *,
+        guest: bool = False,
+        external: bool = False,
+        deactivated: bool = False,
+        bot: bool = False,
+        tz: str = "Europe/London",
+    ) -> str:
+        """Add somebody and return the id: a member, a guest, or (`external`) somebody of a connected workspace."""
+        made = User(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
+        made.guest, made.external, made.deactivated = guest, external, deactivated
+        made.bot_id = self.new_id("B") if bot else None
+        self.users[made.id] = made
+        return made.id
+
+    @locked
+    def deactivate(self, user: str) -> None:
+        """Take the account away; the name stays on what was written."""
+        found = self.find_user(user)
+        found.deactivated, found.updated = True, self.now()
+
+    @locked
+    def reactivate(self, user: str) -> None:
+        """Give the account back."""
+        found = self.find_user(user)
+        found.deactivated, found.updated = False, self.now()
+
+    @locked
+    def set_name(self, user: str, name: str) -> None:
+        """Change the name shown."""
+        found = self.find_user(user)
+        found.name, found.updated = name, self.now()
+
+    @locked
+    def set_guest(self, user: str, guest: bool = True) -> None:
+        """Make a member a guest, or a guest a member."""
+        found = self.find_user(user)
+        found.guest, found.updated = guest, self.now()
+
+    @locked
+    def usergroup(self, handle: str, name: str, users: Iterable[str] = ()) -> str:
+        """Make a user group and return its id."""
+        made = Group(self.new_id("S"), handle, name, tuple(self.find_user(user).id for user in users), self.now())
+        self.groups[made.id] = made
+        return made.id
+
+    @locked
+    def revoke(self) -> None:
+        """Take the token back: calls with it answer `token_revoked`."""
+        self.revoked.add(self.token)
+
+    @locked
+    def renew(self, token: str | None = None) -> str:
+        """Issue a token (the same again unless another is named) and return it."""
+        self.token = token or self.token
+        self.revoked.discard(self.token)
+        return self.token
+
+    @locked
+    def set_scopes(self, scopes: Iterable[str]) -> None:
+        """Let the token do these things alone."""
+        self.scopes = set(scopes)
+
+    @locked
+    def set_throttle(self, on: bool = True) -> None:
+        """Enforce Slack's published rates, or don't."""
+        self.throttle = on
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970."""
+        return round(self._clock() * 1_000_000)
+
+    def find_user(self, user: str) -> User:
+        """Return a user by id, email or name; raises `LookupError`."""
+        if user in self.users:
+            return self.users[user]
+        for found in self.users.values():
+            if user in {found.email, found.name}:
+                return found
+        raise LookupError(f"there is no user {user!r}: name somebody by id, email or name")
+
+    def new_id(self, prefix: str) -> str:
+        """Return an id that looks like Slack's: C for channels, F files, S groups, U users."""
+        return prefix + "0" + "".join(self._dice.choices(_ALPHABET, k=9))

@@ -1,0 +1,288 @@
+"""A Slack workspace in memory: what people do in it enters, what is true afterwards leaves. No network here.
+
+Each public method is one thing that somebody does in Slack. Channels and users are named by id or, for whoever types by hand,
+by name. `messages()` and `readers()` are the truth that an index is compared with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from resources.simulators.slack.directory import Directory, locked
+from resources.simulators.slack.records import File, Message, Truth, to_micros, to_ts
+from resources.simulators.slack.timeline import Timeline
+
+
+@dataclass(slots=True)
+class Channel:
+    """A channel and who is in it."""
+
+    id: str
+    name: str
+    creator: str
+    created: int
+    private: bool = False
+    archived: bool = False
+    topic: str = ""
+    purpose: str = ""
+    updated: int = 0
+    members: set[str] = field(default_factory=set[str])
+    timeline: Timeline = field(default_factory=Timeline)
+    previous_names: list[str] = field(default_factory=list[str])
+
+
+class Workspace(Directory):
+    """A workspace with a bot in it. Thread-safe; ids are the same for the same seed; `clock` gives seconds since 1970."""
+
+    def __init__(
+        self,
+        name: str = "Larkmoor",
+        team: str = "T0LARKMOOR",
+        domain: str = "larkmoor",
+        *,
+        clock: Callable[[], float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(name, team, domain, clock, seed)
+        self.calls: Counter[str] = Counter()
+        self.channels: dict[str, Channel] = {}
+        self.files: dict[str, File] = {}
+        self._shared: defaultdict[str, list[tuple[Channel, int]]] = defaultdict(list)
+        self._last = 0
+
+    # Channels
+
+    @locked
+    def channel(
+        self,
+        name: str,
+        members: Iterable[str] = (),
+        *,
+        private: bool = False,
+        bot: bool = True,
+        topic: str = "",
+        purpose: str = "",
+        id: str | None = None,  # noqa: A002 - Slack's word
+    ) -> str:
+        """Make a channel and return its id; with `bot` the bot is a member from the start."""
+        self._free(name)
+        joined = {self.find_user(member).id for member in members} | ({self.bot} if bot else set())
+        creator = min(joined - {self.bot}, default=self.bot)
+        made = Channel(
+            id or self.new_id("C"), name, creator, self.now(), private, topic=topic, purpose=purpose, members=joined
+        )
+        self.channels[made.id] = made
+        return made.id
+
+    @locked
+    def join(self, channel: str, user: str) -> None:
+        """Let somebody in, which Slack notes in the channel."""
+        found, member = self.find_channel(channel), self.find_user(user).id
+        if member not in found.members:
+            found.members.add(member)
+            self._event(found, member, "channel_join", f"<@{member}> has joined the channel")
+
+    @locked
+    def leave(self, channel: str, user: str) -> None:
+        """Let somebody out, which Slack notes in the channel."""
+        found, member = self.find_channel(channel), self.find_user(user).id
+        if member in found.members:
+            found.members.remove(member)
+            self._event(found, member, "channel_leave", f"<@{member}> has left the channel")
+
+    def invite_bot(self, channel: str) -> None:
+        """Let the bot in: from now on it may read everything, older messages too."""
+        self.join(channel, self.bot)
+
+    def remove_bot(self, channel: str) -> None:
+        """Put the bot out: it can't read any more, and of a private channel it hears no more at all."""
+        self.leave(channel, self.bot)
+
+    @locked
+    def make_private(self, channel: str) -> None:
+        """Close a public channel: its id and its members stay."""
+        found = self.find_channel(channel)
+        found.private, found.updated = True, self.now()
+
+    @locked
+    def archive(self, channel: str, *, eject: bool = False) -> None:
+        """Close a channel for writing. With `eject` the bot loses its place and so its access, as some have seen Slack do.
+
+        Source of `eject`: https://github.com/elastic/connectors/issues/1972
+        """
+        found = self.find_channel(channel)
+        self._event(found, found.creator, "channel_archive", "archived the channel")
+        found.archived = True
+        if eject:
+            found.members.discard(self.bot)
+
+    @locked
+    def unarchive(self, channel: str) -> None:
+        """Open an archived channel again."""
+        found = self.find_channel(channel)
+        found.archived = False
+        self._event(found, found.creator, "channel_unarchive", "un-archived the channel")
+
+    @locked
+    def rename(self, channel: str, name: str) -> None:
+        """Give a channel another name."""
+        found = self.find_channel(channel)
+        self._free(name)
+        found.previous_names.insert(0, found.name)
+        self._event(found, found.creator, "channel_name", f'has renamed the channel from "{found.name}" to "{name}"')
+        found.name = name
+
+    # Messages and files
+
+    @locked
+    def post(
+        self,
+        channel: str,
+        user: str,
+        text: str,
+        *,
+        ts: str | float | datetime | None = None,
+        thread: str | None = None,
+        broadcast: bool = False,
+        files: Sequence[str] = (),
+        blocks: list[Any] | None = None,
+        attachments: list[Any] | None = None,
+        subtype: str | None = None,
+    ) -> str:
+        """Write a message, or with `thread` a reply, and return its ts.
+
+        Without `ts` it is written now. A reply to a reply goes to its parent. `subtype="bot_message"` writes as an integration.
+        """
+        found, writer = self.find_channel(channel), self.find_user(user).id
+        if found.archived:
+            raise ValueError(f"#{found.name} is archived: nothing can be written there")
+        parent = None if thread is None else found.timeline.root(self._message(found, thread)).micros
+        if broadcast:
+            if parent is None:
+                raise ValueError("only a reply can be broadcast: say which thread")
+            subtype = "thread_broadcast"
+        shared = tuple(self.files[file].id for file in files)
+        micros = self._tick(found) if ts is None else to_micros(ts)
+        found.timeline.add(
+            Message(micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments)
+        )
+        for file in shared:
+            self._shared[file].append((found, micros))
+        return to_ts(micros)
+
+    @locked
+    def edit(self, channel: str, ts: str, text: str) -> None:
+        """Write a message anew in its place."""
+        message = self._message(self.find_channel(channel), ts)
+        if not message.written:
+            raise ValueError("a deleted message or an event can't be edited")
+        message.text, message.blocks, message.edited = text, None, (message.user, self.now())
+
+    @locked
+    def delete(self, channel: str, ts: str) -> None:
+        """Delete a message: a parent with replies leaves a tombstone until its replies are gone."""
+        found = self.find_channel(channel)
+        message = self._message(found, ts)
+        if message.subtype == "tombstone":
+            raise ValueError("that message was deleted before")
+        found.timeline.delete(message)
+
+    @locked
+    def upload(
+        self,
+        user: str,
+        name: str,
+        content: bytes | str,
+        mimetype: str = "text/plain",
+        id: str | None = None,  # noqa: A002
+    ) -> str:
+        """Upload a file and return its id; it is seen where it is posted."""
+        data = content.encode() if isinstance(content, str) else content
+        made = File(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now())
+        self.files[made.id] = made
+        return made.id
+
+    @locked
+    def delete_file(self, file: str) -> None:
+        """Delete a file everywhere: messages keep its id as a tombstone."""
+        self.files[file].deleted, self.files[file].content = True, b""
+
+    # The truth
+
+    @locked
+    def shared_in(self, file: str) -> list[Channel]:
+        """Return the channels where a message that still stands shares the file."""
+        places = [(channel, channel.timeline.get(micros)) for channel, micros in self._shared[file]]
+        return [channel for channel, message in places if message is not None and file in message.files]
+
+    @locked
+    def readable(self, channel: str) -> bool:
+        """Tell whether the bot may read it: as a member, archived or not."""
+        return self.bot in self.find_channel(channel).members
+
+    @locked
+    def messages(self, channel: str) -> list[Truth]:
+        """Return every message that somebody wrote and that still exists, replies too, oldest first."""
+        return [
+            Truth(
+                to_ts(message.micros),
+                to_ts(message.parent or message.micros) if message.parent or message.replies else None,
+                message.user,
+                message.text,
+                tuple(file for file in message.files if not self.files[file].deleted),
+            )
+            for message in self.find_channel(channel).timeline
+            if message.written
+        ]
+
+    @locked
+    def readers(self, channel: str) -> set[str]:
+        """Return the principals that may find what is in the channel; nobody when the bot can't read it.
+
+        Public: the workspace, and guests who are in it by email. Private: members by email. People of other workspaces, bots
+        and deactivated accounts never.
+        """
+        found = self.find_channel(channel)
+        if not self.readable(channel):
+            return set()
+        inside = [self.users[member] for member in found.members]
+        if found.private:
+            return {user.email.lower() for user in inside if user.reads and user.email}
+        guests = {user.email.lower() for user in inside if user.reads and user.guest and user.email}
+        return {f"slack:{self.team}"} | guests
+
+    # Looking up
+
+    def find_channel(self, channel: str) -> Channel:
+        """Return a channel by id or name; raises `LookupError`."""
+        if channel in self.channels:
+            return self.channels[channel]
+        for found in self.channels.values():
+            if found.name == channel.removeprefix("#"):
+                return found
+        raise LookupError(f"there is no channel {channel!r}: name it by its id or its name")
+
+    def _message(self, channel: Channel, ts: str) -> Message:
+        message = channel.timeline.get(to_micros(ts))
+        if message is None:
+            raise LookupError(f"there is no message {ts} in #{channel.name}")
+        return message
+
+    def _free(self, name: str) -> None:
+        if any(channel.name == name for channel in self.channels.values()):
+            raise ValueError(f"there is a channel #{name} already: choose another name")
+
+    def _event(self, channel: Channel, user: str, subtype: str, text: str) -> None:
+        channel.updated = self.now()
+        if not channel.archived:
+            channel.timeline.add(Message(self._tick(channel), user, text, subtype))
+
+    def _tick(self, channel: Channel) -> int:
+        self._last = max(self.now(), self._last + 1)
+        while self._last in channel.timeline:
+            self._last += 1
+        return self._last

@@ -1,0 +1,48 @@
+"""Slack's published rates: a call enters, the seconds to wait leave when it comes too early.
+
+Published are calls a minute for each method, workspace and app, with bursts "tolerated". Here a minute begins with a method's
+first call and holds exactly as many as the tier promises: the least that a client may rely on.
+Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+PER_MINUTE: dict[str, int] = {
+    "auth.test": 300,  # "special": hundreds a minute
+    "bots.info": 50,
+    "conversations.history": 50,  # 1 (of 15 messages) for apps sold outside the Marketplace; internal apps keep tier 3
+    "conversations.info": 50,
+    "conversations.list": 20,
+    "conversations.members": 100,
+    "conversations.replies": 50,
+    "files.info": 100,
+    "team.info": 50,
+    "usergroups.list": 20,
+    "users.info": 100,
+    "users.list": 20,
+}
+"""Calls a minute by method: tier 2 is 20, tier 3 is 50, tier 4 is 100."""
+
+_WINDOW = 60.0
+
+
+class Rates:
+    """Counts calls by method; `timer` gives seconds that only grow."""
+
+    def __init__(self, timer: Callable[[], float]) -> None:
+        self._timer = timer
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def wait(self, method: str) -> int | None:
+        """Count a call and return None, or return the whole seconds after which it may be made."""
+        now = self._timer()
+        start, calls = self._windows.get(method, (now, 0))
+        if now - start >= _WINDOW:
+            start, calls = now, 0
+        if calls >= PER_MINUTE.get(method, 20):
+            return max(1, math.ceil(start + _WINDOW - now))
+        self._windows[method] = (start, calls + 1)
+        return None

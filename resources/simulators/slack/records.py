@@ -1,0 +1,130 @@
+"""What a Slack workspace holds: people, channels, messages, files, groups; and how Slack tells time.
+
+A message's time is its id within the channel. Here it is a whole number of microseconds since 1970 (UTC), so that it sorts and
+compares exactly; over the wire it is Slack's string of seconds with six decimals, and a place's own clock never enters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+SLACKBOT = "USLACKBOT"
+DELETED_TEXT = "This message was deleted."
+"""Source: https://docs.slack.dev/messaging/ (a parent whose replies remain is shown so, by USLACKBOT)."""
+EVENTS = frozenset({"channel_join", "channel_leave", "channel_name", "channel_archive", "channel_unarchive"})
+"""Subtypes that Slack writes itself; they can't be threaded. Source: https://docs.slack.dev/reference/events/message"""
+
+_TIMESTAMP = re.compile(r"(\d{1,12})(?:\.(\d{1,6})\d*)?")
+_MILLION = 1_000_000
+
+
+def to_micros(ts: str | float | datetime) -> int:
+    """Return the microseconds of Slack's `ts`, of UNIX seconds or of an aware time; raises `ValueError` for anything else."""
+    if isinstance(ts, datetime):
+        if ts.tzinfo is None:
+            raise ValueError(f"{ts} has no time zone: say which one, e.g. datetime(..., tzinfo=UTC)")
+        return round(ts.timestamp() * _MILLION)
+    if not isinstance(ts, str):
+        return round(ts * _MILLION)
+    found = _TIMESTAMP.fullmatch(ts)
+    if found is None:
+        raise ValueError(
+            f"{ts!r} is no time of a message: seconds since 1970 with six decimals, e.g. 1731234567.000100"
+        )
+    return int(found[1]) * _MILLION + int((found[2] or "").ljust(6, "0"))
+
+
+def to_ts(micros: int) -> str:
+    """Return the `ts` as Slack writes it."""
+    return f"{micros // _MILLION}.{micros % _MILLION:06d}"
+
+
+@dataclass(slots=True)
+class User:
+    """Somebody who writes or reads: a member, a guest, somebody of a connected workspace, a bot."""
+
+    id: str
+    name: str
+    email: str | None
+    team: str
+    created: int
+    guest: bool = False
+    external: bool = False
+    deactivated: bool = False
+    bot_id: str | None = None
+    tz: str = "Europe/London"
+    updated: int = 0
+
+    @property
+    def bot(self) -> bool:
+        """Whether this is a program."""
+        return self.bot_id is not None
+
+    @property
+    def reads(self) -> bool:
+        """Whether this person may be named as a reader: active, of this workspace, human and with an address."""
+        return not (self.external or self.deactivated or self.bot) and self.email is not None
+
+
+@dataclass(slots=True)
+class Message:
+    """One message, reply or event. `parent` is the time of the message that it answers."""
+
+    micros: int
+    user: str
+    text: str
+    subtype: str | None = None
+    parent: int | None = None
+    files: tuple[str, ...] = ()
+    blocks: list[Any] | None = None
+    attachments: list[Any] | None = None
+    edited: tuple[str, int] | None = None
+    replies: list[int] = field(default_factory=list[int])
+    threaded: bool = False
+    """Had a reply once: Slack goes on showing `thread_ts`, with a count of 0."""
+
+    @property
+    def written(self) -> bool:
+        """Whether somebody wrote this and it still stands."""
+        return self.subtype != "tombstone" and self.subtype not in EVENTS
+
+
+@dataclass(slots=True)
+class File:
+    """An uploaded file; `deleted` ones stay behind as an id."""
+
+    id: str
+    user: str
+    name: str
+    mimetype: str
+    content: bytes
+    created: int
+    deleted: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """A user group, mentioned as `<!subteam^ID>`."""
+
+    id: str
+    handle: str
+    name: str
+    users: tuple[str, ...]
+    created: int
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """A message that exists, for comparing with what was indexed."""
+
+    ts: str
+    thread_ts: str | None
+    """The parent's ts for a reply, its own for a parent with replies, else None."""
+    user: str
+    text: str
+    files: tuple[str, ...]
+    """Ids of the files that still exist."""

@@ -1,0 +1,164 @@
+"""The source `google_drive`: My Drive, shared drives and chosen folders, kept in step by Drive's change feeds.
+
+In come the settings and what is remembered; out come batches, by root, and a file's bytes on request. A partition is a root. The
+first sync lists it in pages that resume where they were cut short; later ones read its feed. Who may find a file is what Drive
+says of it, and no wider: see `permissions`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+
+from resources.domain import Batch, Item, SourceName
+from resources.errors import AbortSyncError, LostPartitionError
+from resources.ports import Memory, Source
+from resources.retrying import Tally
+from resources.settings import Settings
+from resources.sources.drive import content, cursor
+from resources.sources.drive.auth import Authority
+from resources.sources.drive.client import DriveClient
+from resources.sources.drive.documents import Documents
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.feeds import Feeds
+from resources.sources.drive.following import Following
+from resources.sources.drive.listing import Listing
+from resources.sources.drive.notes import Notes
+from resources.sources.drive.readers import Readers
+from resources.sources.drive.roots import Roots
+from resources.sources.drive.targets import Targets
+from resources.sources.drive.tree import Forest
+
+_ROUNDS = 3
+"""A feed that still cannot be followed after this many listings is left to the next sync."""
+
+
+class Drive(Source):
+    """`resources.ports.Source` over Google Drive. `changes` is for one thread at a time, `fetch` for many."""
+
+    fetchers = 12
+    costly = True
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: Memory,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._memory = memory
+        self._sleep = sleep
+        self._now = now
+        self._tally = Tally()
+        self._authority = Authority(settings, self._tally)
+        self._kept: dict[str, Notes] = {}
+
+    @property
+    def name(self) -> SourceName:
+        """Which source this is."""
+        return SourceName.GOOGLE_DRIVE
+
+    @property
+    def tally(self) -> Tally:
+        """Calls by method of Drive's interface, those inside a batch counted one by one."""
+        return self._tally
+
+    def partitions(self) -> list[str]:
+        """Return the roots: `my_drive`, ids of shared drives and folders. Raises when the shared drives cannot be listed."""
+        return self._roots.partitions()
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return the known roots that CONCORDANCE_DRIVE_ROOTS no longer asks for."""
+        return self._roots.retired(known)
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the known shared drives that the account no longer sees."""
+        return self._roots.lost(known)
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what changed since the cursor, or everything: without one, with another account's, or when Drive forgot it."""
+        try:
+            yield from self._changes(partition, cursor)
+        except (NotFoundError, ForbiddenError) as error:
+            raise LostPartitionError(f"The root {partition} of Drive can no longer be read: {error}") from None
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield a file's bytes, exported where it is a Google document; one attempt."""
+        return content.fetch(self._client, item, self._settings.max_file_bytes)
+
+    def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
+        if partition not in self.partitions():
+            raise AbortSyncError(f"Drive has no root {partition!r} in CONCORDANCE_DRIVE_ROOTS.")
+        at = cursor.decode(saved)
+        if at is not None and at.account != self._authority.account:
+            at = None
+        relist = saved is not None
+        for _ in range(_ROUNDS):
+            if at is None or at.listing is not None:
+                at = yield from self._listing.run(partition, at, relist=relist)
+            again = yield from self._following.run(partition, at)
+            if again is None:
+                return
+            before = again.before
+            at = yield from self._listing.run(partition, before, relist=True)
+        raise AbortSyncError("Drive's change feed cannot be followed for the moment; the next sync tries again.")
+
+    def _notes(self, partition: str) -> Notes:
+        if partition not in self._kept:
+            self._kept[partition] = Notes(self._memory, partition)
+        return self._kept[partition]
+
+    @cached_property
+    def _client(self) -> DriveClient:
+        return DriveClient(self._settings, self._authority, self._tally, sleep=self._sleep)
+
+    @cached_property
+    def _roots(self) -> Roots:
+        return Roots(self._settings, self._client, self._notes)
+
+    @cached_property
+    def _forest(self) -> Forest:
+        return Forest(self._client, self._roots, self._notes)
+
+    @cached_property
+    def _feeds(self) -> Feeds:
+        return Feeds(self._client)
+
+    @cached_property
+    def _readers(self) -> Readers:
+        return Readers(self._client, self._now)
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return Documents(self._settings, self._client, self._forest, self._readers, self._notes)
+
+    @cached_property
+    def _listing(self) -> Listing:
+        return Listing(
+            self._client,
+            self._roots,
+            self._forest,
+            self._feeds,
+            self._readers,
+            self._documents,
+            self._notes,
+            self._authority.account,
+        )
+
+    @cached_property
+    def _following(self) -> Following:
+        return Following(
+            self._roots,
+            self._forest,
+            self._feeds,
+            self._readers,
+            self._documents,
+            self._listing,
+            Targets(self._roots, self._documents, self._notes),
+            self._notes,
+            self._now,
+        )

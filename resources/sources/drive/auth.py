@@ -1,0 +1,145 @@
+"""Who reads Drive: settings and the kept refresh token enter, bearer tokens leave.
+
+Three ways, the first that is set: DRIVE_TOKEN (tests and simulators), a service account's key file, in its own name or a
+person's (delegation), and the account that somebody connected by consent. Tokens are renewed here alone, under one lock,
+for all threads; google-auth's own `before_request` is not used, since it starts look-ups of its own for service accounts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import google_auth_httplib2
+import httplib2
+from google.auth.exceptions import GoogleAuthError, RefreshError
+from google.oauth2.credentials import Credentials
+from google.oauth2.service_account import Credentials as ServiceAccount
+
+from resources import credentials as kept
+from resources.errors import AuthorizationError, ConfigurationError, RetryLaterError
+from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from resources.retrying import Tally
+
+SCOPES = ("https://www.googleapis.com/auth/drive.readonly",)
+"""Listing, changes, permissions and content, nothing written. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""
+GOOGLE = "https://www.googleapis.com"
+TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address. Source: OpenID configuration of accounts.google.com
+_TIMEOUT_SECONDS = 30
+
+
+def token_url(settings: Settings) -> str:
+    """Return where tokens are asked for: Google's address, or the simulator's that DRIVE_API_URL names."""
+    return TOKEN_URL if settings.drive_api_url == GOOGLE else f"{settings.drive_api_url}/token"
+
+
+class Authority:
+    """Hands out bearer tokens of the configured account. Thread-safe; nothing is read or asked before the first one."""
+
+    def __init__(self, settings: Settings, tally: Tally) -> None:
+        self._settings = settings
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._opened: tuple[Any, str] | None = None
+
+    @property
+    def hint(self) -> str:
+        """What to do when the credentials are refused."""
+        if self._settings.drive_token is not None:
+            return "Set CONCORDANCE_DRIVE_TOKEN to a token that is accepted."
+        if self._settings.google_service_account_file is not None:
+            return (
+                "Check the key in CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and that the administrator delegated the scope "
+                f"{SCOPES[0]} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
+            )
+        return "Connect Google Drive again: GET /api/auth/google."
+
+    @property
+    def account(self) -> str:
+        """Whose eyes these are: page tokens of one account mean nothing to another."""
+        with self._lock:
+            return self._open()[1]
+
+    def token(self) -> str:
+        """Return a token that is valid now. Raises `AuthorizationError`, `ConfigurationError` or `RetryLaterError`."""
+        with self._lock:
+            found, _ = self._open()
+            if not found.valid:
+                self._refresh(found)
+            return str(found.token)
+
+    def renew(self, refused: str) -> bool:
+        """Replace a token that Drive refused, unless another thread has; False when there is no other."""
+        with self._lock:
+            found, _ = self._open()
+            if self._settings.drive_token is not None:
+                return False
+            if found.token == refused:
+                self._refresh(found)
+            return True
+
+    def _open(self) -> tuple[Any, str]:
+        if self._opened is None:
+            self._opened = self._make()
+        return self._opened
+
+    def _make(self) -> tuple[Any, str]:
+        settings = self._settings
+        if settings.drive_token is not None:
+            return Credentials(token=settings.drive_token.get_secret_value()), "token"
+        if settings.google_service_account_file is not None:
+            return _service_account(settings)
+        secret = settings.google_client_secret
+        if settings.google_client_id is None or secret is None:
+            raise ConfigurationError(
+                "Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and CONCORDANCE_GOOGLE_CLIENT_SECRET and "
+                "connect an account, or set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md)."
+            )
+        credential = kept.load(settings.postgres_dsn, settings, kept.GOOGLE)
+        if credential is None:
+            raise AuthorizationError("No Google account is connected yet: an administrator opens GET /api/auth/google.")
+        made = Credentials(
+            token=None,
+            refresh_token=credential.secret,
+            token_uri=token_url(settings),
+            client_id=settings.google_client_id,
+            client_secret=secret.get_secret_value(),
+        )
+        return made, credential.account
+
+    def _refresh(self, found: Any) -> None:
+        http = httplib2.Http(timeout=_TIMEOUT_SECONDS)
+        try:
+            self._tally.call("oauth2.token")
+            found.refresh(google_auth_httplib2.Request(http))
+        except RefreshError as error:
+            if error.retryable:
+                raise RetryLaterError("Google's token endpoint fails for the moment.") from None
+            raise AuthorizationError(f"Google gives no token for Drive ({_reason(error)}). {self.hint}") from None
+        except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
+            raise RetryLaterError("Google's token endpoint does not answer.") from None
+        finally:
+            http.close()
+
+
+def _service_account(settings: Settings) -> tuple[ServiceAccount, str]:
+    make: Callable[..., ServiceAccount] = ServiceAccount.from_service_account_file
+    try:
+        made = make(str(settings.google_service_account_file), scopes=SCOPES, subject=settings.google_subject)
+    except (OSError, ValueError, GoogleAuthError) as error:
+        raise ConfigurationError(
+            f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: {settings.google_service_account_file} is not a readable key file "
+            f"({type(error).__name__}). Download it again from the Google Cloud console."
+        ) from None
+    if settings.drive_api_url != GOOGLE:
+        # pyright cannot see that the copy is of the same class
+        made = made.with_token_uri(token_url(settings))
+    return made, settings.google_subject or str(made.service_account_email)
+
+
+def _reason(error: RefreshError) -> str:
+    """Return the error's code alone (`invalid_grant: …`): the whole answer may repeat what was sent."""
+    return str(error.args[0]).splitlines()[0][:200] if error.args else "refused"

@@ -1,0 +1,233 @@
+"""Drive v3 over the wire: a method and its parameters enter, JSON or bytes leave, every fault as one of our errors.
+
+One client serves all threads of a sync. httplib2 is not thread-safe, so each thread has connections of its own; the rate
+budget is shared: once Drive asks one thread to slow down, all wait. Every call is counted by its method, those inside a
+batch too, since Google counts them so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPException
+from typing import Any, cast
+
+import httplib2
+from googleapiclient.discovery import build
+from googleapiclient.errors import BatchError, HttpError
+from googleapiclient.http import BatchHttpRequest
+
+from resources.errors import ConcordanceError, RateLimitedError, RetryLaterError
+from resources.retrying import Tally, patiently
+from resources.settings import Settings
+from resources.sources.drive.auth import Authority
+from resources.sources.drive.faults import explain
+
+JSON = dict[str, Any]
+
+BATCH = 100
+"""Calls in one batch. Source: https://developers.google.com/workspace/drive/api/guides/performance#batch-requests"""
+PIECE = 8 * 1024 * 1024
+"""Bytes asked for at a time; httplib2 holds a whole answer in memory."""
+TIMEOUT_SECONDS = 60
+_LONGEST_BACKOFF = 64.0
+"""Source: https://developers.google.com/workspace/drive/api/guides/limits#exponential"""
+
+
+class Budget:
+    """The moment before which nobody calls. Thread-safe."""
+
+    def __init__(self, sleep: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._sleep = sleep
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+        self._streak = 0
+
+    def wait(self) -> None:
+        """Sleep until calling is allowed."""
+        with self._lock:
+            delay = self._not_before - self._clock()
+        if delay > 0:
+            self._sleep(delay)
+
+    def limited(self, seconds: float | None) -> float:
+        """Hold everybody back and return for how long: as told, else twice as long each time in a row."""
+        with self._lock:
+            wait = min(2.0**self._streak, _LONGEST_BACKOFF) if seconds is None else seconds
+            self._streak = min(self._streak + 1, 10)
+            self._not_before = max(self._not_before, self._clock() + wait)
+            return wait
+
+    def answered(self) -> None:
+        """Note that Drive answers again."""
+        self._streak = 0
+
+
+class DriveClient:
+    """The calls that the connector makes. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        authority: Authority,
+        tally: Tally,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._authority = authority
+        self._tally = tally
+        self._sleep = sleep
+        self._waits = settings.retry_seconds
+        self._budget = Budget(sleep)
+        self._local = threading.local()
+        self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
+        # static: the description ships with the package, so starting needs no network
+        self._service: Any = build(
+            "drive",
+            "v3",
+            http=httplib2.Http(timeout=TIMEOUT_SECONDS),
+            static_discovery=True,
+            cache_discovery=False,
+            client_options={"api_endpoint": f"{settings.drive_api_url}/drive/v3/"},
+        )
+
+    def call(self, method: str, **parameters: Any) -> JSON:
+        """Return the answer of a method such as `files.list`; parameters that are None are left out.
+
+        Raises what `faults.explain` says, `RetryLaterError` once patience is used up.
+        """
+        request = self._request(method, parameters)
+
+        def once() -> JSON:
+            self._tally.call(method)
+            return cast("JSON", self._answered(method, lambda http: request.execute(http=http, num_retries=0)))
+
+        return patiently(once, self._tally, waits=self._waits, sleep=self._sleep)
+
+    def pages(self, method: str, items: str, **parameters: Any) -> Iterator[JSON]:
+        """Yield the entries of a list, page by page, from the first."""
+        token: str | None = None
+        while True:
+            page = self.call(method, pageToken=token, **parameters)
+            yield from page.get(items, ())
+            token = page.get("nextPageToken")
+            if token is None:
+                return
+
+    def batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:
+        """Return an answer or its error for each set of parameters, in order, `BATCH` in one HTTP request.
+
+        Passing faults of single calls are tried again; if they do not pass the error is raised, as in `call`.
+        """
+        found: list[JSON | ConcordanceError] = []
+        for start in range(0, len(many), BATCH):
+            found += self._batch(method, many[start : start + BATCH])
+        return found
+
+    def media(self, method: str, *, size: int | None = None, **parameters: Any) -> Iterator[bytes]:
+        """Yield the bytes of `files.get` or `files.export`; one attempt, for the caller to repeat.
+
+        A file larger than `PIECE` comes in pieces. Raises as `call` does.
+        """
+        request = self._request(f"{method}_media", parameters)
+        at = 0
+        while True:
+            headers = {**request.headers}
+            if size is not None and size > PIECE:
+                headers |= {"range": f"bytes={at}-{min(at + PIECE, size) - 1}", "accept-encoding": "identity"}
+            status, content = self._download(method, request.uri, headers)
+            yield content
+            at += len(content)
+            if status != 206 or size is None or at >= size or not content:
+                return
+
+    def _download(self, method: str, uri: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        def ask(http: _BearerHttp) -> tuple[int, bytes]:
+            response, content = http.request(uri, headers=dict(headers))
+            if response.status not in {200, 206}:
+                raise HttpError(response, content, uri=uri)
+            return response.status, content
+
+        self._tally.call(method)
+        return self._answered(method, ask)
+
+    def _request(self, method: str, parameters: Mapping[str, Any]) -> Any:
+        collection, _, name = method.partition(".")
+        given = {key: value for key, value in parameters.items() if value is not None}
+        return getattr(getattr(self._service, collection)(), name)(**given)
+
+    def _batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:
+        found: dict[str, JSON | ConcordanceError] = {}
+
+        def take(key: str, answer: JSON | None, error: HttpError | None) -> None:
+            found[key] = (answer or {}) if error is None else self._explain(method, error)
+
+        def once() -> None:
+            batch = BatchHttpRequest(callback=take, batch_uri=self._batch_url)
+            for number, parameters in enumerate(many):
+                if isinstance(found.get(str(number), RetryLaterError("")), RetryLaterError):
+                    self._tally.call(method)
+                    batch.add(self._request(method, parameters), request_id=str(number))
+            self._answered(method, lambda http: batch.execute(http=http))
+            passing = [error for error in found.values() if isinstance(error, RetryLaterError)]
+            if passing:
+                raise max(passing, key=lambda error: error.retry_after or 0)
+
+        patiently(once, self._tally, waits=self._waits, sleep=self._sleep)
+        return [found[str(number)] for number in range(len(many))]
+
+    def _answered(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:
+        """Return what `ask` returns, with a fresh token if the first one is refused; faults become our errors."""
+        self._budget.wait()
+        try:
+            for attempt in (1, 2):
+                token = self._authority.token()
+                http = self._http(token)
+                try:
+                    answer = ask(http)
+                except HttpError as error:
+                    if error.status_code == 401 and attempt == 1 and self._authority.renew(token):
+                        continue
+                    raise
+                self._budget.answered()
+                return answer
+        except HttpError as error:
+            raise self._explain(method, error) from None
+        except (OSError, HTTPException, httplib2.HttpLib2Error, BatchError) as error:
+            self._local.http.close()  # half an answer may be left on the connection
+            raise RetryLaterError(f"Drive did not answer ({method}: {type(error).__name__}).") from error
+        raise AssertionError  # unreachable: the second attempt returns or raises
+
+    def _explain(self, method: str, error: HttpError) -> ConcordanceError:
+        fault = explain(method, error.status_code, error.resp, error.content, self._authority.hint)
+        if isinstance(fault, RateLimitedError):
+            return RateLimitedError(str(fault), self._budget.limited(fault.retry_after))
+        return fault
+
+    def _http(self, token: str) -> _BearerHttp:
+        http: _BearerHttp | None = getattr(self._local, "http", None)
+        if http is None:
+            http = self._local.http = _BearerHttp()
+        http.token = token
+        return http
+
+
+class _BearerHttp:
+    """One thread's connections, each request with the bearer token."""
+
+    def __init__(self) -> None:
+        self._http: Any = httplib2.Http(timeout=TIMEOUT_SECONDS)
+        self.token = ""
+
+    def request(
+        self, uri: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None, **more: Any
+    ) -> tuple[Any, bytes]:
+        """Send a request as `httplib2.Http.request` does."""
+        headers = {**(headers or {}), "authorization": f"Bearer {self.token}"}
+        return self._http.request(uri, method, body=body, headers=headers, **more)
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._http.close()

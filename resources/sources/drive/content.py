@@ -1,0 +1,45 @@
+"""A document's bytes: exported by Google from its own formats, downloaded as they are of all others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from resources.domain import Item
+from resources.errors import RetryLaterError, SkipDocumentError
+from resources.filetypes import mime_type
+from resources.sources.drive.client import PIECE, DriveClient
+from resources.sources.drive.kinds import name_for
+from resources.sources.tree import EMPTY, too_large
+
+_MD5_LENGTH = 32
+
+
+def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
+    """Yield the bytes in pieces, once the first show that they are what the file's type says; one attempt.
+
+    Raises `SkipDocumentError` or `RetryLaterError`, the latter also when the file changed between two pieces.
+    """
+    name = name_for(item.title, item.mime_type)
+    pieces = _pieces(client, item)
+    digest = hashlib.md5(usedforsecurity=False)
+    total = 0
+    for number, piece in enumerate(pieces):
+        if number == 0:
+            if not piece:
+                raise SkipDocumentError(EMPTY)
+            mime_type(name, piece)
+        total += len(piece)
+        if total > limit:
+            raise SkipDocumentError(too_large(total, limit))
+        digest.update(piece)
+        yield piece
+    in_pieces = item.size is not None and item.size > PIECE
+    if in_pieces and len(item.version) == _MD5_LENGTH and digest.hexdigest() != item.version:
+        raise RetryLaterError(f"{item.title} changed while it was downloaded.")
+
+
+def _pieces(client: DriveClient, item: Item) -> Iterator[bytes]:
+    if item.locator == "export":
+        return client.media("files.export", fileId=item.source_id, mimeType=item.mime_type)
+    return client.media("files.get", size=item.size, fileId=item.source_id, supportsAllDrives=True)

@@ -1,0 +1,163 @@
+"""What files mean as documents: files from a listing or a feed enter; items, refusals and what lies outside of every root leave.
+
+Shortcuts are resolved here, once: a target inside a root is there already; one outside becomes a document at the shortcut's
+place, with its own id and its own rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from resources.domain import Item, Refusal
+from resources.errors import ConcordanceError
+from resources.settings import Settings
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.kinds import FOLDER, SHORTCUT
+from resources.sources.drive.notes import Notes, Shortcut
+from resources.sources.drive.permissions import Grant
+from resources.sources.drive.readers import Readers
+from resources.sources.drive.records import FILE_FIELDS, describe, refuse
+from resources.sources.drive.tree import Forest, Trail, parent_of
+
+
+@dataclass
+class Found:
+    """What came of some files. `settled`: shortcuts that are no document themselves."""
+
+    seen: list[Item] = field(default_factory=list[Item])
+    refused: list[Refusal] = field(default_factory=list[Refusal])
+    outside: list[JSON] = field(default_factory=list[JSON])
+    settled: list[str] = field(default_factory=list[str])
+
+
+class Documents:
+    """Describes files for one sync."""
+
+    def __init__(
+        self, settings: Settings, client: DriveClient, forest: Forest, readers: Readers, notes: Callable[[str], Notes]
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._forest = forest
+        self._readers = readers
+        self._notes = notes
+
+    def describe(self, files: Sequence[JSON], notes: Notes) -> Found:
+        """Describe files and shortcuts (no folders) that are not in the trash; `notes` are of the partition that found them."""
+        found = Found()
+        self._forest.find(files, notes)
+        places: list[tuple[JSON, Trail]] = []
+        shortcuts: list[tuple[JSON, Trail]] = []
+        for file in files:
+            trail = self._forest.trail(parent_of(file))
+            if trail is None:
+                found.outside.append(file)
+            elif file["mimeType"] == SHORTCUT:
+                shortcuts.append((file, trail))
+            else:
+                places.append((file, trail))
+        self.place(places, found)
+        if shortcuts:
+            self._resolve(shortcuts, found, notes)
+        return found
+
+    def place(self, files: Iterable[tuple[JSON, Trail]], found: Found) -> None:
+        """Describe files at the places that are given."""
+        by_partition: dict[str, list[tuple[JSON, Trail]]] = {}
+        for file, trail in files:
+            by_partition.setdefault(trail.partition, []).append((file, trail))
+        for partition, placed in by_partition.items():
+            notes = self._notes(partition)
+            grants = self.grants(notes, [file for file, _ in placed])
+            for file, trail in placed:
+                grant = grants[file["id"]]
+                document = describe(file, trail, grant, self._settings)
+                if isinstance(document, Refusal):
+                    found.refused.append(document)
+                    continue
+                found.seen.append(document)
+                if grant.expires is not None:
+                    notes.set_end(grant.expires, file["id"])
+
+    def grants(self, notes: Notes, files: Sequence[JSON]) -> dict[str, Grant]:
+        """Return who may find files or folders, by id."""
+        return self._readers.grants(notes.load(), files, self._is_limited)
+
+    def ask(self, ids: Sequence[str]) -> dict[str, JSON | None]:
+        """Return files as they are now; None for what is gone, in the trash or not to be seen."""
+        many = [{"fileId": one, "fields": FILE_FIELDS, "supportsAllDrives": True} for one in ids]
+        answers = self._client.batch("files.get", many)
+        return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
+
+    def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: Notes) -> bool:
+        """Describe a target outside of every root at the first of its shortcuts whose place is known; False without one."""
+        for shortcut in shortcuts:
+            self._forest.find([{"parents": [shortcut.parent]}], notes)
+            trail = self._forest.trail(shortcut.parent)
+            if trail is not None:
+                self.place([(file, trail)], found)
+                return True
+        return False
+
+    def is_inside(self, file: JSON, notes: Notes) -> bool:
+        """Tell whether a file lies in a root."""
+        self._forest.find([file], notes)
+        return self._forest.trail(parent_of(file)) is not None
+
+    def _is_limited(self, file: JSON) -> bool:
+        return file.get("inheritedPermissionsDisabled") is True or self._forest.limited(parent_of(file))
+
+    def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: Found, notes: Notes) -> None:
+        to_files: list[tuple[JSON, Trail, str]] = []
+        for file, trail in shortcuts:
+            details: JSON = file.get("shortcutDetails") or {}
+            target = details.get("targetId")
+            if not target:
+                found.refused.append(refuse(file, trail, "It is a shortcut to something that no longer exists."))
+            elif details.get("targetMimeType") == FOLDER:
+                self._to_folder(file, trail, str(target), found, notes)
+            else:
+                to_files.append((file, trail, str(target)))
+                parent = parent_of(file) or ""
+                self._notes(trail.partition).load().set_shortcut(
+                    file["id"], Shortcut(target=str(target), parent=parent)
+                )
+        targets = self.ask(sorted({target for _, _, target in to_files})) if to_files else {}
+        self._forest.find([target for target in targets.values() if target is not None], notes)
+        outside: dict[str, tuple[JSON, Trail]] = {}
+        for file, trail, target_id in sorted(to_files, key=lambda one: one[0]["id"]):
+            target = targets[target_id]
+            inside = target is not None and self._forest.trail(parent_of(target)) is not None
+            shortcut = Shortcut(target=target_id, parent=parent_of(file) or "", outside=not inside)
+            self._notes(trail.partition).load().set_shortcut(file["id"], shortcut)
+            if target is None or target["mimeType"] == SHORTCUT:
+                reason = "It is a shortcut to a file that is gone, in the trash or not shared with the account that reads Drive."
+                found.refused.append(refuse(file, trail, reason))
+                continue
+            found.settled.append(file["id"])
+            if not inside:
+                outside.setdefault(target_id, (target, trail))
+        self.place(outside.values(), found)
+
+    def _to_folder(self, file: JSON, trail: Trail, target: str, found: Found, notes: Notes) -> None:
+        self._forest.find([{"parents": [target]}], notes)
+        if self._forest.trail(target) is not None:
+            found.settled.append(file["id"])
+            return
+        found.refused.append(
+            refuse(
+                file,
+                trail,
+                f"It is a shortcut to a folder, which is not followed: add the folder's id {target} to CONCORDANCE_DRIVE_ROOTS.",
+            )
+        )
+
+
+def _present(answer: JSON | ConcordanceError) -> JSON | None:
+    if isinstance(answer, NotFoundError | ForbiddenError):
+        return None
+    if isinstance(answer, ConcordanceError):
+        raise answer
+    return None if answer.get("trashed") else answer

@@ -1,0 +1,107 @@
+"""What Google's errors mean to a sync: an answer's status and reason enter, one of our errors leaves.
+
+Source of the reasons: https://developers.google.com/workspace/drive/api/guides/handle-errors
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    ConcordanceError,
+    RateLimitedError,
+    RetryLaterError,
+    SkipDocumentError,
+)
+
+EXPORT_LIMIT_MB = 10
+"""Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
+
+_RATE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "sharingRateLimitExceeded"})
+_SCOPE = frozenset({"insufficientPermissions", "insufficientScopes", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
+_FORBIDDING = frozenset({"domainPolicy", "accessNotConfigured", "SERVICE_DISABLED", "appNotInstalledWithUser"})
+_NO_DOWNLOAD = frozenset({"cannotDownloadFile", "cannotDownloadAbusiveFile", "cannotExportFile", "fileNotDownloadable"})
+
+
+class NotFoundError(SkipDocumentError):
+    """The file, folder or drive does not exist, or the account may not see it: Drive says the same of both.
+
+    `of` is the parameter that named it: `fileId` also for a folder in a query.
+    """
+
+    def __init__(self, of: str = "") -> None:
+        super().__init__("It is gone from Drive, or no longer shared with the account that reads it.")
+        self.of = of
+
+
+class ForbiddenError(SkipDocumentError):
+    """The account may see the file, and may not do this with it."""
+
+
+class PageTokenError(AbortSyncError):
+    """A page token is no longer accepted: what it would have continued has to begin anew."""
+
+
+def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | str, hint: str) -> ConcordanceError:
+    """Return the error for an answer that is no success; `hint` says how to mend the account's credentials."""
+    reasons, message, location = _read(body)
+    if status == 401:
+        return AuthorizationError(f"Google refuses the credentials of Drive ({message or 'they expired'}). {hint}")
+    if status == 429 or (status == 403 and reasons & _RATE):
+        return RateLimitedError(f"Drive asks to slow down ({method}).", _seconds(headers.get("retry-after")))
+    if status == 403:
+        return _forbidden(method, reasons, message, hint)
+    if status == 404:
+        return NotFoundError(location)
+    if status == 410 or (status == 400 and (location == "pageToken" or "page token" in message.lower())):
+        return PageTokenError(f"Drive no longer accepts the page token of {method}; the listing begins anew.")
+    if status >= 500 or status == 408:
+        return RetryLaterError(f"Drive fails for the moment ({method}: HTTP {status}).")
+    return AbortSyncError(f"Drive refuses {method}: HTTP {status}, {message or 'no reason given'}.")
+
+
+def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> ConcordanceError:
+    if reasons & _SCOPE:
+        return AuthorizationError(f"The credentials of Drive lack the scope drive.readonly. {hint}")
+    if reasons & _FORBIDDING:
+        return AuthorizationError(
+            f"Google does not let this application use Drive ({message}). Enable the Google Drive API in the project "
+            "of the credentials, and ask the domain's administrator to allow the application."
+        )
+    if "dailyLimitExceeded" in reasons or "quotaExceeded" in reasons:
+        return AbortSyncError(f"The Google project's daily quota of Drive is used up ({message}).")
+    if "exportSizeLimitExceeded" in reasons:
+        return SkipDocumentError(
+            f"It is too large for Google to export: more than {EXPORT_LIMIT_MB} MB. Split it, or keep it as an Office file."
+        )
+    if reasons & _NO_DOWNLOAD:
+        return SkipDocumentError("Its owner, or Google, does not allow it to be downloaded.")
+    return ForbiddenError(f"The account that reads Drive may not do this with the file ({method}: {message}).")
+
+
+def _read(body: bytes | str) -> tuple[set[str], str, str]:
+    """Return the reasons, the message and the parameter that an error's body names; an unreadable one names none."""
+    try:
+        parsed: Any = json.loads(body)
+    except ValueError:
+        return set(), "", ""
+    error: Any = cast("dict[str, Any]", parsed).get("error") if isinstance(parsed, dict) else None
+    if not isinstance(error, dict):
+        return set(), str(error or ""), ""
+    error = cast("dict[str, Any]", error)
+    listed = [*error.get("errors", ()), *error.get("details", ())]
+    entries = [cast("dict[str, Any]", entry) for entry in listed if isinstance(entry, dict)]
+    reasons = {str(entry["reason"]) for entry in entries if entry.get("reason")}
+    location = next((str(entry["location"]) for entry in entries if entry.get("location")), "")
+    return reasons, str(error.get("message", "")).strip().rstrip("."), location
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:
+        return None  # a date instead of seconds: waiting grows by itself

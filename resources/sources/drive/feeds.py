@@ -1,0 +1,66 @@
+"""The change feeds: the account's own (no drive) and each shared drive's. Each page is read once a sync, whoever asks for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.records import FILE_FIELDS
+
+_FIELDS = f"nextPageToken,newStartPageToken,changes(changeType,removed,time,fileId,driveId,file({FILE_FIELDS}))"
+_PAGE = 1000
+"""Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/changes/list"""
+
+
+class Page(NamedTuple):
+    """A page of a feed. `number` orders pages by when they were read; `first`: nobody has read it before in this sync."""
+
+    changes: list[JSON]
+    following: str
+    last: bool
+    number: int
+    first: bool = True
+
+
+class Feeds:
+    """Feeds by the id of their shared drive; None is the account's own."""
+
+    def __init__(self, client: DriveClient) -> None:
+        self._client = client
+        self._starts: dict[str | None, str] = {}
+        self._pages: dict[tuple[str | None, str], Page] = {}
+
+    def start(self, drive: str | None) -> str:
+        """Return a token from before now; one that was taken earlier in this sync is as good."""
+        if drive not in self._starts:
+            answer = self._client.call(
+                "changes.getStartPageToken", driveId=drive, supportsAllDrives=True, fields="startPageToken"
+            )
+            self._starts[drive] = str(answer["startPageToken"])
+        return self._starts[drive]
+
+    def page(self, drive: str | None, token: str) -> Page:
+        """Return the changes from a token on. Raises `PageTokenError` for one that is no longer good."""
+        kept = self._pages.get((drive, token))
+        if kept is not None:
+            return kept._replace(first=False)
+        answer = self._client.call(
+            "changes.list",
+            pageToken=token,
+            driveId=drive,
+            pageSize=_PAGE,
+            spaces="drive",
+            fields=_FIELDS,
+            includeRemoved=True,
+            includeItemsFromAllDrives=True,
+            supportsAllDrives=True,
+        )
+        following = answer.get("nextPageToken")
+        page = Page(
+            changes=answer.get("changes", []),
+            following=str(following or answer["newStartPageToken"]),
+            last=following is None,
+            number=len(self._pages),
+        )
+        self._pages[drive, token] = page
+        return page

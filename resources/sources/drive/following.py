@@ -1,0 +1,275 @@
+"""A root's change feed: pages of changes enter, batches that bring the index up to them leave.
+
+A changed folder stands for all that lies below: Drive's feed shows a share, a rename or a move on the folder alone. So it is
+compared with what is remembered of it, and what lies below is listed where it differs. Membership of a shared drive is in no
+feed, so it is compared at every sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from resources.domain import Batch
+from resources.sources.drive import cursor as cursors
+from resources.sources.drive.client import JSON
+from resources.sources.drive.cursor import Cursor
+from resources.sources.drive.documents import Documents, Found
+from resources.sources.drive.faults import PageTokenError
+from resources.sources.drive.feeds import Feeds, Page
+from resources.sources.drive.listing import Listing
+from resources.sources.drive.notes import Notes, RootNote, Shortcut
+from resources.sources.drive.readers import Readers
+from resources.sources.drive.roots import Roots
+from resources.sources.drive.sorting import Changes, sort
+from resources.sources.drive.targets import Targets
+from resources.sources.drive.tree import Forest, folder_of, parent_of
+
+
+class Again(NamedTuple):
+    """The root has to be listed anew; the feed then goes on from `before`, or from now without it."""
+
+    before: Cursor | None
+
+
+@dataclass
+class _Page:
+    """One page at work for one partition."""
+
+    root: RootNote
+    notes: Notes
+    page: Page
+    changes: Changes
+    found: Found = field(default_factory=Found)
+    emptied: list[str] = field(default_factory=list[str])
+    deleted: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
+    forgotten: set[str] = field(default_factory=set[str])
+    """Folders that are no longer below the root."""
+    relist: list[JSON] = field(default_factory=list[JSON])
+    """Folders of which everything below may be other than it was."""
+    gathered: list[JSON] = field(default_factory=list[JSON])
+    """Folders that the root has no longer, or that the account can no longer open: all that is still to be seen below goes
+    into one batch, and everything else that was below is gone."""
+
+
+class Following:
+    """Follows feeds for one sync."""
+
+    def __init__(
+        self,
+        roots: Roots,
+        forest: Forest,
+        feeds: Feeds,
+        readers: Readers,
+        documents: Documents,
+        listing: Listing,
+        targets: Targets,
+        notes: Callable[[str], Notes],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._roots = roots
+        self._forest = forest
+        self._feeds = feeds
+        self._readers = readers
+        self._documents = documents
+        self._listing = listing
+        self._targets = targets
+        self._notes = notes
+        self._now = now
+        self._placed: dict[str, int] = {}
+        """Number of the page that showed a document last: an older page that is read again takes nothing back."""
+
+    def run(self, partition: str, at: Cursor) -> Generator[Batch, None, Again | None]:
+        """Yield what the feed says since `at`; returns what is left to do when that is not enough."""
+        notes = self._notes(partition)
+        root = self._roots.root(partition)
+        if notes.root is None:
+            return Again(at)
+        if root.drive is not None and self._readers.members(root.drive) != notes.members:
+            return Again(at)
+        if root.kind == "drive" and root.name != notes.root.name:
+            return Again(at)
+        due = notes.due(self._now())
+        while True:
+            try:
+                page = self._feeds.page(root.drive, at.token)
+            except PageTokenError:
+                return Again(None)
+            following = Cursor(token=page.following, account=at.account, watched=at.watched)
+            changes = sort(page.changes)
+            for file_id, file in self._documents.ask(due).items() if due else ():
+                changes.note(file_id, file)
+            due = []
+            if self._has_moved(partition, root, changes):
+                return Again(None)
+            yield from self._take(partition, page, changes, at, following)
+            at, root = following, self._roots.root(partition)
+            if page.last:
+                break
+        yield from self._targets.watch(partition, at)
+        return None
+
+    def _has_moved(self, partition: str, root: RootNote, changes: Changes) -> bool:
+        """Look at a chosen folder again when it, or one above it, changed: it may be in another drive, with another feed.
+
+        Raises `LostPartitionError` when it can no longer be seen.
+        """
+        if root.kind != "folder" or not {root.id, *root.above} & (changes.folders.keys() | changes.gone.keys()):
+            return False
+        return self._roots.root(partition, fresh=True).drive != root.drive
+
+    def _take(self, partition: str, page: Page, changes: Changes, at: Cursor, following: Cursor) -> Iterator[Batch]:
+        """Yield one page: what lies below changed folders first, then everything else with the cursor after it."""
+        notes = self._notes(partition)
+        root = self._roots.root(partition)
+        if not (changes.files or changes.folders or changes.gone):
+            cursor = cursors.encode(following)
+            yield Batch(partition=partition, cursor=cursor, memory=notes.take(), title=root.name)
+            return
+        work = _Page(root, notes.load(), page, changes)
+        self._find_again(work)
+        self._sort_folders(partition, work)
+        here = cursors.encode(at)
+        for files in self._listing.below(self._outermost(work), partition, work.notes):
+            below = self._documents.describe(files, work.notes)
+            self._place(work, below)
+            yield Batch(
+                partition=partition,
+                seen=below.seen,
+                refused=below.refused,
+                deleted=below.settled,
+                cursor=here,
+                title=work.root.name,
+            )
+        self._sort_files(partition, work)
+        yield self._last(partition, work, following)
+
+    def _find_again(self, work: _Page) -> None:
+        """Look where things are that left this feed's sight: they may have moved to another root, which is no deletion."""
+        changes, root = work.changes, work.root
+        if root.kind == "drive":
+            for kept in (changes.folders, changes.gone):
+                kept.pop(root.id, None)  # the drive as a whole is compared at every sync
+        if len(self._roots.partitions()) > 1:
+            lost = sorted(changes.unseen & changes.gone.keys())
+            for file_id, file in self._documents.ask(lost).items() if lost else ():
+                if file is not None:
+                    changes.note(file_id, file)
+
+    def _sort_folders(self, partition: str, work: _Page) -> None:
+        """Decide for each folder: nothing, list what lies below, or everything below is gone."""
+        notes, changes = work.notes, work.changes
+        for folder_id in changes.gone:
+            self._forest.learn(folder_id, None)
+        for folder_id, file in changes.folders.items():
+            self._forest.learn(folder_id, folder_of(file))
+        if work.root.kind == "folder" and work.root != notes.root:
+            work.root = self._listing.climb(partition, work.root, notes)
+        self._forest.find([*changes.folders.values(), *changes.files.values()], notes)
+        was = {
+            one: notes.inside(one, work.root.id) for one in (*changes.folders, *changes.gone) if one in notes.folders
+        }
+        inside = [file for one, file in changes.folders.items() if self._is_below(one, work.root)]
+        grants = self._documents.grants(notes, inside)
+        for folder_id, file in changes.folders.items():
+            before = notes.folders.get(folder_id)
+            if folder_id in grants:
+                now = folder_of(file, grants[folder_id].digest)
+                if now != before or not was[folder_id]:
+                    if now.closed:
+                        self._gather(work, file)
+                        self._forget(work, folder_id, all_of_it=True)
+                    else:
+                        work.relist.append(file)
+                    notes.set_folder(folder_id, now)
+                if (ends := grants[folder_id].expires) is not None:
+                    notes.set_end(ends, folder_id)
+            elif was.get(folder_id):
+                if self._forest.trail(folder_id) is None:
+                    work.emptied.append(folder_id)
+                else:
+                    self._gather(work, file)  # another root has it now
+                self._forget(work, folder_id)
+            elif before is not None:
+                notes.set_folder(folder_id, folder_of(file))
+        for folder_id in changes.gone:
+            if was.get(folder_id):
+                work.emptied.append(folder_id)
+                self._forget(work, folder_id)
+            elif folder_id in notes.folders:
+                notes.set_folder(folder_id, None)
+
+    def _gather(self, work: _Page, file: JSON) -> None:
+        work.gathered.append(file)
+        work.emptied.append(file["id"])
+
+    def _forget(self, work: _Page, folder_id: str, *, all_of_it: bool = False) -> None:
+        """Forget a folder and those below, but those that have been seen elsewhere below the root."""
+        for one in work.notes.below(folder_id):
+            if all_of_it or not self._is_below(one, work.root):
+                work.notes.set_folder(one, None)
+                work.forgotten.add(one)
+
+    def _outermost(self, work: _Page) -> list[JSON]:
+        """Leave out folders that lie below others which are listed anyway."""
+        ids = {file["id"] for file in work.relist}
+        kept: list[JSON] = []
+        for file in work.relist:
+            trail = self._forest.trail(file["id"])
+            if trail is not None and not ids.intersection(trail.folders[1:]):
+                kept.append(file)
+        return kept
+
+    def _sort_files(self, partition: str, work: _Page) -> None:
+        """Describe changed files where they lie now; what lies in no root is gone, unless a shortcut leads to it."""
+        changes, notes = work.changes, work.notes
+        changed = {**changes.files}
+        for files in self._listing.below(work.gathered, partition, notes):
+            changed |= {file["id"]: file for file in files}
+        found = self._documents.describe(list(changed.values()), notes)
+        work.deleted |= changes.gone
+        work.deleted |= dict.fromkeys(found.settled)
+
+        def has_left(shortcut_id: str, shortcut: Shortcut) -> bool:
+            file = changed.get(shortcut_id)
+            if file is None:
+                return shortcut.parent in work.forgotten
+            trail = self._forest.trail(parent_of(file))
+            return trail is None or trail.partition != partition
+
+        self._targets.settle(notes, changes, found, has_left, work.deleted)
+        if not work.page.first:
+            # whoever read the page first has reported what lies in other roots, and those may have moved on since
+            found.seen = [item for item in found.seen if item.partition == partition]
+            found.refused = [refusal for refusal in found.refused if refusal.partition == partition]
+        self._place(work, found)
+        work.found = found
+
+    def _place(self, work: _Page, found: Found) -> None:
+        for item in found.seen:
+            self._placed[item.source_id] = work.page.number
+
+    def _last(self, partition: str, work: _Page, following: Cursor) -> Batch:
+        shown = {one.source_id for one in (*work.found.seen, *work.found.refused)}
+        deleted = {
+            one: when
+            for one, when in work.deleted.items()
+            if one not in shown and self._placed.get(one, -1) <= work.page.number
+        }
+        return Batch(
+            partition=partition,
+            seen=work.found.seen,
+            refused=work.found.refused,
+            deleted=list(deleted),
+            deleted_at={one: when for one, when in deleted.items() if when is not None},
+            emptied=work.emptied,
+            memory=work.notes.take(),
+            cursor=cursors.encode(following),
+            title=work.root.name,
+        )
+
+    def _is_below(self, folder_id: str, root: RootNote) -> bool:
+        trail = self._forest.trail(folder_id)
+        return trail is not None and root.id in trail.folders

@@ -1,0 +1,255 @@
+"""A root from the beginning: every folder, then every file in pages, each page a batch with a cursor to resume from.
+
+The feed's token is taken before anything is listed, so that what changes meanwhile is in the feed. A page token that Drive
+refuses costs the listing, not the token: it begins anew and the feed still starts where it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from resources.domain import Batch
+from resources.errors import AbortSyncError
+from resources.sources.drive import cursor as cursors
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.cursor import Cursor, Place
+from resources.sources.drive.documents import Documents
+from resources.sources.drive.faults import NotFoundError, PageTokenError
+from resources.sources.drive.feeds import Feeds
+from resources.sources.drive.kinds import FOLDER
+from resources.sources.drive.notes import Folder, Notes, RootNote
+from resources.sources.drive.readers import Readers
+from resources.sources.drive.records import FILE_FIELDS
+from resources.sources.drive.roots import Roots
+from resources.sources.drive.tree import Forest, folder_of
+
+PAGE = 1000
+"""Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list"""
+FIRST_PAGE = 200
+"""Files of a page whose bytes have to be fetched before it is safe."""
+PARENTS = 40
+"""Folders in one query; Drive refuses long ones."""
+_RESTARTS = 3
+
+
+def groups(folders: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield folders as many as fit into one query."""
+    for start in range(0, len(folders), PARENTS):
+        yield folders[start : start + PARENTS]
+
+
+class Listing:
+    """Lists roots, and what lies below a folder."""
+
+    def __init__(
+        self,
+        client: DriveClient,
+        roots: Roots,
+        forest: Forest,
+        feeds: Feeds,
+        readers: Readers,
+        documents: Documents,
+        notes: Callable[[str], Notes],
+        account: str,
+    ) -> None:
+        self._client = client
+        self._roots = roots
+        self._forest = forest
+        self._feeds = feeds
+        self._readers = readers
+        self._documents = documents
+        self._notes = notes
+        self._account = account
+
+    def run(self, partition: str, before: Cursor | None, *, relist: bool = False) -> Generator[Batch, None, Cursor]:
+        """Yield the whole root and return the cursor that its feed goes on from.
+
+        `before` says where to resume; without a place in it, or without it, the listing begins anew. `relist`: most of it is
+        known, so pages are large.
+        """
+        at = before
+        for _ in range(_RESTARTS):
+            notes = self._notes(partition).load()
+            if at is None or at.listing is None or notes.root is None:
+                at = yield from self._begin(partition, notes, at, PAGE if relist else FIRST_PAGE)
+            try:
+                return (yield from self._pages(partition, notes, at))
+            except PageTokenError:
+                at = Cursor(token=at.token, account=at.account)
+        raise AbortSyncError("Drive keeps refusing its own page tokens while it is listed; the next sync tries again.")
+
+    def below(self, folders: Sequence[JSON], partition: str, notes: Notes) -> Iterator[list[JSON]]:
+        """Yield the files below some folders, page by page, and make the folders below them known."""
+        root = self._roots.root(partition)
+        by_drive: dict[str | None, list[str]] = {}
+        for folder in folders:
+            by_drive.setdefault(folder.get("driveId"), []).append(folder["id"])
+        for drive, level in by_drive.items():
+            while level:
+                further: list[str] = []
+                for group in groups(level):
+                    for page in self._children(group, "trashed = false", drive, root, PAGE):
+                        inner = [file for file in page["files"] if file["mimeType"] == FOLDER]
+                        self._remember(inner, root, notes)
+                        further += [file["id"] for file in inner]
+                        yield [file for file in page["files"] if file["mimeType"] != FOLDER]
+                level = further
+
+    def climb(self, partition: str, root: RootNote, notes: Notes) -> RootNote:
+        """Note a root with the folders above it, and return it so."""
+        self._forest.top(partition, root)
+        if root.kind == "folder":
+            self._forest.find([{"parents": [root.parent], "driveId": root.drive}] if root.parent else [], notes)
+            root = self._roots.update(partition, above=self._forest.above(root.id))
+        notes.set_root(root)
+        return root
+
+    def _begin(self, partition: str, notes: Notes, before: Cursor | None, size: int) -> Generator[Batch, None, Cursor]:
+        """Take the feed's token unless there is one, list the folders, and yield what is remembered of them."""
+        root = self._roots.root(partition, fresh=True)
+        token = before.token if before is not None else self._feeds.start(root.drive)
+        notes.start_over()
+        root = self.climb(partition, root, notes)
+        if root.drive is not None:
+            notes.set_members(self._readers.members(root.drive))
+            self._readers.learn_members(root.drive, notes)
+        notes.set_folder(root.id, Folder(name=root.name, parent=root.parent))
+        self._list_folders(root, notes)
+        at = Cursor(token=token, account=self._account, listing=Place(size=size))
+        yield Batch(
+            partition=partition, listing="page", memory=notes.take(), cursor=cursors.encode(at), title=root.name
+        )
+        return at
+
+    def _list_folders(self, root: RootNote, notes: Notes) -> None:
+        condition = f"mimeType = '{FOLDER}' and trashed = false"
+        if root.kind != "folder":
+            found = [file for page in self._list(condition, root.drive, PAGE) for file in page["files"]]
+            self._remember(found, root, notes)
+            return
+        level = [root.id]
+        while level:
+            pages = (
+                page for group in groups(level) for page in self._children(group, condition, root.drive, root, PAGE)
+            )
+            found = [file for page in pages for file in page["files"]]
+            self._remember(found, root, notes)
+            level = [file["id"] for file in found]
+
+    def _remember(self, folders: Sequence[JSON], root: RootNote, notes: Notes) -> None:
+        """Note folders, with who may find them where they are the root's own."""
+        for file in folders:
+            self._forest.learn(file["id"], folder_of(file))
+        inside = [file for file in folders if self._is_below(file["id"], root)]
+        grants = self._documents.grants(notes, inside)
+        for file in inside:
+            notes.set_folder(file["id"], folder_of(file, grants[file["id"]].digest))
+
+    def _is_below(self, folder_id: str, root: RootNote) -> bool:
+        trail = self._forest.trail(folder_id)
+        return trail is not None and root.id in trail.folders
+
+    def _pages(self, partition: str, notes: Notes, at: Cursor) -> Generator[Batch, None, Cursor]:
+        root = self._roots.root(partition)
+        self._forest.top(partition, root)
+        queries = self._queries(root, notes)
+        place = at.listing or Place()
+        for number in range(place.query, len(queries)):
+            page_token = place.page if number == place.query else None
+            pages = self._files(queries[number], root, place.size or PAGE, page_token)
+            page = next(pages, None)
+            while page is not None:
+                following: str | None = page.get("nextPageToken")
+                ahead = next(pages, None) if following is None else None
+                ended = following is None and ahead is None
+                last = ended and number == len(queries) - 1
+                next_place = Place(query=number + ended, page=following, size=place.size)
+                at = Cursor(token=at.token, account=at.account, listing=None if last else next_place)
+                found = self._documents.describe(page["files"], notes)
+                yield Batch(
+                    partition=partition,
+                    seen=found.seen,
+                    refused=found.refused,
+                    memory=notes.take(),
+                    cursor=cursors.encode(at),
+                    listing="complete" if last else "page",
+                    title=root.name,
+                )
+                page = ahead if following is None else next(pages, None)
+        return at
+
+    def _queries(self, root: RootNote, notes: Notes) -> list[Sequence[str]]:
+        """Return the folders of each query that lists the root's files, the same ones when the listing is resumed.
+
+        A whole drive is one query, of no folder.
+        """
+        if root.kind != "folder":
+            return [()]
+        return list(groups(sorted(one for one in notes.folders if notes.inside(one, root.id))))
+
+    def _files(self, folders: Sequence[str], root: RootNote, size: int, page_token: str | None) -> Iterator[JSON]:
+        condition = f"mimeType != '{FOLDER}' and trashed = false"
+        if folders:
+            return self._children(folders, condition, root.drive, root, size, page_token)
+        return self._list(condition, root.drive, size, page_token)
+
+    def _children(
+        self,
+        folders: Sequence[str],
+        condition: str,
+        drive: str | None,
+        root: RootNote,
+        size: int,
+        page_token: str | None = None,
+    ) -> Iterator[JSON]:
+        """Yield pages of what lies directly in some folders.
+
+        Drive refuses the whole query when one of them has just gone; then each is asked for alone, and the feed tells of it.
+        """
+        parents = " or ".join(f"'{folder}' in parents" for folder in folders)
+        try:
+            yield from self._list(f"({parents}) and {condition}", drive, size, page_token)
+        except NotFoundError as error:
+            if error.of != "fileId":
+                raise
+            if page_token is not None:
+                raise PageTokenError("A folder went while what lies in it was listed.") from error
+            if len(folders) == 1:
+                self._check(root)
+                yield {"files": []}
+                return
+            for folder in folders:
+                yield from self._alone(folder, condition, drive, root)
+
+    def _alone(self, folder: str, condition: str, drive: str | None, root: RootNote) -> Iterator[JSON]:
+        """Yield what lies in one folder, without page tokens: they are of another query than the one that is resumed."""
+        for page in self._children([folder], condition, drive, root, PAGE):
+            page.pop("nextPageToken", None)
+            yield page
+
+    def _check(self, root: RootNote) -> None:
+        """Raise when the root itself is what cannot be found: its listing is not empty, it failed."""
+        self._client.call("files.get", fileId=root.id, fields="id", supportsAllDrives=True)
+
+    def _list(self, condition: str, drive: str | None, size: int, page_token: str | None = None) -> Iterator[JSON]:
+        """Yield pages of a query. Raises `AbortSyncError` when Drive says that it did not search everything."""
+        while True:
+            page = self._client.call(
+                "files.list",
+                q=condition,
+                corpora="user" if drive is None else "drive",
+                driveId=drive,
+                includeItemsFromAllDrives=drive is not None,
+                supportsAllDrives=True,
+                spaces="drive",
+                pageSize=size,
+                pageToken=page_token,
+                fields=f"nextPageToken,incompleteSearch,files({FILE_FIELDS})",
+            )
+            if page.get("incompleteSearch"):
+                raise AbortSyncError("Drive did not search everything it was asked for; the next sync tries again.")
+            page.setdefault("files", [])
+            yield page
+            page_token = page.get("nextPageToken")
+            if page_token is None:
+                return

@@ -1,0 +1,210 @@
+"""What the connector remembers of one partition: committed memory enters, answers and the entries to save with a batch leave.
+
+Keys: `!root` what the root is, `!members` who is in its shared drive, `!until:TIME:ID` when a right ends by itself, `f:ID` a
+folder, `p:ID` whom a permission's id stands for, `s:ID` what a shortcut points at. The first kind is read at every sync,
+the rest when something changed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from resources.domain import SourceName
+from resources.ports import Memory
+
+_AFTER_HEAD = '"'
+"""The character after `!`."""
+
+
+class Folder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A folder as it was when its content was last listed."""
+
+    name: str
+    parent: str | None = None
+    access: str = ""
+    """Digest of who may find it: what lies below inherits that."""
+    limited: bool = False
+    """Whether it stops rights from above: not everybody whom Drive names may then open it."""
+    closed: bool = False
+    """Whether the account itself sees that it is there and cannot open it."""
+
+
+class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A shortcut to a file, and the folder that it lies in."""
+
+    target: str
+    parent: str
+    outside: bool = False
+    """Whether the target lies in no root, so that no feed tells of it."""
+
+
+class RootNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a partition's root is. `kind`: `mine`, `drive` or `folder`; `drive`: the shared drive that it lies in."""
+
+    id: str
+    name: str
+    kind: str
+    drive: str | None = None
+    parent: str | None = None
+    above: tuple[str, ...] = ()
+    """Folders above a folder that is a root: a change of theirs may take it to another drive, or out of sight."""
+
+
+class Notes:
+    """The memory of one partition with the changes of this sync. Not thread-safe: the listing alone uses it."""
+
+    def __init__(self, memory: Memory, partition: str) -> None:
+        self._memory = memory
+        self._partition = partition
+        self._head: dict[str, Any] | None = None
+        self._loaded = False
+        self._early: list[Shortcut] | None = None
+        self._pending: dict[str, Any] = {}
+        self.folders: dict[str, Folder] = {}
+        self.people: dict[str, str] = {}
+        self.shortcuts: dict[str, Shortcut] = {}
+
+    def load(self) -> Notes:
+        """Read folders, people and shortcuts, once."""
+        if not self._loaded:
+            self._loaded = True
+            for key, value in self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, _AFTER_HEAD).items():
+                kind, _, name = key.partition(":")
+                if kind == "f":
+                    self.folders[name] = msgspec.convert(value, Folder)
+                elif kind == "p":
+                    self.people[name] = str(value)
+                elif kind == "s":
+                    self.shortcuts[name] = msgspec.convert(value, Shortcut)
+        return self
+
+    def pointed_at(self) -> set[str]:
+        """Return what the partition's shortcuts point at outside of every root, without reading the rest."""
+        shortcuts = list(self.shortcuts.values())
+        if not self._loaded:
+            if self._early is None:
+                found = self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, "s:", "s;")
+                self._early = [msgspec.convert(value, Shortcut) for value in found.values()]
+            shortcuts = self._early
+        return {shortcut.target for shortcut in shortcuts if shortcut.outside}
+
+    @property
+    def root(self) -> RootNote | None:
+        """What the root was when last seen."""
+        value = self._read_head().get("!root")
+        return None if value is None else msgspec.convert(value, RootNote)
+
+    @property
+    def members(self) -> list[str] | None:
+        """Digest of who is in the shared drive, as of the last listing."""
+        return self._read_head().get("!members")
+
+    def due(self, now: datetime) -> list[str]:
+        """Return the files of which a right has ended since they were last seen, and forget that."""
+        limit = f"!until:{_stamp(now)}:\x7f"
+        keys = [key for key in self._read_head() if key.startswith("!until:") and key <= limit]
+        for key in keys:
+            self._put_head(key, None)
+        return [key.rpartition(":")[2] for key in keys]
+
+    def set_root(self, root: RootNote) -> None:
+        """Remember what the root is."""
+        self._put_head("!root", msgspec.to_builtins(root))
+
+    def set_members(self, members: list[str]) -> None:
+        """Remember who is in the shared drive."""
+        self._put_head("!members", members)
+
+    def set_end(self, when: datetime, file_id: str) -> None:
+        """Remember to look at a file again when one of its rights ends."""
+        self._put_head(f"!until:{_stamp(when)}:{file_id}", True)
+
+    def set_folder(self, folder_id: str, folder: Folder | None) -> None:
+        """Remember a folder; None forgets it."""
+        _put(self.folders, self._pending, "f", folder_id, folder)
+
+    def set_person(self, permission_id: str, principal: str) -> None:
+        """Remember whom a permission's id stands for."""
+        _put(self.people, self._pending, "p", permission_id, principal)
+
+    def set_shortcut(self, shortcut_id: str, shortcut: Shortcut | None) -> None:
+        """Remember what a shortcut points at; None forgets it."""
+        _put(self.shortcuts, self._pending, "s", shortcut_id, shortcut)
+
+    def start_over(self) -> None:
+        """Forget everything but the root, for a listing from the beginning."""
+        self.load()
+        for folder_id in list(self.folders):
+            self.set_folder(folder_id, None)
+        for shortcut_id in list(self.shortcuts):
+            self.set_shortcut(shortcut_id, None)
+        for permission_id in list(self.people):
+            del self.people[permission_id]
+            self._pending[f"p:{permission_id}"] = None
+        for key in list(self._read_head()):
+            if key.startswith("!until:"):
+                self._put_head(key, None)
+
+    def take(self) -> dict[str, Any]:
+        """Return what is to be saved with the next batch; it is not handed out twice."""
+        pending, self._pending = self._pending, {}
+        return pending
+
+    def below(self, folder_id: str) -> set[str]:
+        """Return a folder and every folder that is remembered below it."""
+        children: dict[str | None, list[str]] = {}
+        for one, folder in self.folders.items():
+            children.setdefault(folder.parent, []).append(one)
+        found: set[str] = set()
+        waiting = [folder_id]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += children.get(one, ())
+        return found
+
+    def inside(self, folder_id: str, top: str) -> bool:
+        """Tell whether a remembered folder lies below `top`, or is it."""
+        passed: set[str] = set()
+        at: str | None = folder_id
+        while at is not None and at not in passed:
+            folder = self.folders.get(at)
+            if folder is None:
+                return False
+            if at == top:
+                return True
+            passed.add(at)
+            at = folder.parent
+        return False
+
+    def _read_head(self) -> dict[str, Any]:
+        if self._head is None:
+            self._head = dict(self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, "!", _AFTER_HEAD))
+        return self._head
+
+    def _put_head(self, key: str, value: Any) -> None:
+        head = self._read_head()
+        if head.get(key) != value:
+            self._pending[key] = value
+            if value is None:
+                del head[key]
+            else:
+                head[key] = value
+
+
+def _put(kept: dict[str, Any], pending: dict[str, Any], kind: str, key: str, value: Any) -> None:
+    if kept.get(key) == value:
+        return
+    pending[f"{kind}:{key}"] = None if value is None else msgspec.to_builtins(value)
+    if value is None:
+        kept.pop(key, None)
+    else:
+        kept[key] = value
+
+
+def _stamp(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")

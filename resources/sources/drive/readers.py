@@ -1,0 +1,139 @@
+"""Who may find files: files as Drive shows them enter, grants leave, with as few calls as that takes.
+
+Drive shows the permissions of files in My Drive that the account may share. Of all others it shows ids: where each id is known,
+that answers; else one file that carries the unknown id is asked, which answers for the rest. Below a limited-access folder
+ids do not tell who may open a file, so each file is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from resources.errors import ConcordanceError
+from resources.sources.drive import permissions
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.notes import Notes
+from resources.sources.drive.permissions import Grant
+
+FIELDS = "id,type,emailAddress,domain,allowFileDiscovery,deleted,expirationTime,view"
+_LIST = f"nextPageToken,permissions({FIELDS})"
+_PAGE = 100
+"""Largest page of permissions. Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list"""
+
+
+class Readers:
+    """Answers for one sync."""
+
+    def __init__(self, client: DriveClient, now: Callable[[], datetime]) -> None:
+        self._client = client
+        self._now = now
+        self._vague: set[str] = set()
+        """Ids that say nothing by themselves: domains, and rights that end."""
+        self._members: dict[str, list[JSON]] = {}
+
+    def grants(self, notes: Notes, files: Sequence[JSON], limited: Callable[[JSON], bool]) -> dict[str, Grant]:
+        """Return the grant of each file by its id. Raises what calls raise, a file that may not be asked excepted."""
+        found: dict[str, Grant] = {}
+        waiting: list[JSON] = []
+        for file in files:
+            if "permissions" in file:
+                found[file["id"]] = self._read(notes, file, file["permissions"])
+            else:
+                waiting.append(file)
+        alone = {file["id"] for file in waiting if not file.get("permissionIds") or limited(file)}
+        while waiting:
+            waiting = [file for file in waiting if not self._by_ids(notes, file, alone, found)]
+            asked = self._choose(notes, waiting, alone)
+            for file, listed in zip(asked, self._list([file["id"] for file in asked]), strict=True):
+                found[file["id"]] = self._read(notes, file, listed)
+            waiting = [file for file in waiting if file["id"] not in found]
+        return found
+
+    def members(self, drive: str) -> list[str]:
+        """Return who is in a shared drive, as digests that can be compared; nobody when the account may not know.
+
+        Asked once a sync, since no feed tells of it.
+        """
+        now = self._now()
+        return sorted(f"{one.get('id')} {permissions.read([one], now).digest}" for one in self._who(drive))
+
+    def learn_members(self, drive: str, notes: Notes) -> None:
+        """Note whom the ids of a shared drive's members stand for."""
+        self._learn(notes, self._who(drive))
+
+    def _who(self, drive: str) -> list[JSON]:
+        if drive not in self._members:
+            self._members[drive] = self._list([drive])[0] or []
+        return self._members[drive]
+
+    def _by_ids(self, notes: Notes, file: JSON, alone: set[str], found: dict[str, Grant]) -> bool:
+        if file["id"] in alone:
+            return False
+        grant, unknown = permissions.by_ids(file["permissionIds"], notes.people)
+        if unknown:
+            return False
+        found[file["id"]] = permissions.with_owner(grant, owner_of(file))
+        return True
+
+    def _choose(self, notes: Notes, waiting: Sequence[JSON], alone: set[str]) -> list[JSON]:
+        """Return the files to ask: those that only they can answer for, and one for each id that is new."""
+        chosen: list[JSON] = []
+        covered: set[str] = set()
+        for file in waiting:
+            unknown = set(permissions.by_ids(file.get("permissionIds") or (), notes.people)[1])
+            if file["id"] in alone or unknown & self._vague or unknown - covered:
+                chosen.append(file)
+                covered |= unknown
+        return chosen
+
+    def _list(self, ids: Sequence[str]) -> list[list[JSON] | None]:
+        """Return the permissions of each file, None where the account may not know them."""
+        many = [{"fileId": one, "pageSize": _PAGE, "fields": _LIST, "supportsAllDrives": True} for one in ids]
+        # one question needs no envelope
+        answers = self._client.batch("permissions.list", many) if len(many) > 1 else [self._one(one) for one in many]
+        return [self._whole(one, answer) for one, answer in zip(ids, answers, strict=True)]
+
+    def _one(self, parameters: JSON) -> JSON | ConcordanceError:
+        try:
+            return self._client.call("permissions.list", **parameters)
+        except (NotFoundError, ForbiddenError) as error:
+            return error
+
+    def _whole(self, file_id: str, answer: JSON | ConcordanceError) -> list[JSON] | None:
+        if isinstance(answer, NotFoundError | ForbiddenError):
+            return None
+        if isinstance(answer, ConcordanceError):
+            raise answer
+        listed: list[JSON] = list(answer.get("permissions", ()))
+        while token := answer.get("nextPageToken"):
+            answer = self._client.call(
+                "permissions.list",
+                fileId=file_id,
+                pageSize=_PAGE,
+                fields=_LIST,
+                supportsAllDrives=True,
+                pageToken=token,
+            )
+            listed += answer.get("permissions", ())
+        return listed
+
+    def _read(self, notes: Notes, file: JSON, listed: list[JSON] | None) -> Grant:
+        owner = owner_of(file)
+        if listed is None:
+            return permissions.with_owner(Grant(frozenset(), "private"), owner)
+        self._learn(notes, listed)
+        return permissions.with_owner(permissions.read(listed, self._now()), owner)
+
+    def _learn(self, notes: Notes, listed: Sequence[JSON]) -> None:
+        learnt = permissions.learn(listed, self._now())
+        for permission_id, principal in learnt.items():
+            notes.set_person(permission_id, principal)
+        self._vague.update(str(one.get("id")) for one in listed if str(one.get("id")) not in learnt)
+
+
+def owner_of(file: JSON) -> str | None:
+    """Return the email of a file's owner; files in shared drives have none."""
+    owners: list[JSON] = file.get("owners") or []
+    return permissions.email(owners[0].get("emailAddress")) if owners else None

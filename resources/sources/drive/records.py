@@ -1,0 +1,92 @@
+"""From a file as Drive describes it to a document: JSON, place and grant enter, an `Item` or a `Refusal` leaves. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from resources.domain import Item, Refusal
+from resources.errors import SkipDocumentError
+from resources.settings import Settings
+from resources.sources.drive import readers
+from resources.sources.drive.client import JSON
+from resources.sources.drive.kinds import kind_of
+from resources.sources.drive.permissions import Grant
+from resources.sources.drive.tree import Trail
+from resources.sources.tree import EMPTY, too_large
+
+FILE_FIELDS = (
+    "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,size,md5Checksum,"
+    "headRevisionId,webViewLink,owners(emailAddress,displayName),lastModifyingUser(emailAddress,displayName),"
+    f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
+    "inheritedPermissionsDisabled,capabilities(canListChildren)"
+)
+"""Asked for by name: Drive answers with four fields otherwise."""
+
+
+def describe(file: JSON, trail: Trail, grant: Grant, settings: Settings) -> Item | Refusal:
+    """Return the document, or the refusal where there is a reason for one."""
+    name = str(file["name"])
+    size = _whole_number(file.get("size"))
+    try:
+        kind = kind_of(name, str(file["mimeType"]))
+    except SkipDocumentError as error:
+        return refuse(file, trail, str(error))
+    if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
+        return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
+    owner = readers.owner_of(file)
+    return Item(
+        source_id=file["id"],
+        partition=trail.partition,
+        title=name,
+        path="/".join((*trail.names, name)),
+        mime_type=kind.mime_type,
+        version=version_of(file),
+        permissions=tuple(sorted(grant.principals)),
+        owner=owner,
+        author=owner or _author(file),
+        url=file.get("webViewLink"),
+        # of Google's own formats Drive tells what they take up, not what an export has
+        size=size if kind.way == "media" else None,
+        created_at=moment(file.get("createdTime")),
+        modified_at=moment(file.get("modifiedTime")),
+        collection_ids=trail.folders,
+        tags={"sharing": grant.sharing},
+        description=file.get("description") or None,
+        profile=settings.chunk_profile,
+        locator=kind.way,
+    )
+
+
+def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
+    """Return a refusal of a file at its place."""
+    name = str(file["name"])
+    return Refusal(
+        source_id=file["id"],
+        partition=trail.partition,
+        title=name,
+        path="/".join((*trail.names, name)),
+        reason=reason,
+        version=version_of(file),
+        owner=readers.owner_of(file),
+    )
+
+
+def version_of(file: JSON) -> str:
+    """Return what changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id."""
+    return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
+
+
+def moment(text: Any) -> datetime | None:
+    """Return a time of Drive's (RFC 3339) in UTC."""
+    return datetime.fromisoformat(text).astimezone(UTC) if isinstance(text, str) and text else None
+
+
+def _author(file: JSON) -> str | None:
+    """Return who last worked on it: files in shared drives have no owner."""
+    person: JSON = file.get("lastModifyingUser") or {}
+    return person.get("emailAddress") or person.get("displayName")
+
+
+def _whole_number(value: Any) -> int | None:
+    return int(value) if isinstance(value, str | int) and str(value).isdigit() else None

@@ -1,0 +1,129 @@
+"""What of Drive is indexed: settings and the visible shared drives enter, partitions and what each one's root is leave.
+
+A partition is `my_drive`, the id of a shared drive or the id of a folder. What is configured and not visible is lost, not gone:
+its documents are hidden until it can be read again. What is no longer configured is retired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from resources.errors import LostPartitionError
+from resources.settings import Settings
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.kinds import FOLDER
+from resources.sources.drive.notes import Notes, RootNote
+
+MY_DRIVE = "my_drive"
+SHARED_DRIVES = "shared_drives"
+TITLE = "My Drive"
+_DRIVE_IDS = "0A"
+"""How ids of shared drives begin, as seen; it matters only for one that nothing else is known of."""
+
+
+class Roots:
+    """The roots of one sync. Drive is asked for its shared drives once, when they first matter."""
+
+    def __init__(self, settings: Settings, client: DriveClient, notes: Callable[[str], Notes]) -> None:
+        wanted = settings.drive_roots or (MY_DRIVE, SHARED_DRIVES)
+        self._client = client
+        self._notes = notes
+        self._mine = MY_DRIVE in wanted
+        self._every_drive = SHARED_DRIVES in wanted
+        self._ids = frozenset(wanted) - {MY_DRIVE, SHARED_DRIVES}
+        self._found: dict[str, RootNote] = {}
+
+    @cached_property
+    def drives(self) -> dict[str, str]:
+        """Names of the shared drives that can be seen, by id. Raises when they cannot be listed."""
+        if not self._every_drive and not self._ids:
+            return {}
+        fields = "nextPageToken,drives(id,name)"
+        return {
+            drive["id"]: drive["name"]
+            for drive in self._client.pages("drives.list", "drives", pageSize=100, fields=fields)
+        }
+
+    def partitions(self) -> list[str]:
+        """Return the partitions that are configured and, as far as one call tells, readable."""
+        found = {MY_DRIVE} if self._mine else set[str]()
+        found |= set(self.drives) if self._every_drive else set[str]()
+        return sorted(found | {one for one in self._ids if one in self.drives or not self._is_drive(one)})
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the known shared drives that are configured and not visible; a lost folder shows when it is read."""
+        return [one for one in known if self._is_wanted(one) and self._is_drive(one) and one not in self.drives]
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return the known partitions that are no longer configured."""
+        return [one for one in known if not self._is_wanted(one)]
+
+    def root(self, partition: str, *, fresh: bool = False) -> RootNote:
+        """Return what a partition's root is, as remembered unless `fresh`.
+
+        Raises `LostPartitionError` when it cannot be read or is no folder.
+        """
+        if fresh or partition not in self._found:
+            self._found[partition] = self._look(partition, fresh=fresh)
+        return self._found[partition]
+
+    def all(self) -> dict[str, RootNote]:
+        """Return the root of every partition that can be read."""
+        for partition in self.partitions():
+            if partition not in self._found:
+                try:
+                    self.root(partition)
+                except LostPartitionError:
+                    continue  # its own turn will say so
+        return self._found
+
+    def update(self, partition: str, **facts: Any) -> RootNote:
+        """Note what is new about a root, by the fields of `RootNote`."""
+        self._found[partition] = msgspec.structs.replace(self.root(partition), **facts)
+        return self._found[partition]
+
+    def _look(self, partition: str, *, fresh: bool) -> RootNote:
+        if partition in self.drives:
+            return RootNote(id=partition, name=self.drives[partition], kind="drive", drive=partition)
+        if not self._is_wanted(partition) or self._is_drive(partition):
+            raise LostPartitionError(f"The shared drive {partition} can no longer be read.")
+        kept = None if fresh else self._notes(partition).root
+        if kept is not None:
+            return kept
+        fields = "id,name,mimeType,parents,driveId"
+        if partition == MY_DRIVE:
+            return RootNote(
+                id=self._client.call("files.get", fileId="root", fields=fields)["id"], name=TITLE, kind="mine"
+            )
+        try:
+            found: JSON = self._client.call("files.get", fileId=partition, fields=fields, supportsAllDrives=True)
+        except (NotFoundError, ForbiddenError):
+            raise LostPartitionError(
+                f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, which does not exist or is not shared with the account "
+                "that reads Drive: share it, or take it out of the setting."
+            ) from None
+        if found["mimeType"] != FOLDER:
+            raise LostPartitionError(
+                f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, which is a file ({found['name']!r}): name a folder."
+            )
+        parents: list[str] = found.get("parents") or []
+        parent = parents[0] if parents else None
+        return RootNote(id=partition, name=found["name"], kind="folder", drive=found.get("driveId"), parent=parent)
+
+    def _is_wanted(self, partition: str) -> bool:
+        if partition == MY_DRIVE:
+            return self._mine
+        return partition in self._ids or (self._every_drive and self._is_drive(partition))
+
+    def _is_drive(self, partition: str) -> bool:
+        if partition == MY_DRIVE:
+            return False
+        if partition in self.drives:
+            return True
+        kept = self._notes(partition).root
+        return kept.kind == "drive" if kept is not None else partition.startswith(_DRIVE_IDS)

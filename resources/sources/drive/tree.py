@@ -1,0 +1,183 @@
+"""Where things lie: folders as remembered, as a listing or the feed shows them and as Drive is asked for them enter; trails leave.
+
+A trail leads from a folder up to the outermost configured root. A document belongs to the innermost one, so two roots that
+overlap make one record of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from resources.errors import ConcordanceError
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.notes import Folder, Notes, RootNote
+from resources.sources.drive.roots import Roots
+
+FOLDER_FIELDS = "id,name,mimeType,parents,trashed,driveId,inheritedPermissionsDisabled,capabilities(canListChildren)"
+
+
+class Trail(NamedTuple):
+    """A place inside a root. `folders`: ids from the nearest up; `names` from the outermost root down."""
+
+    partition: str
+    folders: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class Forest:
+    """The folders that this sync knows of. What was seen in this sync stands over what is remembered."""
+
+    def __init__(self, client: DriveClient, roots: Roots, notes: Callable[[str], Notes]) -> None:
+        self._client = client
+        self._roots = roots
+        self._notes = notes
+        self._folders: dict[str, Folder | None] = {}
+        self._tops: dict[str, str] | None = None
+        self._loaded: set[str] = set()
+        self._trails: dict[str, Trail | None] = {}
+
+    def learn(self, folder_id: str, folder: Folder | None) -> None:
+        """Note a folder as it is now; None: it is gone, in the trash or not readable."""
+        if self._folders.get(folder_id, "") != folder:
+            self._folders[folder_id] = folder
+            self._trails.clear()
+
+    def trail(self, parent: str | None) -> Trail | None:
+        """Return where a folder's content lies; None when that is in no root, as far as is known (`find` makes it known)."""
+        if parent is None:
+            return None
+        if parent not in self._trails:
+            self._trails[parent] = self._walk(parent)
+        return self._trails[parent]
+
+    def limited(self, parent: str | None) -> bool:
+        """Tell whether a folder, or one above it within the roots, stops rights from above."""
+        trail = self.trail(parent)
+        above = (self._folders.get(one) for one in (trail.folders if trail else ()))
+        return any(folder is not None and folder.limited for folder in above)
+
+    def above(self, folder_id: str) -> tuple[str, ...]:
+        """Return the folders above one, as far up as is known, the nearest first."""
+        found: list[str] = []
+        at = self._folders.get(folder_id)
+        while at is not None and at.parent is not None and at.parent not in found:
+            found.append(at.parent)
+            at = self._folders.get(at.parent)
+        return tuple(found)
+
+    def find(self, files: Iterable[JSON], notes: Notes) -> None:
+        """Make known where these files lie: from memory, else by asking Drive, a level of folders at a time.
+
+        Folders outside of every root are remembered in `notes`. One inside that is not remembered is not: the feed, or the
+        listing under way, brings it with its content.
+        """
+        wanted = {(parent, file.get("driveId") or "") for file in files if (parent := parent_of(file))}
+        asked: dict[str, Folder] = {}
+        while True:
+            missing = {one: drive for parent, drive in wanted if (one := self._missing(parent)) is not None}
+            if not missing:
+                break
+            if self._load(set(missing.values())):
+                continue
+            for folder_id, folder in self._ask(sorted(missing)).items():
+                self.learn(folder_id, folder)
+                if folder is not None:
+                    asked[folder_id] = folder
+        for folder_id, folder in asked.items():
+            if self.trail(folder_id) is None:
+                notes.set_folder(folder_id, folder)
+
+    def top(self, partition: str, root: RootNote) -> None:
+        """Note a partition's root as it is now."""
+        self._root_ids()[root.id] = partition
+        self.learn(root.id, Folder(name=root.name, parent=root.parent))
+
+    def _walk(self, start: str) -> Trail | None:
+        tops = self._root_ids()
+        ids: list[str] = []
+        names: list[str] = []
+        partition: str | None = None
+        end = 0
+        at: str | None = start
+        while at is not None and at not in ids:
+            folder = self._folders.get(at)
+            if folder is None:
+                break
+            ids.append(at)
+            names.append(folder.name)
+            if at in tops:
+                partition = partition or tops[at]
+                end = len(ids)
+            at = folder.parent
+        if partition is None:
+            return None
+        return Trail(partition, tuple(ids[:end]), tuple(reversed(names[:end])))
+
+    def _missing(self, start: str) -> str | None:
+        """Return the first folder on the way up that nothing is known of, None when the way is clear."""
+        tops = self._root_ids()
+        passed: set[str] = set()
+        at: str | None = start
+        while at is not None and at not in passed:
+            if at not in self._folders:
+                return at
+            folder = self._folders[at]
+            if folder is None or (at in tops and len(tops) == 1):
+                return None
+            passed.add(at)
+            at = folder.parent
+        return None
+
+    def _root_ids(self) -> dict[str, str]:
+        if self._tops is None:
+            self._tops = {}
+            for partition, root in self._roots.all().items():
+                self._tops[root.id] = partition
+                self._folders.setdefault(root.id, Folder(name=root.name, parent=root.parent))
+        return self._tops
+
+    def _load(self, drives: set[str]) -> bool:
+        """Read the remembered folders of the roots in these drives; False when that was done before."""
+        fresh = [
+            partition
+            for partition, root in self._roots.all().items()
+            if (root.drive or "") in drives and partition not in self._loaded
+        ]
+        for partition in fresh:
+            self._loaded.add(partition)
+            for folder_id, folder in self._notes(partition).load().folders.items():
+                self._folders.setdefault(folder_id, folder)
+        self._trails.clear()
+        return bool(fresh)
+
+    def _ask(self, ids: list[str]) -> dict[str, Folder | None]:
+        many = [{"fileId": one, "fields": FOLDER_FIELDS, "supportsAllDrives": True} for one in ids]
+        answers = self._client.batch("files.get", many)
+        return {one: _asked(answer) for one, answer in zip(ids, answers, strict=True)}
+
+
+def _asked(answer: JSON | ConcordanceError) -> Folder | None:
+    if isinstance(answer, NotFoundError | ForbiddenError):
+        return None
+    if isinstance(answer, ConcordanceError):
+        raise answer
+    return None if answer.get("trashed") else folder_of(answer)
+
+
+def folder_of(file: JSON, access: str = "") -> Folder:
+    """Return a folder as it is remembered."""
+    return Folder(
+        name=str(file["name"]),
+        parent=parent_of(file),
+        access=access,
+        limited=file.get("inheritedPermissionsDisabled") is True,
+        closed=(file.get("capabilities") or {}).get("canListChildren") is False,
+    )
+
+
+def parent_of(file: JSON) -> str | None:
+    """Return the folder that a file lies in, where the account may see it."""
+    parents: list[str] = file.get("parents") or []
+    return parents[0] if parents else None

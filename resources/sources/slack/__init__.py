@@ -1,0 +1,255 @@
+"""The source `slack`: the channels that the app may read, each a partition; threads, talk and shared files are documents.
+
+In come Slack's Web API and what was remembered of earlier syncs; out come batches. One instance serves one sync.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from resources.domain import Batch, Item, SourceName
+from resources.durations import duration
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    ConfigurationError,
+    FailedDocumentError,
+    LostPartitionError,
+)
+from resources.ports import Memory, Source
+from resources.retrying import Tally
+from resources.settings import Settings
+from resources.sources.slack import directory, permissions
+from resources.sources.slack.budget import Budget
+from resources.sources.slack.channels import ChannelSync
+from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, Client
+from resources.sources.slack.documents import MIME_TYPE, Channel
+from resources.sources.slack.files import Downloads
+from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.render import Names
+from resources.sources.slack.settle import Desk
+
+PROBES = 5
+"""Archived channels that one sync tries to read for the first time."""
+SECOND = timedelta(microseconds=1)
+
+
+class Slack(Source):
+    """`resources.ports.Source` over Slack's Web API. `page` is how many messages one answer holds at most.
+
+    `timer`, `sleep` and `dice` stand in for time and chance in tests.
+    """
+
+    fetchers = 8
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: Memory,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        dice: random.Random | None = None,
+        page: int = HISTORY_LIMIT,
+    ) -> None:
+        if settings.slack_bot_token is None:
+            raise ConfigurationError("CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/operations.md says how to get one.")
+        token = settings.slack_bot_token.get_secret_value()
+        self._settings = settings
+        self._memory = memory
+        self._dice = dice
+        self._tally = Tally()
+        self._client = Client(
+            token,
+            settings.slack_api_url,
+            self._tally,
+            waits=settings.retry_seconds,
+            timer=timer,
+            sleep=sleep,
+            page=page,
+        )
+        limit = settings.max_file_bytes
+        self._downloads = Downloads(token, settings.slack_api_url, self._tally, self._client.paces, limit)
+        self._reads_unjoined = token.startswith("xoxp-")
+        self._contents: dict[str, dict[str, bytes]] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def name(self) -> SourceName:
+        """Which source this is."""
+        return SourceName.SLACK
+
+    @property
+    def tally(self) -> Tally:
+        """Calls made so far, by method."""
+        return self._tally
+
+    def partitions(self) -> list[str]:
+        """Return the ids of the channels that can be read, sorted."""
+        with self._lock:
+            return sorted(self._readable)
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the channels that are gone, or that the app was put out of."""
+        return sorted(set(known).difference(self.partitions()))
+
+    def directory(self) -> list[tuple[str, str]]:
+        """Return (email, `slack:TEAM`) of each full member: neither guests nor people of connected workspaces nor bots."""
+        with self._lock:
+            return [(email, permissions.workspace(self._team)) for email in self._people.members()]
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what changed in a channel since `cursor`, readers included; see `resources.sources.slack.channels`."""
+        contents = self._contents.setdefault(partition, {})
+        try:
+            for batch in self._sync(partition, contents).changes(cursor):
+                yield batch
+                contents.clear()  # whoever asks for the next batch has taken this one in
+        finally:
+            self._contents.pop(partition, None)
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield a conversation as it was just read, or a file's bytes from Slack."""
+        if item.mime_type != MIME_TYPE:
+            yield from self._downloads.read(item)
+            return
+        content = self._contents.get(item.partition, {}).get(item.source_id)
+        if content is None:
+            raise FailedDocumentError("Its messages are no longer at hand; sync the channel again.")
+        yield content
+
+    def _sync(self, partition: str, contents: dict[str, bytes]) -> ChannelSync:
+        with self._lock:
+            raw = self._readable.get(partition)
+            if raw is None:
+                raise LostPartitionError(
+                    "Slack does not list the channel any more, or the app is not in it: invite it."
+                )
+            channel = self._channel(raw)
+            names = Names(self._people.name, self._channel_name, self._group_name)
+            budget, author = self._budget, self._people.name
+        ledger = Ledger(self._memory, partition)
+        gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
+        desk = Desk(
+            channel,
+            self._client,
+            ledger,
+            names,
+            contents,
+            gap=gap,
+            file_limit=self._settings.max_file_bytes,
+            author=author,
+        )
+        lookback = duration(self._settings.slack_lookback) // SECOND
+        return ChannelSync(self._client, ledger, desk, budget, gap=gap, lookback=lookback)
+
+    def _channel(self, raw: dict[str, Any]) -> Channel:
+        """Return the channel with its readers as they are now."""
+        private = bool(raw.get("is_private"))
+        members: list[str] = []
+        if permissions.needs_members(private=private, people=self._people):
+            try:
+                members = self._client.members(raw["id"])
+            except LostPartitionError:
+                if private:
+                    raise  # who may read it is not known: nobody
+        return Channel(
+            team=self._team,
+            url=self._url,
+            id=raw["id"],
+            name=str(raw.get("name") or raw["id"]),
+            private=private,
+            archived=bool(raw.get("is_archived")),
+            permissions=permissions.readers(self._team, private=private, members=members, people=self._people),
+        )
+
+    @cached_property
+    def _identity(self) -> tuple[str, str]:
+        """The workspace's id and its address, with a slash at the end."""
+        answer = self._client.call("auth.test")
+        team, url = str(answer.get("team_id") or ""), str(answer.get("url") or "")
+        if not team or not url.startswith(("https://", "http://")):
+            raise AbortSyncError("Slack's auth.test does not name the workspace of the token.")
+        return team, url.rstrip("/") + "/"
+
+    @property
+    def _team(self) -> str:
+        return self._identity[0]
+
+    @property
+    def _url(self) -> str:
+        return self._identity[1]
+
+    @cached_property
+    def _people(self) -> directory.People:
+        return directory.load(self._client, self._team)
+
+    @cached_property
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """Every channel that Slack names, by id."""
+        found = self._client.pages(
+            "conversations.list",
+            "channels",
+            types="public_channel,private_channel",
+            exclude_archived="false",
+            limit=LIST_LIMIT,
+        )
+        return {raw["id"]: raw for raw in found}
+
+    @cached_property
+    def _readable(self) -> dict[str, dict[str, Any]]:
+        """The channels that can be read, by id.
+
+        Slack names private channels only to those who are in them. Public ones that the app is not in are closed to an app's
+        token. Nobody is in an archived channel, and whether an app that once was still reads it, only trying tells: Source:
+        https://docs.slack.dev/reference/methods/conversations.history (not_in_channel).
+        """
+        open_: dict[str, dict[str, Any]] = {}
+        unknown: list[str] = []
+        for id_, raw in self._listed.items():
+            if raw.get("is_member") or raw.get("is_private") or self._reads_unjoined:
+                open_[id_] = raw
+            elif raw.get("is_archived"):
+                if Ledger(self._memory, id_).turn():
+                    open_[id_] = raw
+                else:
+                    unknown.append(id_)
+        dice = self._dice or random.Random()  # noqa: S311 - fairness, not secrecy
+        for id_ in dice.sample(unknown, min(PROBES, len(unknown))):
+            if self._answers(id_):
+                open_[id_] = self._listed[id_]
+        return open_
+
+    def _answers(self, channel: str) -> bool:
+        try:
+            self._client.history(channel, limit=1)
+        except LostPartitionError:
+            return False
+        return True
+
+    @cached_property
+    def _budget(self) -> Budget:
+        return Budget(sorted(self._readable), dice=self._dice)
+
+    def _channel_name(self, channel: str) -> str | None:
+        raw = self._listed.get(channel)
+        return str(raw["name"]) if raw and raw.get("name") else None
+
+    @cached_property
+    def _groups(self) -> dict[str, str]:
+        """Handles of user groups, asked for when a message first names one; without the scope their ids stand."""
+        try:
+            found = self._client.pages("usergroups.list", "usergroups", include_disabled="true")
+            return {group["id"]: str(group.get("handle") or group.get("name") or group["id"]) for group in found}
+        except (AuthorizationError, AbortSyncError):
+            return {}
+
+    def _group_name(self, group: str) -> str | None:
+        with self._lock:
+            return self._groups.get(group)

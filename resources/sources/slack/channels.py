@@ -1,0 +1,184 @@
+"""One channel's changes: its history and its ledger enter, batches leave.
+
+Slack shows what is new in a channel, but not late replies, edits and deletions; those show when a range of history, or a
+thread, is read again and compared with the ledger. So each sync reads the newest messages and what the look-back covers, one
+page further back (in turn, until all was seen), and some threads, those that were talked in lately first. A channel whose
+history fits one page is seen whole each time. Only times of the channel's own messages decide, never a clock of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from resources.domain import Batch
+from resources.errors import LostPartitionError
+from resources.sources.slack.budget import Budget
+from resources.sources.slack.client import Client
+from resources.sources.slack.history import Page, pages
+from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.settle import Desk, Kind
+from resources.sources.slack.windows import SECOND, stamp
+
+PORTION = 50
+"""Threads that are read before what they gave is saved."""
+LIVELY = 7 * 24 * 3600 * SECOND
+"""A thread with a reply in the last week of the channel's talk is looked at before others."""
+MOST_LIVELY = 200
+AHEAD = 10
+"""So many syncs earlier than others is a lively thread read again; one whose parent no page showed, twice as many."""
+
+
+class Cursor(msgspec.Struct, kw_only=True):
+    """How far a channel is read. Times are microseconds."""
+
+    newest: int = 0
+    """The newest message that was there when the channel was last read to the end."""
+    turn: int = 0
+    listing: bool = False
+    """A listing from the beginning is under way."""
+    walk: int | None = None
+    """Reading backwards was cut short: it goes on below this time."""
+    until: int = 0
+    """What `newest` will be once the reading under way is done."""
+    whole: bool = False
+    """The channel's history fits one page."""
+    rotate: int | None = None
+    """Where the next look at older history begins; None: where the newest part ends."""
+    lively: dict[str, tuple[int, int]] = {}
+    """Parents of threads that were talked in lately: time of the last reply, turn in which the thread was last read."""
+
+
+class ChannelSync:
+    """Reads one channel once."""
+
+    def __init__(self, client: Client, ledger: Ledger, desk: Desk, budget: Budget, *, gap: int, lookback: int) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._desk = desk
+        self._budget = budget
+        self._gap = gap
+        self._lookback = lookback
+        self._seen_from: int | None = None
+        """The newest part of history was read in this sync down to here."""
+        self._seen = 0
+
+    def changes(self, text: str | None) -> Iterator[Batch]:
+        """Yield what changed since the cursor `text`; None: everything."""
+        cursor = self._start(text)
+        try:
+            if cursor.listing:
+                resumed = cursor.walk is not None
+                yield from self._list(cursor)
+                if not resumed:
+                    return
+            cursor.turn += 1
+            if cursor.walk is not None:
+                yield from self._head(cursor)
+            yield from self._head(cursor)
+            yield from self._rotate(cursor)
+            yield from self._look_again(cursor)
+        except LostPartitionError:
+            if not self._desk.channel.archived or self._desk.channel.private:
+                raise
+            # Slack puts the app out of a channel that is archived: what was read stays as it was, as the channel does
+            cursor.listing, cursor.walk = False, None
+            yield self._batch(cursor)
+
+    def _start(self, text: str | None) -> Cursor:
+        if text is None:
+            return Cursor(listing=True, turn=self._ledger.turn() + 1)
+        return msgspec.json.decode(text, type=Cursor)
+
+    def _list(self, cursor: Cursor) -> Iterator[Batch]:
+        """Yield the whole history, so that what no page shows is gone. Cut short, it goes on below the last page saved."""
+        first = cursor.walk is None
+        for page in pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=cursor.walk):
+            cursor.until = max(cursor.until, page.newest)
+            yield from self._settle(page, cursor, "page")
+            if page.last:
+                cursor.listing, cursor.walk, cursor.newest = False, None, cursor.until
+                cursor.whole = first
+            else:
+                cursor.walk = page.low
+            first = False
+            yield self._batch(cursor, "complete" if page.last else "page")
+
+    def _head(self, cursor: Cursor) -> Iterator[Batch]:
+        """Yield what is new and what changed within the look-back, or in the whole channel where one page holds it."""
+        floor = self._floor(cursor.newest - self._lookback)
+        low = 0 if cursor.whole else floor
+        channel = self._desk.channel.id
+        for page in pages(self._client, self._ledger, channel, gap=self._gap, high=cursor.walk, low=low):
+            cursor.until = max(cursor.until, cursor.newest, page.newest)
+            yield from self._settle(page, cursor, "delta")
+            done = page.last or page.low <= floor
+            cursor.walk = None if done else page.low
+            if done:
+                cursor.newest, self._seen_from = cursor.until, page.low
+                cursor.whole = page.low == 0 and page.high is None
+                self._seen = len(page.messages)
+                return  # what was found goes out with the next batch
+            yield self._batch(cursor)
+
+    def _floor(self, time: int) -> int:
+        """Return the time, or where the window begins that it falls into."""
+        floor = max(0, time)
+        return min([window.anchor for window in self._ledger.around(floor, floor)], default=floor)
+
+    def _rotate(self, cursor: Cursor) -> Iterator[Batch]:
+        """Yield what changed in one page of older history."""
+        if not self._seen_from or not self._budget.has_turn(self._desk.channel.id):
+            return
+        start = self._seen_from if cursor.rotate is None else min(cursor.rotate, self._seen_from)
+        start = max([window.last + 1 for window in self._ledger.around(start, start)], default=start)
+        page = next(pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=start))
+        yield from self._settle(page, cursor, "delta")
+        cursor.rotate = None if page.last else page.low
+        cursor.whole = page.last and self._seen + len(page.messages) <= self._client.page
+
+    def _settle(self, page: Page, cursor: Cursor, kind: Kind) -> Iterator[Batch]:
+        """Compare a page with the ledger; threads are read and saved in portions, the rest is left for the caller's batch."""
+        desk = self._desk
+        due = desk.open(page, everything=kind != "delta", turn=cursor.turn)
+        for number, root in enumerate(due, 1):
+            desk.read_thread(root, cursor.turn)
+            if number % PORTION == 0 and number < len(due):
+                yield self._batch(cursor, kind)
+        desk.close()
+        for root, latest, turn in desk.threads:
+            cursor.lively[stamp(root)] = (latest, turn)
+        for root in desk.ended:
+            cursor.lively.pop(stamp(root), None)
+        self._trim(cursor)
+
+    def _look_again(self, cursor: Cursor) -> Iterator[Batch]:
+        """Read threads again that seem unchanged: an edited reply shows nowhere else, a new one on an old parent nowhere soon."""
+        share = self._budget.share(self._desk.channel.id)
+        waiting = {root: turn for root, turn in self._desk.unread.items() if turn < cursor.turn}
+        order = {root: turn - (AHEAD if stamp(root) in cursor.lively else 0) for root, turn in waiting.items()}
+        for name, (_, turn) in cursor.lively.items():
+            root = int(name.replace(".", ""))
+            if root not in self._desk.shown and turn < cursor.turn:
+                order[root] = turn - 2 * AHEAD
+        chosen = sorted(order, key=lambda root: (order[root], -root))[:share]
+        self._budget.spend(len(chosen))
+        for root in chosen:
+            latest = self._desk.read_thread(root, cursor.turn)
+            cursor.lively.pop(stamp(root), None)
+            if latest:
+                cursor.lively[stamp(root)] = (latest, cursor.turn)
+        self._trim(cursor)
+        yield self._batch(cursor)
+
+    def _trim(self, cursor: Cursor) -> None:
+        """Keep the threads that were talked in lately."""
+        if not cursor.lively:
+            return
+        horizon = max(cursor.newest, *(latest for latest, _ in cursor.lively.values())) - LIVELY
+        kept = sorted(cursor.lively.items(), key=lambda one: one[1], reverse=True)[:MOST_LIVELY]
+        cursor.lively = {name: value for name, value in kept if value[0] >= horizon}
+
+    def _batch(self, cursor: Cursor, kind: Kind = "delta") -> Batch:
+        return self._desk.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)

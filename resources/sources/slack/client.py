@@ -1,0 +1,196 @@
+"""Slack's Web API as this connector calls it: a method and its arguments enter, its answer leaves, or one of our errors.
+
+The only place that knows slack_sdk and Slack's error codes. Passing faults are tried again here, within one rate budget.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    LostPartitionError,
+    RateLimitedError,
+    RetryLaterError,
+)
+from resources.retrying import WAITS, Tally, patiently
+from resources.sources.slack.paces import PER_MINUTE, Paces
+
+HISTORY_LIMIT = 900
+"""Messages in one answer; at most 999. Source: https://docs.slack.dev/reference/methods/conversations.history"""
+LIST_LIMIT = 999
+"""Channels, members or people in one answer. Source: https://docs.slack.dev/reference/methods/conversations.list"""
+TIMEOUT_SECONDS = 60
+
+REFUSED = {
+    "invalid_auth": "does not know the token",
+    "not_authed": "got no token",
+    "token_revoked": "says that the token was revoked",
+    "token_expired": "says that the token expired",
+    "account_inactive": "says that the token's account or workspace is gone",
+    "org_login_required": "is moving the workspace to an organisation",
+    "ekm_access_denied": "says that an administrator suspended access to messages",
+    "no_permission": "says that the token may not do this",
+    "not_allowed_token_type": "does not take a token of this kind",
+    "access_denied": "says that the token may not do this",
+    "team_access_not_granted": "says that the app is not approved for the workspace",
+    "two_factor_setup_required": "asks the token's account for a second factor",
+}
+"""Codes that only a person can mend. Source: the lists of errors on the methods' pages."""
+LOST = frozenset(
+    {
+        "channel_not_found",
+        "not_in_channel",
+        "is_inactive",
+        "channel_is_limited_access",
+        "method_not_supported_for_channel_type",
+    }
+)
+PASSING = frozenset(
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org", "accesslimited"}
+)
+
+_CODE = re.compile(r"[a-z][a-z0-9_]{1,60}")
+_silent = logging.getLogger("concordance.slack_sdk")
+_silent.setLevel(logging.CRITICAL + 1)
+"""slack_sdk logs requests and parts of answers: not ours to keep."""
+
+
+class ThreadNotFoundError(LookupError):
+    """The thread's parent and replies are gone."""
+
+
+class Client:
+    """Calls Slack for one sync. Thread-safe."""
+
+    def __init__(
+        self,
+        token: str,
+        api_url: str,
+        tally: Tally,
+        *,
+        waits: Sequence[float] = WAITS,
+        timer: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        page: int = HISTORY_LIMIT,
+    ) -> None:
+        self._web = WebClient(
+            token=token, base_url=f"{api_url}/", timeout=TIMEOUT_SECONDS, logger=_silent, retry_handlers=[]
+        )
+        host = urlsplit(api_url).hostname or ""
+        if host in {"127.0.0.1", "localhost", "::1"}:
+            self._web.proxy = None  # slack_sdk takes a proxy from the environment and knows no exception to it
+        self._sleep = sleep
+        self.paces = Paces(PER_MINUTE if is_slack(host) else None, timer=timer, sleep=sleep)
+        self.tally = tally
+        self.page = page
+        self._waits = waits
+
+    def call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Return a method's answer. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
+        return patiently(lambda: self._once(method, arguments), self.tally, waits=self._waits, sleep=self._sleep)
+
+    def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Any]:
+        """Yield what lies under `key` in a method's answers, page by page."""
+        cursor = ""
+        while True:
+            answer = self.call(method, **arguments, **({"cursor": cursor} if cursor else {}))
+            yield from answer.get(key) or ()
+            following = (answer.get("response_metadata") or {}).get("next_cursor") or ""
+            if not following:
+                return
+            if following == cursor:
+                raise AbortSyncError(f"Slack's {method} names the same page as the next one again and again.")
+            cursor = following
+
+    def history(
+        self, channel: str, *, latest: str | None = None, oldest: str | None = None, limit: int | None = None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return messages between two times (both exclusive), oldest first, and whether there are older ones in between.
+
+        The newest of the range come first; what was written in threads is not among them unless it was broadcast.
+        """
+        bounds = {name: value for name, value in (("latest", latest), ("oldest", oldest)) if value is not None}
+        answer = self.call("conversations.history", channel=channel, limit=limit or self.page, **bounds)
+        messages: list[dict[str, Any]] = list(answer.get("messages") or ())
+        more = bool(answer.get("has_more"))
+        if more and not messages:
+            raise AbortSyncError("Slack's conversations.history says that there is more and shows nothing.")
+        return messages[::-1], more
+
+    def replies(self, channel: str, root: str) -> list[dict[str, Any]]:
+        """Return a thread, its parent first. Raises `ThreadNotFoundError`."""
+        found: Iterator[dict[str, Any]] = self.pages(
+            "conversations.replies", "messages", channel=channel, ts=root, limit=self.page
+        )
+        return list({message["ts"]: message for message in found}.values())
+
+    def members(self, channel: str) -> list[str]:
+        """Return the ids of the accounts in a channel."""
+        found: Iterator[Any] = self.pages("conversations.members", "members", channel=channel, limit=LIST_LIMIT)
+        return [str(member) for member in found]
+
+    def _once(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.paces.wait(method)
+        self.tally.call(method)
+        try:
+            response = self._web.api_call(method, data=arguments)
+        except SlackApiError as error:
+            raise self._meaning(method, error) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise RetryLaterError(f"Slack could not be reached for {method}: {type(error).__name__}.") from error
+        data: Any = response.data
+        return data
+
+    def _meaning(self, method: str, error: SlackApiError) -> Exception:
+        """Return the error of ours that says what to do about Slack's."""
+        response: Any = error.response
+        status = int(response.status_code)
+        data: dict[str, Any] = response.data if isinstance(response.data, dict) else {}
+        code = str(data.get("error") or "")
+        if status == 429 or code in {"ratelimited", "rate_limited"}:
+            seconds = _seconds(response.headers)
+            self.paces.block(method, seconds)
+            return RateLimitedError(f"Slack asks to wait {seconds:g} s before {method}.", seconds)
+        if status >= 500 or code in PASSING or (status == 200 and not _CODE.fullmatch(code)):
+            return RetryLaterError(f"Slack failed at {method} (HTTP {status}); it is tried again.")
+        if code == "missing_scope":
+            needed = str(data.get("needed") or "the scope that the method asks for")
+            return AuthorizationError(
+                f"Slack's {method} needs the scope {needed}: add it to the app and install the app again (docs/operations.md)."
+            )
+        if code in REFUSED:
+            return AuthorizationError(
+                f"Slack {REFUSED[code]} ({code}, {method}): put a valid one into CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md)."
+            )
+        if code in LOST:
+            return LostPartitionError(f"Slack says that the channel cannot be read ({code}): invite the app into it.")
+        if code == "thread_not_found":
+            return ThreadNotFoundError(method)
+        known = code if _CODE.fullmatch(code) else f"HTTP {status}"
+        return AbortSyncError(f"Slack refused {method}: {known}.")
+
+
+def is_slack(host: str) -> bool:
+    """Tell whether a host is Slack's own."""
+    return host == "slack.com" or host.endswith((".slack.com", ".slack-gov.com")) or host == "slack-gov.com"
+
+
+def _seconds(headers: Any) -> float:
+    for name, value in dict(headers).items():
+        if str(name).lower() == "retry-after":
+            try:
+                return max(0.0, float(value[0] if isinstance(value, list) else value))
+            except (TypeError, ValueError):
+                break
+    return 1.0

@@ -1,0 +1,94 @@
+"""The people of a workspace: Slack's accounts enter, names for what they wrote and addresses for what they may read leave.
+
+An address counts only when Slack says that its owner confirmed it, and only of accounts of this workspace: people of connected
+workspaces and bots read nothing here. Pure but for `load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from resources import permissions
+from resources.errors import AuthorizationError, InvalidRequestError
+from resources.sources.slack.client import LIST_LIMIT, Client
+
+BOTS = frozenset({"USLACKBOT"})
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """An account. `email` is None for everybody who may not read by it."""
+
+    id: str
+    name: str
+    email: str | None = None
+    guest: bool = False
+
+
+class People:
+    """Everybody whom Slack names, by id."""
+
+    def __init__(self, team: str, accounts: Iterable[dict[str, Any]]) -> None:
+        self._people = {account["id"]: _person(team, account) for account in accounts}
+        self.guests = any(person.guest and person.email for person in self._people.values())
+        """Whether there is any guest: only then the members of public channels matter."""
+
+    def name(self, user: str) -> str | None:
+        """Return what an account is called."""
+        person = self._people.get(user)
+        return person.name if person else None
+
+    def members(self) -> list[str]:
+        """Return the addresses of the workspace's full members, sorted: those who may read every public channel."""
+        return sorted({person.email for person in self._people.values() if person.email and not person.guest})
+
+    def emails(self, users: Iterable[str], *, guests_only: bool = False) -> list[str]:
+        """Return the addresses of these accounts, sorted."""
+        found = (self._people.get(user) for user in users)
+        return sorted({one.email for one in found if one and one.email and (one.guest or not guests_only)})
+
+
+def load(client: Client, team: str) -> People:
+    """Ask Slack for everybody. Raises `AuthorizationError` when it does not say anybody's address."""
+    accounts = list(client.pages("users.list", "members", limit=LIST_LIMIT))
+    humans = [account for account in accounts if _active_human(account) and _of_team(team, account)]
+    if humans and not any((account.get("profile") or {}).get("email") for account in humans):
+        raise AuthorizationError(
+            "Slack's users.list needs the scope users:read.email: without addresses nobody could be shown anything. "
+            "Add it to the app and install the app again (docs/operations.md)."
+        )
+    return People(team, accounts)
+
+
+def _person(team: str, account: dict[str, Any]) -> Person:
+    profile: dict[str, Any] = account.get("profile") or {}
+    shown = profile.get("display_name") or profile.get("real_name") or account.get("real_name") or account.get("name")
+    reads = _active_human(account) and _of_team(team, account) and account.get("is_email_confirmed") is not False
+    return Person(
+        id=account["id"],
+        name=" ".join(str(shown or account["id"]).split()),
+        email=_email(profile.get("email")) if reads else None,
+        guest=bool(account.get("is_restricted") or account.get("is_ultra_restricted")),
+    )
+
+
+def _active_human(account: dict[str, Any]) -> bool:
+    strange = (
+        account.get("deleted") or account.get("is_bot") or account.get("is_stranger") or account.get("is_invited_user")
+    )
+    return not strange and account["id"] not in BOTS
+
+
+def _of_team(team: str, account: dict[str, Any]) -> bool:
+    """Whether the account is this workspace's own; one of an organisation says which workspaces it is in."""
+    teams = (account.get("enterprise_user") or {}).get("teams") or ()
+    return account.get("team_id") == team or team in teams
+
+
+def _email(text: Any) -> str | None:
+    try:
+        return permissions.email(str(text)) if text else None
+    except InvalidRequestError:
+        return None

@@ -1,0 +1,131 @@
+"""Messages that stand together enter, a document and its content leave. Pure.
+
+The content is JSON of a type of our own, which keeps each message apart, so that a citation can open the very message. It says
+nothing of the channel's name or readers: renaming a channel changes no content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from resources.domain import Item
+from resources.sources.slack.messages import Message
+from resources.sources.slack.windows import SECOND, stamp
+
+MIME_TYPE = "application/vnd.concordance.conversation+json"
+TITLE_LENGTH = 80
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel as every document of it needs to know it. `url` is the workspace's address with a slash at its end."""
+
+    team: str
+    url: str
+    id: str
+    name: str
+    private: bool = False
+    archived: bool = False
+    permissions: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"#{self.name}"
+
+    def source_id(self, name: int | str) -> str:
+        """Return the id of a document: of a conversation by its first message's time, of a file by its id."""
+        return f"{self.team}/{self.id}/{stamp(name) if isinstance(name, int) else name}"
+
+    def tags(self, *, thread: bool) -> dict[str, Any]:
+        """Return what results can be narrowed to."""
+        return {"channel": self.name, "private": self.private, "thread": thread}
+
+
+class Document(msgspec.Struct, frozen=True):
+    """An item, its content, and a hash of both but for the permissions, which are the channel's."""
+
+    item: Item
+    content: bytes
+    seal: str
+
+
+def anchor(channel: Channel, message: Message) -> str:
+    """Return the last part of a message's permalink. Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
+    place = "p" + message.ts.replace(".", "")
+    return f"{place}?thread_ts={message.root}&cid={channel.id}" if message.reply else place
+
+
+def permalink(channel: Channel, message: Message) -> str:
+    """Return the address that opens Slack at a message."""
+    return f"{channel.url}archives/{channel.id}/{anchor(channel, message)}"
+
+
+def conversation(channel: Channel, name: int, messages: Sequence[Message], *, thread: bool) -> Document:
+    """Return the document called `name` of these messages (ascending, at least one)."""
+    first = messages[0]
+    content = _encoder.encode({"channel": channel.id, "messages": [_shown(channel, message) for message in messages]})
+    item = Item(
+        source_id=channel.source_id(name),
+        partition=channel.id,
+        title=title(channel, first),
+        path=channel.title,
+        mime_type=MIME_TYPE,
+        version=hashlib.sha256(content).hexdigest(),
+        permissions=channel.permissions,
+        author=first.name,
+        url=permalink(channel, first),
+        size=len(content),
+        created_at=moment(first.at),
+        modified_at=moment(max(max(message.at, message.edited) for message in messages)),
+        collection_ids=(channel.id,),
+        tags=channel.tags(thread=thread),
+    )
+    return Document(item, content, seal(item))
+
+
+def title(channel: Channel, message: Message) -> str:
+    """Return `#channel: first words`, of at most 80 characters."""
+    words = " ".join(message.text.replace("```", " ").split()) or ", ".join(file_name(file) for file in message.files)
+    start = f"{channel.title}: "
+    if len(start) + len(words) <= TITLE_LENGTH:
+        return start + words
+    cut = words[: max(0, TITLE_LENGTH - len(start) - 1)]
+    whole = cut.rpartition(" ")[0] if " " in cut and not words[len(cut)].isspace() else cut
+    return f"{start}{whole.rstrip(' ,;:.-')}…"[:TITLE_LENGTH]
+
+
+def seal(item: Item) -> str:
+    """Return a hash of an item but for its permissions: an item with the same one need not be reported again."""
+    facts = (item.version, item.title, item.path, item.url, item.author, item.modified_at, item.tags)
+    return hashlib.sha256(_encoder.encode(facts)).hexdigest()[:16]
+
+
+def file_name(file: dict[str, Any]) -> str:
+    """Return what a file is called."""
+    return " ".join(str(file.get("title") or file.get("name") or file["id"]).split())
+
+
+def moment(at: int) -> datetime:
+    """Return a time of Slack's as an aware one."""
+    seconds, rest = divmod(at, SECOND)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def _shown(channel: Channel, message: Message) -> dict[str, Any]:
+    return {
+        "ts": message.ts,
+        "user": message.user,
+        "name": message.name,
+        "text": message.text,
+        "thread_ts": message.root,
+        "permalink": permalink(channel, message),
+        "anchor": anchor(channel, message),
+        "files": [file_name(file) for file in message.files],
+    }

@@ -1,0 +1,208 @@
+"""Files shared in messages: Slack's JSON of one enters, an item or the reason against it leaves, and its bytes on request.
+
+Bytes come from Slack's own hosts alone, whatever address a message names: the token is shown to nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from resources.domain import Item, Refusal
+from resources.errors import (
+    FailedDocumentError,
+    RateLimitedError,
+    RetryLaterError,
+    SkipDocumentError,
+)
+from resources.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime_type, supported
+from resources.retrying import Tally
+from resources.sources.slack.client import is_slack
+from resources.sources.slack.documents import Channel, file_name
+from resources.sources.slack.paces import Paces
+
+METHOD = "files.download"
+"""What downloads are counted as."""
+HOPS = 3
+TIMEOUT_SECONDS = 60
+_HOSTED = frozenset({"hosted", "snippet", "email", ""})
+"""Modes of files that Slack itself holds. Source: https://docs.slack.dev/reference/objects/file-object"""
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+def describe(channel: Channel, file: dict[str, Any], author: str | None, limit: int) -> Item | Refusal:
+    """Return a file as a document of the channel, or why it is none; `limit` is the largest size in bytes."""
+    name, title = str(file.get("name") or file_name(file)), file_name(file)
+    path = f"{channel.title}/{name}"
+    size = int(file.get("size") or 0)
+    changed = int(file.get("updated") or file.get("timestamp") or file.get("created") or 0)
+    version = f"{file['id']}:{changed}:{size}"
+    try:
+        kind = _kind(file, name, size, limit)
+    except SkipDocumentError as error:
+        return Refusal(
+            source_id=channel.source_id(file["id"]),
+            partition=channel.id,
+            title=title,
+            path=path,
+            reason=str(error),
+            version=version,
+        )
+    created = int(file.get("created") or changed)
+    return Item(
+        source_id=channel.source_id(file["id"]),
+        partition=channel.id,
+        title=title,
+        path=path,
+        mime_type=kind,
+        version=version,
+        permissions=channel.permissions,
+        author=author,
+        url=str(file.get("permalink") or "") or None,
+        size=size or None,
+        created_at=_moment(created),
+        modified_at=_moment(changed),
+        collection_ids=(channel.id,),
+        tags=channel.tags(thread=False),
+        locator=str(file.get("url_private_download") or file.get("url_private")),
+    )
+
+
+class Downloads:
+    """Reads files from Slack. Thread-safe. `api_url` tells whether we talk to Slack itself or to a simulator."""
+
+    def __init__(self, token: str, api_url: str, tally: Tally, paces: Paces, limit: int) -> None:
+        self._token = token
+        self._api = urlsplit(api_url)
+        self._tally = tally
+        self._paces = paces
+        self._limit = limit
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        # 0.1 s of certificates that only a sync with files needs; a simulator is never asked through a proxy
+        return httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=is_slack(self._host))
+
+    @property
+    def _host(self) -> str:
+        return self._api.hostname or ""
+
+    def read(self, item: Item) -> Iterator[bytes]:
+        """Yield a file's bytes. Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`."""
+        address = item.locator
+        for _ in range(HOPS + 1):
+            self._check(address)
+            self._paces.wait(METHOD)
+            self._tally.call(METHOD)
+            try:
+                with self._http.stream("GET", address, headers={"Authorization": f"Bearer {self._token}"}) as response:
+                    following = response.headers.get("location") if response.is_redirect else None
+                    if following is None:
+                        self._refuse(response)
+                        yield from self._body(item, response)
+                        return
+                    address = urljoin(address, following)
+            except httpx.HTTPError as error:
+                raise RetryLaterError(f"Slack could not be reached for a file: {type(error).__name__}.") from error
+        raise FailedDocumentError("Slack sends from one address to the next and never to the file.")
+
+    def _check(self, address: str) -> None:
+        """Refuse addresses that are not Slack's: what a message names must not decide whom we talk to or show the token."""
+        parts = urlsplit(address)
+        try:
+            ours = (parts.scheme, parts.hostname, parts.port) == (self._api.scheme, self._host, self._api.port)
+        except ValueError:
+            ours = False
+        slack = parts.scheme == "https" and is_slack(self._host) and is_slack(parts.hostname or "")
+        if not ours and not slack:
+            raise SkipDocumentError("It does not lie with Slack, and is not fetched from elsewhere.")
+
+    def _refuse(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status == 429:
+            try:
+                seconds = float(response.headers.get("retry-after", "1"))
+            except ValueError:
+                seconds = 1.0
+            self._paces.block(METHOD, seconds)
+            raise RateLimitedError(f"Slack asks to wait {seconds:g} s before files.", seconds)
+        if status >= 500:
+            raise RetryLaterError(f"Slack failed to hand over a file (HTTP {status}).")
+        if status in {404, 410}:
+            raise FailedDocumentError("Slack has the file no more.")
+        if status != 200:
+            raise FailedDocumentError(
+                f"Slack does not hand over the file (HTTP {status}): does the app have the scope files:read?"
+            )
+
+    def _body(self, item: Item, response: httpx.Response) -> Iterator[bytes]:
+        """Yield the bytes once the first ones show that they are the file and not a page to sign in."""
+        html = response.headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML
+        sign_in = FailedDocumentError(
+            "Slack answered with a page to sign in instead of the file: the app needs the scope files:read (docs/operations.md)."
+        )
+        if html and item.mime_type not in _HTML:
+            raise sign_in
+        total = 0
+        for piece in response.iter_bytes():
+            if total == 0:
+                mime_type(_checked_name(item), piece)
+            total += len(piece)
+            if total > self._limit:
+                raise SkipDocumentError(
+                    f"It is larger than the {self._limit:,} bytes that CONCORDANCE_MAX_FILE_BYTES allows."
+                )
+            yield piece
+        if total == 0:
+            raise SkipDocumentError("The file is empty.")
+        if html and item.size is not None and total != item.size:
+            raise sign_in
+
+
+def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
+    """Return the mime type of a file that can be fetched. Raises `SkipDocumentError`."""
+    mode = str(file.get("mode") or "")
+    if mode == "hidden_by_limit":
+        raise SkipDocumentError("Slack hides it: it is older than the workspace's plan shows.")
+    if mode == "external" or file.get("is_external"):
+        raise SkipDocumentError("It lies outside of Slack; Slack has only the link to it.")
+    if file.get("file_access") == "check_file_info":
+        raise SkipDocumentError("It belongs to a connected workspace, which keeps it to itself.")
+    if mode not in _HOSTED:
+        raise SkipDocumentError(
+            f"Slack keeps it as a {mode.replace('_', ' ')}, which cannot be downloaded. {supported()}"
+        )
+    if not (file.get("url_private_download") or file.get("url_private")):
+        raise SkipDocumentError("Slack names no address to download it from.")
+    if size > limit:
+        raise SkipDocumentError(f"It is too large: {size:,} bytes, and CONCORDANCE_MAX_FILE_BYTES allows {limit:,}.")
+    try:
+        return declared(name)
+    except SkipDocumentError:
+        # a snippet's name is what its author called it
+        if mode == "snippet":
+            return "text/plain"
+        said = str(file.get("mimetype") or "").lower()
+        if "." not in name and said in SUPPORTED_MIME_TYPES:
+            return said
+        raise
+
+
+def _checked_name(item: Item) -> str:
+    """Return a name by which the content's type can be checked."""
+    name = item.path.rpartition("/")[2]
+    try:
+        if declared(name) == item.mime_type:
+            return name
+    except SkipDocumentError:
+        pass
+    return "file" + next(suffix for suffix, kind in MIME_TYPES.items() if kind == item.mime_type)
+
+
+def _moment(seconds: int) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None

@@ -1,0 +1,127 @@
+"""What is remembered of a channel: which windows and threads there are, what they looked like, which document holds which file.
+
+Committed memory enters, and the changes of the batch under way over it; the memory to save with the batch leaves. Keys sort by
+time, so that a page of history reads the entries of its range alone:
+`m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that a file came with, `turn` how many syncs
+there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from resources.domain import SourceName
+from resources.ports import Memory
+from resources.sources.slack.windows import LONGEST, Window, stamp
+
+_AFTER = "\x7f"
+"""Sorts after every character of a key."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of messages as it was reported last."""
+
+    anchor: int
+    last: int
+    count: int
+    seal: str = ""
+    files: list[str] = []
+
+    @property
+    def window(self) -> Window:
+        """The part as the rule of windows sees it."""
+        return Window(self.anchor, self.last, self.count)
+
+
+class Thread(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread as it was read last, in the sync `turn`."""
+
+    latest: str
+    count: int
+    root: str
+    turn: int
+    parts: list[Part] = []
+
+
+class Ledger:
+    """One channel's memory. Not thread-safe: a channel is read by one thread."""
+
+    def __init__(self, memory: Memory, channel: str) -> None:
+        self._memory = memory
+        self._channel = channel
+        self._changes: dict[str, Any] = {}
+        self._gone: set[str] = set()
+
+    def turn(self) -> int:
+        """Return the number of the last sync, 0 before the first."""
+        return int(self._read("turn", "turn" + _AFTER).get("turn", 0))
+
+    def windows(self, low: int, high: int | None) -> dict[int, Part]:
+        """Return the windows that began at or after `low` and before `high`, by their anchors."""
+        found = self._read(f"m:{stamp(low)}", "m:" + (_AFTER if high is None else stamp(high)))
+        return {part.anchor: part for part in (msgspec.convert(value, Part) for value in found.values())}
+
+    def around(self, low: int, high: int | None) -> list[Window]:
+        """Return the windows that began before `high` and may reach `low`."""
+        return [part.window for part in self.windows(max(0, low - LONGEST), high).values() if part.last >= low]
+
+    def threads(self, low: int, high: int | None) -> dict[int, Thread]:
+        """Return the threads whose parents were written at or after `low` and before `high`."""
+        found = self._read(f"t:{stamp(low)}", "t:" + (_AFTER if high is None else stamp(high)))
+        return {_time(key): msgspec.convert(value, Thread) for key, value in found.items()}
+
+    def keep_window(self, part: Part, before: Part | None) -> None:
+        """Remember a window, and whether it is another one than before."""
+        if part != before:
+            self._changes[f"m:{stamp(part.anchor)}"] = msgspec.to_builtins(part)
+        self._refer(f"m:{stamp(part.anchor)}", before.files if before else (), part.files)
+
+    def drop_window(self, part: Part) -> None:
+        """Forget a window."""
+        self._changes[f"m:{stamp(part.anchor)}"] = None
+        self._refer(f"m:{stamp(part.anchor)}", part.files, ())
+
+    def keep_thread(self, root: int, thread: Thread, before: Thread | None) -> None:
+        """Remember a thread as it is now."""
+        self._changes[f"t:{stamp(root)}"] = msgspec.to_builtins(thread)
+        self._refer(f"t:{stamp(root)}", _files(before), _files(thread))
+
+    def drop_thread(self, root: int, before: Thread) -> None:
+        """Forget a thread."""
+        self._changes[f"t:{stamp(root)}"] = None
+        self._refer(f"t:{stamp(root)}", _files(before), ())
+
+    def take(self, turn: int) -> tuple[dict[str, Any], set[str]]:
+        """Return what a batch has to save, and the files that no document came with any more; the next batch begins clean."""
+        changes, gone = self._changes, self._gone
+        self._changes, self._gone = {}, set()
+        return {**changes, "turn": turn}, gone
+
+    def _refer(self, document: str, before: Iterable[str], now: Iterable[str]) -> None:
+        old, new = set(before), set(now)
+        for file in sorted(old ^ new):
+            key = f"f:{file}"
+            holders = set(self._read(key, key + "\x01").get(key) or ())
+            holders = holders | {document} if file in new else holders - {document}
+            self._changes[key] = sorted(holders) or None
+            if holders:
+                self._gone.discard(file)
+            else:
+                self._gone.add(file)
+
+    def _read(self, low: str, high: str) -> dict[str, Any]:
+        found = dict(self._memory.read(SourceName.SLACK, self._channel, low, high))
+        found |= {key: value for key, value in self._changes.items() if low <= key < high}
+        return {key: found[key] for key in sorted(found) if found[key] is not None}
+
+
+def _files(thread: Thread | None) -> list[str]:
+    return [file for part in thread.parts for file in part.files] if thread else []
+
+
+def _time(key: str) -> int:
+    seconds, _, fraction = key.partition(":")[2].partition(".")
+    return int(seconds) * 1_000_000 + int(fraction)

@@ -1,0 +1,120 @@
+"""Slack's JSON of a message enters, what we keep of it leaves: who said what and when, which files came with it.
+
+What Slack itself notes in a channel (somebody joined, the topic changed) is nobody's word and is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
+from resources.sources.slack.windows import micros
+
+SYSTEM = frozenset(
+    {
+        "tombstone",
+        "pinned_item",
+        "unpinned_item",
+        "bot_add",
+        "bot_remove",
+        "bot_enable",
+        "bot_disable",
+        "reminder_add",
+        "sh_room_created",
+        "huddle_thread",
+        "ekm_access_denied",
+        "added_as_channel_member",
+        "joiner_notification",
+        "app_conversation_join",
+    }
+)
+SYSTEM_PREFIXES = ("channel_", "group_")
+"""Subtypes of what Slack notes by itself. Source: https://docs.slack.dev/reference/events/message#subtypes"""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as it is indexed. `root` is the time of the thread's parent for replies and parents with replies."""
+
+    at: int
+    ts: str
+    user: str
+    name: str
+    text: str
+    root: str | None = None
+    edited: int = 0
+    files: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def reply(self) -> bool:
+        """Whether it answers another message."""
+        return self.root is not None and self.root != self.ts
+
+
+def is_reply(raw: dict[str, Any]) -> bool:
+    """Whether a message belongs to the thread of another; such ones stand in the channel when they were broadcast."""
+    thread = raw.get("thread_ts")
+    return thread is not None and thread != raw.get("ts")
+
+
+def is_root(raw: dict[str, Any]) -> bool:
+    """Whether a message has replies now; one that had some keeps its `thread_ts`."""
+    return not is_reply(raw) and int(raw.get("reply_count") or 0) > 0
+
+
+def said(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Message | None:
+    """Return what somebody said, or None for what nobody did: notes of Slack, deleted messages, empty ones."""
+    subtype = str(raw.get("subtype") or "")
+    if subtype in SYSTEM or subtype.startswith(SYSTEM_PREFIXES) or "ts" not in raw:
+        return None
+    files = tuple(
+        file for file in raw.get("files") or () if file and file.get("id") and file.get("mode") != "tombstone"
+    )
+    text = _text(raw, names)
+    if not text and not files:
+        return None
+    user, name = _author(raw, names)
+    ts = str(raw["ts"])
+    edited = (raw.get("edited") or {}).get("ts")
+    return Message(
+        at=micros(ts),
+        ts=ts,
+        user=user,
+        name=name,
+        text=text,
+        root=thread,
+        edited=micros(str(edited)) if edited else 0,
+        files=files,
+    )
+
+
+def fingerprint(raw: dict[str, Any]) -> str:
+    """Return a hash of what may change in a thread's parent beside its replies, so that only changed threads are read again."""
+    parts = (
+        raw.get("subtype"),
+        raw.get("text"),
+        (raw.get("edited") or {}).get("ts"),
+        [(file.get("id"), file.get("mode")) for file in raw.get("files") or () if file],
+    )
+    return hashlib.sha256(_encoder.encode(parts)).hexdigest()[:16]
+
+
+def _text(raw: dict[str, Any], names: Names) -> str:
+    text = readable(str(raw.get("text") or ""), names) or blocks_text(raw.get("blocks") or [], names)
+    attached = attachments_text(raw.get("attachments") or [], names)
+    return f"{text}\n{attached}" if text and attached and attached not in text else text or attached
+
+
+def _author(raw: dict[str, Any], names: Names) -> tuple[str, str]:
+    """Return the author's id and name; integrations speak under a name of their own."""
+    user = str(raw.get("user") or "")
+    bot: dict[str, Any] = raw.get("bot_profile") or {}
+    profile: dict[str, Any] = raw.get("user_profile") or {}
+    known = names.person(user) if user else None
+    shown = raw.get("username") if raw.get("subtype") == "bot_message" or not known else None
+    name = shown or known or bot.get("name") or profile.get("display_name") or profile.get("real_name")
+    return user or str(raw.get("bot_id") or ""), " ".join(str(name or user or raw.get("bot_id") or "somebody").split())

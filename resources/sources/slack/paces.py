@@ -1,0 +1,70 @@
+"""One rate budget per method of Slack's Web API, shared by every thread and channel of this process.
+
+A call enters and waits its turn: as long as a 429 said for the method, whoever it was said to; and, at Slack's own address, at
+the pace that the method's tier promises, so that a long listing seldom meets a 429 at all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+PER_MINUTE: Mapping[str, int] = {
+    "conversations.history": 50,
+    "conversations.list": 20,
+    "conversations.members": 100,
+    "conversations.replies": 50,
+    "usergroups.list": 20,
+    "users.list": 20,
+}
+"""Calls a minute: tier 2 promises 20, tier 3 50, tier 4 100. An app sold outside of Slack's Marketplace has 1 for history and
+replies; it is slowed by the 429s. Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page."""
+BURST = 10
+"""Calls that may come at once after a quiet time: "bursts are welcome" on that page, without a number."""
+
+
+class Paces:
+    """When the next call of each method may go out. Thread-safe. `timer` gives seconds that only grow."""
+
+    def __init__(
+        self,
+        per_minute: Mapping[str, int] | None = None,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_minute = per_minute or {}
+        self._timer = timer
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._free: dict[str, float] = {}
+        self._blocked: dict[str, float] = {}
+
+    def wait(self, method: str) -> None:
+        """Return when a call of the method may be made."""
+        while (seconds := self._turn(method)) > 0:
+            self._sleep(seconds)
+
+    def block(self, method: str, seconds: float) -> None:
+        """Let nobody call the method for so long."""
+        with self._lock:
+            until = self._timer() + seconds
+            self._blocked[method] = max(until, self._blocked.get(method, until))
+
+    def _turn(self, method: str) -> float:
+        """Take a turn and return 0, or return the seconds until there may be one."""
+        with self._lock:
+            now = self._timer()
+            blocked = self._blocked.get(method, now) - now
+            if blocked > 0:
+                return blocked
+            rate = self._per_minute.get(method)
+            if rate is None:
+                return 0.0
+            # `free` is when the last call would be due at an even pace; it may run ahead of now by a burst
+            free = max(self._free.get(method, 0.0), now - 60.0 / rate * BURST)
+            if free > now:
+                return free - now
+            self._free[method] = free + 60.0 / rate
+            return 0.0

@@ -1,0 +1,208 @@
+"""Slack's markup enters, text that people read leaves: names for mentions, labels with addresses for links, emoji as emoji.
+
+Code keeps its backticks and everything between them. Pure: names come from the `Names` handed in.
+Source: https://docs.slack.dev/messaging/formatting-message-text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from html import unescape
+from typing import Any, NamedTuple
+
+
+class Names(NamedTuple):
+    """What ids are called; each returns None for an id that it does not know."""
+
+    person: Callable[[str], str | None]
+    channel: Callable[[str], str | None]
+    group: Callable[[str], str | None]
+
+
+NOBODY = Names(lambda _: None, lambda _: None, lambda _: None)
+
+_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_TAG = re.compile(r"<([^<>\n]+)>")
+_EMOJI = re.compile(r":([a-z0-9_+'\u00c0-\uffff-]+):(?::skin-tone-[2-6]:)?")
+_MARKS = tuple(
+    re.compile(rf"(?<![\w{mark}])[{mark}](?=\S)([^{mark}\n]+?)(?<=\S)[{mark}](?![\w{mark}])")
+    for mark in ("*", "_", "~")
+)
+_SCHEME = re.compile(r"^(?:mailto:|tel:|https?://)")
+
+
+def readable(text: str, names: Names = NOBODY) -> str:
+    """Return a message's text as a person would see it, without the marks of bold, italic and strike."""
+    parts = _CODE.split(text)
+    return "".join(
+        _code(part, names) if number % 2 else _prose(part, names) for number, part in enumerate(parts)
+    ).strip()
+
+
+def _code(text: str, names: Names) -> str:
+    return unescape(_TAG.sub(lambda match: _tag(match[1], names, plain=True), text))
+
+
+def _prose(text: str, names: Names) -> str:
+    if not text:
+        return text
+    # marks are taken away around the tags, never inside of an address or a name
+    held: list[str] = []
+
+    def hold(match: re.Match[str]) -> str:
+        held.append(_tag(match[1], names))
+        return f"\ue000{len(held) - 1}\ue001"
+
+    text = _TAG.sub(hold, text.replace("\ue000", "").replace("\ue001", ""))
+    if ":" in text:
+        text = _EMOJI.sub(_emoji, text)
+    for mark in _MARKS:
+        text = mark.sub(r"\1", text)
+    text = unescape(text)
+    return re.sub("\ue000(\\d+)\ue001", lambda match: held[int(match[1])], text) if held else text
+
+
+def _tag(content: str, names: Names, *, plain: bool = False) -> str:
+    """Return what stands for `<content>`; `plain` in code, where an address stands for itself."""
+    target, _, label = content.partition("|")
+    label = unescape(label).strip()
+    match target[:1]:
+        case "@":
+            return "@" + (names.person(target[1:]) or label.removeprefix("@") or target[1:])
+        case "#":
+            return "#" + (names.channel(target[1:]) or label.removeprefix("#") or target[1:])
+        case "!":
+            return _special(target[1:], label, names)
+        case _:
+            address = unescape(target)
+            shown = address.removeprefix("mailto:").removeprefix("tel:")
+            if plain:
+                return label or shown
+            if not label or label in {shown, address} or _SCHEME.sub("", address).rstrip("/") == label.rstrip("/"):
+                return shown
+            return f"{label} ({shown})"
+
+
+def _special(target: str, label: str, names: Names) -> str:
+    command, _, rest = target.partition("^")
+    if command == "subteam":
+        return "@" + (names.group(rest) or label.removeprefix("@") or rest)
+    if command == "date":
+        return label or rest.split("^")[0]
+    return label or f"@{command}"
+
+
+def _emoji(match: re.Match[str]) -> str:
+    return _alias(match[1]) or match[0]
+
+
+@lru_cache(maxsize=4096)
+def _alias(name: str) -> str | None:
+    """Return the emoji that Slack's short name stands for; None for the custom ones of a workspace."""
+    from emoji import emojize  # 80 ms of tables that only messages with emoji need
+
+    for spelled in (name, name.replace("-", "_")):
+        found = emojize(f":{spelled}:", language="alias")
+        if found != f":{spelled}:":
+            return found
+    return None
+
+
+def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
+    """Return the text of a message's blocks, a line for each. Source: https://docs.slack.dev/reference/block-kit/blocks"""
+    lines: list[str] = []
+    for block in blocks:
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "rich_text":
+            lines.append(_rich(block.get("elements") or [], names))
+            continue
+        parts = [block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ()), block.get("title")]
+        lines.extend(_object(part, names) for part in parts)
+    return "\n".join(line for line in lines if line)
+
+
+def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
+    """Return what integrations attach, a line for each part.
+
+    Previews of links are left out: they are other people's words, and of messages that not everybody here may read.
+    Source: https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments
+    """
+    lines: list[str] = []
+    for one in attachments:
+        if not isinstance(one, dict) or one.get("from_url") or one.get("original_url") or one.get("is_msg_unfurl"):
+            continue
+        title, link = str(one.get("title") or ""), str(one.get("title_link") or "")
+        found = [
+            readable(str(one.get("pretext") or ""), names),
+            f"{readable(title, names)} ({link})" if title and link else readable(title, names),
+            readable(str(one.get("text") or ""), names),
+            *(
+                f"{field.get('title') or ''}: {readable(str(field.get('value') or ''), names)}".removeprefix(": ")
+                for field in one.get("fields") or ()
+                if isinstance(field, dict)
+            ),
+            blocks_text(one.get("blocks") or [], names),
+        ]
+        found = [line for line in found if line]
+        lines.extend(found or [readable(str(one.get("fallback") or ""), names)])
+    return "\n".join(line for line in lines if line)
+
+
+def _object(part: Any, names: Names) -> str:
+    if not isinstance(part, dict):
+        return ""
+    text = part.get("text")
+    if isinstance(text, dict):  # a button
+        return ""
+    if part.get("type") in {"mrkdwn", "plain_text"}:
+        return readable(str(text or ""), names)
+    return ""
+
+
+def _rich(elements: list[Any], names: Names, bullet: str = "") -> str:
+    lines: list[str] = []
+    for number, element in enumerate(elements, 1):
+        inside: list[Any] = element.get("elements") or []
+        match element.get("type"):
+            case "rich_text_list":
+                mark = "{}. " if element.get("style") == "ordered" else "- "
+                indent = "  " * int(element.get("indent") or 0)
+                lines.append(_rich(inside, names, indent + mark))
+            case "rich_text_preformatted":
+                lines.append(f"```\n{_line(inside, names)}\n```")
+            case "rich_text_quote":
+                lines.append("\n".join(f"> {line}" for line in _line(inside, names).split("\n")))
+            case _:
+                lines.append(bullet.format(number) + _line(inside, names).rstrip("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _line(elements: list[Any], names: Names) -> str:
+    parts: list[str] = []
+    for element in elements:
+        match element.get("type"):
+            case "text":
+                text = str(element.get("text") or "")
+                parts.append(f"`{text}`" if (element.get("style") or {}).get("code") else text)
+            case "link":
+                url, label = str(element.get("url") or ""), str(element.get("text") or "")
+                parts.append(f"{label} ({url})" if label and label != url else url)
+            case "user":
+                parts.append(_tag(f"@{element.get('user_id')}", names))
+            case "channel":
+                parts.append(_tag(f"#{element.get('channel_id')}", names))
+            case "usergroup":
+                parts.append(_special(f"subteam^{element.get('usergroup_id')}", "", names))
+            case "broadcast":
+                parts.append(f"@{element.get('range')}")
+            case "emoji":
+                name = str(element.get("name") or "")
+                parts.append(_alias(name) or f":{name}:")
+            case "date":
+                parts.append(str(element.get("fallback") or element.get("timestamp") or ""))
+            case _:
+                pass
+    return "".join(parts)

@@ -1,0 +1,175 @@
+"""Where a channel's messages become documents: a page or a thread and the ledger enter, items and tombstones leave.
+
+A page says everything of its range: what the ledger has there and the page has not is gone. Each message ends up in exactly one
+document, that of its thread or that of its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from resources.domain import Batch, Item, Refusal
+from resources.sources.slack.client import Client, ThreadNotFoundError
+from resources.sources.slack.documents import Channel, conversation
+from resources.sources.slack.files import describe
+from resources.sources.slack.history import Page
+from resources.sources.slack.ledger import Ledger, Part, Thread
+from resources.sources.slack.messages import Message, fingerprint, is_reply, is_root, said
+from resources.sources.slack.render import Names
+from resources.sources.slack.windows import Window, assign, micros, stamp
+
+Kind = Literal["delta", "page", "complete"]
+
+
+class Desk:
+    """Works through one channel and collects what the next batch will say. Not thread-safe.
+
+    `contents` is where the bytes of conversations are put, by source id, for as long as their batch is being taken in.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        client: Client,
+        ledger: Ledger,
+        names: Names,
+        contents: dict[str, bytes],
+        *,
+        gap: int,
+        file_limit: int,
+        author: Callable[[str], str | None],
+    ) -> None:
+        self.channel = channel
+        self._client = client
+        self._ledger = ledger
+        self._names = names
+        self._contents = contents
+        self._gap = gap
+        self._file_limit = file_limit
+        self._author = author
+        self.threads: list[tuple[int, int, int]] = []
+        """Of the page at hand: each thread's parent, last reply, and the turn in which it was read."""
+        self.ended: set[int] = set()
+        """Of the page at hand: parents of threads that are none any more."""
+        self.unread: dict[int, int] = {}
+        """Threads that pages showed and that seem unchanged: the turn in which each was last read."""
+        self.shown: set[int] = set()
+        """Parents of threads that pages of this sync showed."""
+        self._found: dict[str, Item | Refusal] = {}
+        self._deleted: set[str] = set()
+        self._everything = False
+        self._roots: dict[int, dict[str, Any]] = {}
+        self._known: dict[int, Thread] = {}
+        self._parts: dict[int, Part] = {}
+        self._outside: list[Message] = []
+
+    def open(self, page: Page, *, everything: bool, turn: int) -> list[int]:
+        """Begin a page; return the parents of the threads in it that have to be read. `everything`: unless read in this turn."""
+        self._everything = everything
+        self._parts = self._ledger.windows(page.low, page.high)
+        self._known = self._ledger.threads(page.low, page.high)
+        own = [raw for raw in page.messages if not is_reply(raw)]
+        self._roots = {micros(raw["ts"]): raw for raw in own if is_root(raw)}
+        self._outside = [message for raw in own if not is_root(raw) and (message := said(raw, self._names))]
+        self.shown |= self._roots.keys()
+        self.threads = []
+        self.ended = self._known.keys() - self._roots.keys()
+        due: list[int] = []
+        for root, raw in self._roots.items():
+            before = self._known.get(root)
+            same = before is not None and _looks(raw) == (before.latest, before.count, before.root)
+            if before is None or not same or (everything and before.turn != turn):
+                due.append(root)
+                continue
+            self.unread[root] = before.turn
+            self.threads.append((root, micros(before.latest), before.turn))
+        return due
+
+    def read_thread(self, root: int, turn: int) -> int:
+        """Read a thread and take it in; returns the time of its last reply, 0 when it is gone."""
+        name = stamp(root)
+        try:
+            raws = self._client.replies(self.channel.id, name)
+        except ThreadNotFoundError:
+            raws = []
+        shown = self._roots.get(root)
+        before = self._known.get(root) if shown else self._ledger.threads(root, root + 1).get(root)
+        self.unread.pop(root, None)
+        latest, count, print_ = _looks(shown or raws[0]) if raws else ("0", 0, "")
+        if before is not None and not raws:
+            self._forget(root, before)
+        if not raws or (before is None and count == 0):
+            return 0
+        messages = [message for raw in raws if (message := said(raw, self._names, thread=name))]
+        known = [part.window for part in before.parts] if before else []
+        if messages and not known:
+            known = [Window(root, messages[0].at, 1)]  # a thread is called after its parent, even one that was deleted
+        old = {part.anchor: part for part in before.parts} if before else {}
+        parts = [
+            self._report(window, held, old.get(window.anchor), thread=True)
+            for window, held in assign(messages, known, gap=None)
+        ]
+        thread = Thread(latest=latest, count=count, root=print_, turn=turn, parts=parts)
+        self._ledger.keep_thread(root, thread, before)
+        self._delete(old.keys() - {part.anchor for part in parts})
+        self.threads.append((root, micros(latest), turn))
+        return micros(latest)
+
+    def close(self) -> None:
+        """End the page: its windows, and what is gone from its range."""
+        for root in self.ended:
+            self._forget(root, self._known[root])
+        known = [part.window for part in self._parts.values()]
+        now: set[int] = set()
+        for window, held in assign(self._outside, known, gap=self._gap, taken=frozenset(self._roots)):
+            before = self._parts.get(window.anchor)
+            self._ledger.keep_window(self._report(window, held, before, thread=False), before)
+            now.add(window.anchor)
+        gone = [part for anchor, part in self._parts.items() if anchor not in now]
+        for part in gone:
+            self._ledger.drop_window(part)
+        self._delete({part.anchor for part in gone} - self._roots.keys())
+        self._deleted -= {self.channel.source_id(anchor) for anchor in now}
+        self._roots, self._known, self._parts, self._outside = {}, {}, {}, []
+
+    def batch(self, cursor: str, kind: Kind, turn: int) -> Batch:
+        """Return what was found since the last batch."""
+        memory, files = self._ledger.take(turn)
+        found, deleted = self._found, self._deleted | {self.channel.source_id(file) for file in files}
+        self._found, self._deleted = {}, set()
+        return Batch(
+            partition=self.channel.id,
+            seen=[one for one in found.values() if isinstance(one, Item)],
+            refused=[one for one in found.values() if isinstance(one, Refusal)],
+            deleted=sorted(deleted - found.keys()),
+            permissions=self.channel.permissions,
+            memory=memory,
+            title=self.channel.title,
+            cursor=cursor,
+            listing=kind,
+        )
+
+    def _report(self, window: Window, held: Sequence[Message], before: Part | None, *, thread: bool) -> Part:
+        """Report a document unless the last report still holds; its files are always, so that a failed one is tried again."""
+        document = conversation(self.channel, window.anchor, held, thread=thread)
+        if before is None or self._everything or before.seal != document.seal:
+            self._found[document.item.source_id] = document.item
+            self._contents[document.item.source_id] = document.content
+        files: dict[str, dict[str, Any]] = {file["id"]: file for message in held for file in message.files}
+        for id_, file in files.items():
+            name = self._author(str(file.get("user") or ""))
+            self._found[self.channel.source_id(id_)] = describe(self.channel, file, name, self._file_limit)
+        return Part(anchor=window.anchor, last=window.last, count=window.count, seal=document.seal, files=sorted(files))
+
+    def _forget(self, root: int, thread: Thread) -> None:
+        self._ledger.drop_thread(root, thread)
+        self._delete(part.anchor for part in thread.parts)
+
+    def _delete(self, anchors: Iterable[int]) -> None:
+        self._deleted |= {self.channel.source_id(anchor) for anchor in anchors}
+
+
+def _looks(raw: dict[str, Any]) -> tuple[str, int, str]:
+    """Return what a thread's parent tells of the thread: its last reply, how many there are, and the parent itself."""
+    return str(raw.get("latest_reply") or "0"), int(raw.get("reply_count") or 0), fingerprint(raw)

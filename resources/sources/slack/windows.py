@@ -1,0 +1,122 @@
+"""Which messages of a channel stand together: messages and what is remembered of earlier windows enter, windows leave. Pure.
+
+A window begins with its anchor, whose time is its id for good, and takes up what follows within the gap, up to 100 messages.
+What was put together stays together: a window is only extended at its end, or shrinks when messages leave it. The same rule
+without a gap cuts a thread into documents of 100 messages. Times are whole microseconds since 1970, which sort and compare
+exactly; over the wire they are Slack's strings.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+MOST = 100
+"""Messages in one document. Source: requirement 1.2 of the platform."""
+SECOND = 1_000_000
+LONGEST = 7 * 24 * 3600 * SECOND
+"""No window spans more than a week, so that whoever looks for the window of a time knows how far back it may begin."""
+
+
+class Timed(Protocol):
+    """Anything that has a time."""
+
+    @property
+    def at(self) -> int:
+        """Microseconds since 1970."""
+        ...
+
+
+M = TypeVar("M", bound=Timed)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What is remembered of a window: the time that names it, its last message's, and how many it has."""
+
+    anchor: int
+    last: int
+    count: int
+
+
+def micros(ts: str) -> int:
+    """Return the microseconds of Slack's `ts`."""
+    seconds, _, fraction = ts.partition(".")
+    return int(seconds) * SECOND + int(fraction[:6].ljust(6, "0") or 0)
+
+
+def stamp(at: int) -> str:
+    """Return the `ts` of a time, as Slack writes it; of ten digits and six, so that stamps sort as times do."""
+    return f"{at // SECOND:010d}.{at % SECOND:06d}"
+
+
+def assign(
+    messages: Iterable[M], known: Iterable[Window], *, gap: int | None, taken: frozenset[int] = frozenset()
+) -> list[tuple[Window, list[M]]]:
+    """Return the windows of `messages` (ascending), each with its messages; every message is in exactly one, none is empty.
+
+    `known` are the windows that began in the same range of time, ascending. `taken` are ids that other documents have (threads):
+    a window whose anchor became one is named after its next message. `gap` None: whatever the time between.
+    """
+    return _Assigning(gap, taken).run(messages, sorted(known, key=lambda window: window.anchor))
+
+
+class _Assigning:
+    """The window at hand, and those that are done."""
+
+    def __init__(self, gap: int | None, taken: frozenset[int]) -> None:
+        self._gap = gap
+        self._taken = taken
+
+    def run(self, messages: Iterable[M], known: Sequence[Window]) -> list[tuple[Window, list[M]]]:
+        done: list[tuple[int, list[M]]] = []
+        ahead = list(known)[::-1]
+        reach = -1
+        """Up to here messages belong to the window at hand whatever the gap: it held them before."""
+        for message in messages:
+            own = None
+            while ahead and ahead[-1].anchor <= message.at:
+                own = ahead.pop()
+            if own is not None and message.at <= own.last:
+                reach = own.last
+                done.append((own.anchor, [message]))
+            elif done and self._takes(done[-1], message.at, reach):
+                done[-1][1].append(message)
+            else:
+                done.append((message.at, [message]))
+        return [
+            (Window(held[0].at if anchor in self._taken else anchor, held[-1].at, len(held)), held)
+            for anchor, held in done
+        ]
+
+    def _takes(self, window: tuple[int, Sequence[Timed]], at: int, reach: int) -> bool:
+        anchor, held = window
+        if len(held) >= MOST:
+            return False
+        if self._gap is None or at <= reach:
+            return True
+        return at - held[-1].at <= self._gap and at - anchor <= LONGEST
+
+
+def clean_cut(times: Sequence[tuple[int, bool]], known: Iterable[Window], gap: int) -> int | None:
+    """Return from which message on a page can be settled though older messages are not at hand yet; None: from nowhere.
+
+    `times` are those of the page's messages, ascending, each with whether it stands outside of threads. The best cut is where a
+    window surely begins; where the talk never pauses, it is the first place that splits no window that is known.
+    """
+    windows = sorted(known, key=lambda window: window.anchor)
+    anchors = [window.anchor for window in windows]
+    possible: int | None = None
+    before = times[0][0] if times else 0
+    for index, (at, outside) in enumerate(times):
+        place = bisect_left(anchors, at)
+        begins = place < len(anchors) and anchors[place] == at
+        if place == 0 or windows[place - 1].last < at:
+            possible = index if possible is None else possible
+            if outside and (begins or (index > 0 and at - before > gap)):
+                return index
+        if outside:
+            before = at
+    return possible

@@ -1,0 +1,54 @@
+"""Answers of the language model used again: for the same question, caller, model and sources, word for word.
+
+Retrieval runs each time, with the registry's recheck; only the model's turn is saved. The key holds the caller's principals and
+the very texts that the answer would be made from, so that an entry is found only while every source is the same and still
+readable by this caller, and never by another. A better source that came since is another key, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from resources.domain import Access
+from serving.answers.prompt import VERSION
+from serving.answers.schemas import AskRequest
+from serving.answers.support import Verdict
+from serving.database import Database
+from serving.retrieval.hits import Hit
+
+
+class Written(msgspec.Struct, frozen=True, array_like=True):
+    """What the model wrote, cleaned and checked."""
+
+    answer: str
+    found: bool
+    sentences: list[Verdict]
+    removed_citations: int
+    removed_links: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Written)
+
+
+def key(request: AskRequest, question: str, access: Access, model: str, hits: Sequence[Hit]) -> str:
+    """Return the cache key: sha256 of all that decides what the model is told, the caller's principals included."""
+    sources = [[h.chunk_id, h.text_hash, h.title, h.section_path, h.page_start, h.modified_at] for h in hits]
+    asked = [question, request.conversation_history, request.selection, request.filters, request.mode, request.fusion]
+    return hashlib.sha256(
+        _encoder.encode([VERSION, model, asked, sorted(access.principals), access.email, sources])
+    ).hexdigest()
+
+
+async def lookup(database: Database, cache_key: str) -> Written | None:
+    """Return the answer, if there is one that has not expired. Raises `ServiceUnavailableError`."""
+    rows = await database.fetch("answer_cache_lookup", {"cache_key": cache_key})
+    return _decoder.decode(rows[0]["body"]) if rows else None
+
+
+def row(cache_key: str, written: Written, seconds: int) -> dict[str, object]:
+    """Return the parameters of `answer_cache_store`."""
+    return {"cache_key": cache_key, "body": _encoder.encode(written), "seconds": seconds}

@@ -1,0 +1,51 @@
+"""Each sentence of an answer held against its sources, the undecided ones by meaning: the pure rules of `support`, with the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resources.errors import ConcordanceError
+from resources.logging import logger
+from serving.answers.citations import Sentence
+from serving.answers.extractive import headings
+from serving.answers.support import MEANING, Passage, Verdict, check, verdict
+from serving.embedding import QueryEmbedder
+from serving.retrieval.hits import Hit
+
+log = logger("serving")
+
+
+class Checker:
+    """Checks answers with the model that queries are embedded with; without it the words alone decide."""
+
+    def __init__(self, embedder: QueryEmbedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether it is known what a cosine of this model means."""
+        return self._embedder.model in MEANING
+
+    async def check(self, cut: Sequence[Sentence], sources: Sequence[Hit]) -> list[Verdict]:
+        """Return a verdict a sentence, in order. `sources` are numbered from 1."""
+        passages = {
+            number: Passage(hit.chunk_text, headings(hit.title, hit.section_path))
+            for number, hit in enumerate(sources, start=1)
+        }
+        claims = [check(sentence, passages, by_meaning=self.by_meaning) for sentence in cut]
+        unsettled = [(one.sentence.text, one.evidence) for one in claims if one.evidence is not None]
+        near = iter(await self.cosines(unsettled) or [])
+        least = MEANING.get(self._embedder.model, 1.0)
+        return [verdict(one, next(near, None) if one.evidence is not None else None, least) for one in claims]
+
+    async def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+        """Return the cosine of each pair of texts; None when the embedding model does not answer."""
+        if not pairs:
+            return []
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        try:
+            vectors = dict(zip(texts, await self._embedder.texts(texts), strict=True))
+        except ConcordanceError as error:
+            log.warning("check_without_meaning", error=str(error))
+            return None
+        return [float(vectors[one] @ vectors[other]) for one, other in pairs]

@@ -1,0 +1,68 @@
+"""An answer's sentences and what each cites: cleaned text enters, sentences with the numbers of their sources leave. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_MARK = re.compile(r"\[(\d{1,4})\]")
+_END = re.compile(r"[.!?…][\"'”’)*_]*(?:\s*\[\d{1,4}\])*(?=\s|$)|\n")
+_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|ca|No|Dr|Mr|Mrs|Ms|St|Inc|Ltd|Co|fig|p|pp)|\b[A-Z])\.$")
+_BULLET = re.compile(r"\s*(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
+_LETTER = re.compile(r"\w")
+
+
+class Sentence(NamedTuple):
+    """`answer[start:end]`, its text without marks, and the numbers that it cites, in order."""
+
+    start: int
+    end: int
+    text: str
+    cited: tuple[int, ...]
+
+
+def without_marks(text: str) -> str:
+    """Return the text without [n]."""
+    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(_MARK.sub(" ", text).split()))
+
+
+def cited(text: str) -> tuple[int, ...]:
+    """Return the numbers cited, each once, in order."""
+    return tuple(dict.fromkeys(int(number) for number in _MARK.findall(text)))
+
+
+def _stretches(answer: str) -> Iterator[tuple[int, int]]:
+    """Yield each sentence with the marks that follow its full stop; a line break ends a sentence too."""
+    start = 0
+    for match in _END.finditer(answer):
+        if match.start() < start:
+            continue
+        end = match.end()
+        after = answer[end : end + 2].lstrip()
+        if match.group() != "\n" and (_ABBREVIATED.search(answer, start, match.start() + 1) or after[:1].islower()):
+            continue
+        if (bullet := _BULLET.match(answer, start)) and bullet.end() >= end:
+            continue  # the full stop of `1.`
+        yield start, end
+        start = end
+    yield start, len(answer)
+
+
+def sentences(answer: str) -> list[Sentence]:
+    """Return the sentences of an answer, in order; list marks and headings' signs are no part of them."""
+    found: list[Sentence] = []
+    for start, end in _stretches(answer):
+        bullet = _BULLET.match(answer, start, end)
+        begin = bullet.end() if bullet else start
+        stretch = answer[begin:end]
+        begin += len(stretch) - len(stretch.lstrip())
+        stop = begin + len(stretch.strip())
+        text = without_marks(answer[begin:stop])
+        if not _LETTER.search(text):
+            if found and cited(stretch):  # marks on a line of their own belong to what stands above
+                last = found.pop()
+                found.append(last._replace(end=stop, cited=tuple(dict.fromkeys((*last.cited, *cited(stretch))))))
+            continue
+        found.append(Sentence(begin, stop, text, cited(answer[begin:stop])))
+    return found

@@ -1,0 +1,205 @@
+"""What a model writes → what people are shown: citations in one form, no link, no HTML; whole or piece by piece as it streams.
+
+Text enters in any pieces and leaves as soon as nothing that follows can change it, so that however an answer was cut, the same
+text comes out. The only links of an answer are those of its citations, which we make; a model may have been talked into others
+by a document.
+"""
+
+from __future__ import annotations
+
+import re
+
+LINK_REMOVED = "(link removed)"
+MAX_SPAN = 400
+"""Longest label, tag or address that is waited for; what goes on longer is plain text."""
+
+_CITATION = re.compile(
+    r"\s*(?:\^|sources?\s+|doc(?:ument)?\s+)?(\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*)\s*", re.IGNORECASE
+)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{0,20}://|\bwww\.\w|\bfile:/|\b(?:java|vb)script:\S|\bmailto:\S|\bdata:[\w-]+/)\S*",
+    re.IGNORECASE,
+)
+_TRAILING = ".,;:!?\"'”’*_"
+_OPENERS = "[<!【"
+_PLAIN = re.compile(r"[^\s\[<!【]+")
+_SPACES = re.compile(r"\s+")
+_TIGHT = re.compile(r"[.,;:!?)\"'”’*_]+")
+INVISIBLE = re.compile(
+    "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+
+
+class Cleaner:
+    """Cleans one answer whose sources are numbered 1 to `sources`. `citations` and `links` count what was removed."""
+
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self._waiting = ""
+        self._space = ""
+        self._begun = False
+        self._removed = False
+        self.citations = 0
+        self.links = 0
+
+    def feed(self, text: str) -> str:
+        """Take a piece; return what may be shown of all that came so far and was not returned yet."""
+        self._waiting += INVISIBLE.sub("", text)
+        return self._run(final=False)
+
+    def finish(self) -> str:
+        """Return the rest."""
+        return self._run(final=True)
+
+    def _run(self, *, final: bool) -> str:
+        shown: list[str] = []
+        at, text = 0, self._waiting
+        while at < len(text):
+            length = self._step(text, at, final, shown)
+            if length is None:
+                break
+            at += length
+        self._waiting = text[at:]
+        return "".join(shown)
+
+    def _step(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
+        """Take one token from `at`; return its length, or None when more must be seen first."""
+        character = text[at]
+        if character.isspace():
+            match = _SPACES.match(text, at)
+            end = match.end() if match else at + 1
+            if end == len(text) and not final:
+                return None
+            self._space += text[at:end]
+            return end - at
+        if character in "[【":
+            return self._bracket(text, at, final, shown)
+        if character == "<":
+            return self._tag(text, at, final, shown)
+        if character == "!":
+            if at + 1 == len(text) and not final:
+                return None
+            if text[at + 1 : at + 2] == "[":
+                return 1  # an image is a link
+            return self._emit("!", shown)
+        return self._word(text, at, final, shown)
+
+    def _emit(self, token: str, shown: list[str]) -> int:
+        if self._begun:
+            if self._removed and _TIGHT.fullmatch(token):
+                self._space = ""
+            elif self._removed and "\n" not in self._space:
+                # never nothing: what stood around what was removed must not grow together into an address
+                self._space = " "
+            shown.append(self._space)
+        self._begun, self._removed, self._space = True, False, ""
+        shown.append(token)
+        return len(token)
+
+    def _drop(self, length: int) -> int:
+        self._removed = True
+        return length
+
+    def _bracket(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
+        closing = "]" if text[at] == "[" else "】"
+        limit = min(len(text), at + MAX_SPAN)
+        end = at + 1
+        while end < limit and text[end] not in f"\n[【{closing}":
+            end += 1
+        if end >= limit:
+            if end == len(text) and not final and end - at < MAX_SPAN:
+                return None
+            return self._emit(text[at], shown)
+        if text[end] != closing:
+            return self._emit(text[at], shown)
+        target = self._target(text, end + 1, final)
+        if target is None:
+            return None
+        label = text[at + 1 : end]
+        self.links += target > 0
+        if cited := _CITATION.fullmatch(label):
+            self._cite([int(number) for number in re.findall(r"\d+", cited[1])], shown)
+        elif target:
+            inner = self._without_addresses(label)
+            if inner.strip():
+                self._emit(inner, shown)
+            self._drop(0)
+        elif _ADDRESS.search(label):
+            self._emit(f"[{self._without_addresses(label)}]", shown)
+        else:
+            self._emit(text[at : end + 1], shown)
+        return end + 1 + target - at
+
+    def _target(self, text: str, at: int, final: bool) -> int | None:
+        """Return the length of a link's target at `at`: `(…)`, `[…]` of a reference, or `: …` of its definition; 0 without one."""
+        if at >= len(text):
+            return 0 if final else None
+        if text[at] != "(":
+            return 0
+        depth, limit = 0, min(len(text), at + 4 * MAX_SPAN)
+        for end in range(at, limit):
+            if text[end] == "\n":
+                return 0
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            if depth == 0:
+                inner = text[at + 1 : end]
+                # [2] (see below) and [x](y z) in prose are no links; an address or a path is
+                return end + 1 - at if inner and not inner[0].isspace() and _is_target(inner) else 0
+        return None if limit == len(text) and not final and limit - at < 4 * MAX_SPAN else 0
+
+    def _cite(self, wanted: list[int], shown: list[str]) -> None:
+        known = [number for number in dict.fromkeys(wanted) if 1 <= number <= self._sources]
+        self.citations += len(set(wanted)) - len(known)
+        if known:
+            self._emit("".join(f"[{number}]" for number in known), shown)
+        else:
+            self._drop(0)
+
+    def _tag(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
+        if at + 1 == len(text):
+            return None if not final else self._emit("<", shown)
+        if not (text[at + 1].isalpha() or text[at + 1] in "/!?"):
+            return self._emit("<", shown)
+        end = text.find(">", at, at + 4 * MAX_SPAN)
+        if end < 0:
+            if not final and len(text) - at < 4 * MAX_SPAN:
+                return None
+            return self._drop(1)
+        self.links += _ADDRESS.search(text, at, end) is not None
+        return self._drop(end + 1 - at)
+
+    def _word(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
+        match = _PLAIN.match(text, at)
+        end = match.end() if match else at + 1
+        if end == len(text) and not final and end - at < 4 * MAX_SPAN:
+            return None
+        word = text[at:end]
+        if end < len(text) and text[end] in _OPENERS and _ADDRESS.search(word):
+            # an address goes on through brackets; take it to the next white space
+            space = _SPACES.search(text, end)
+            if space is None and not final and len(text) - at < 4 * MAX_SPAN:
+                return None
+            end = space.start() if space else len(text)
+            word = text[at:end]
+        self._emit(self._without_addresses(word), shown)
+        return end - at
+
+    def _without_addresses(self, text: str) -> str:
+        def removed(match: re.Match[str]) -> str:
+            self.links += 1
+            address = match.group()
+            bare = address.rstrip(_TRAILING if "(" in address else _TRAILING + ")")
+            return LINK_REMOVED + address[len(bare) :]
+
+        return _ADDRESS.sub(removed, text)
+
+
+def _is_target(inner: str) -> bool:
+    return " " not in inner.strip() or _ADDRESS.search(inner) is not None or inner.startswith(("/", "#", "<", "."))
+
+
+def clean(text: str, sources: int) -> tuple[str, int, int]:
+    """Return a whole answer cleaned, and how many citations and links were removed."""
+    cleaner = Cleaner(sources)
+    shown = cleaner.feed(text) + cleaner.finish()
+    return shown, cleaner.citations, cleaner.links

@@ -1,0 +1,101 @@
+"""An answer without a language model: the sentences of the passages that answer best, quoted and cited. Pure.
+
+Pieces that hold most of the question's words, by weight, come first; the caller may add how near each is in meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from serving.answers.citations import Sentence
+from serving.answers.cleaning import clean
+from serving.answers.gate import coverage, weights
+from serving.answers.words import content
+from serving.retrieval.highlight import pieces
+
+SHORTLIST = 10
+"""Pieces whose meaning is compared."""
+QUOTES = 3
+NEAR_BEST = 0.75
+"""A further quote is as good as this share of the best one."""
+LONGEST = 400
+_SHORTEST = 3
+_MARK = re.compile(r"\[(\d{1,4})\]")
+_LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
+
+
+class Piece(NamedTuple):
+    """A sentence or table row of source `number`, and the share of the question's words that it holds, by weight."""
+
+    number: int
+    text: str
+    share: float
+
+
+def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Piece]:
+    """Return the pieces that hold most of the question, best first. `passages`: (heading, text) of sources 1, 2, …"""
+    asked = content(question)
+    cut: list[tuple[int, str, frozenset[str]]] = []
+    for number, (heading, text) in enumerate(passages, start=1):
+        titles = content(heading)
+        for piece in pieces(text):
+            flat = " ".join(text[piece.start : piece.end].split())
+            words = content(flat)
+            plain_heading = not piece.row and words <= titles
+            if len(flat.split()) < _SHORTEST or piece.header or plain_heading:
+                continue
+            cut.append((number, flat, words))
+    weighed = weights(asked, [words for _, _, words in cut])
+    # the heading says what "it" is: its words count half
+    found = [
+        Piece(
+            number,
+            text,
+            (coverage(words, weighed) + coverage(words | content(passages[number - 1][0]), weighed)) / 2,
+        )
+        for number, text, words in cut
+    ]
+    return sorted(found, key=lambda piece: (-piece.share, piece.number))[:SHORTLIST]
+
+
+def choose(found: Sequence[Piece], meaning: Sequence[float] | None) -> list[Piece]:
+    """Return the pieces to quote, best first, none twice. `meaning`: cosines to the question, in order, when known."""
+    scores = [
+        (piece.share + max(0.0, meaning[index])) / 2 if meaning is not None else piece.share
+        for index, piece in enumerate(found)
+    ]
+    order = sorted(range(len(found)), key=lambda index: (-scores[index], index))
+    chosen: dict[str, Piece] = {}
+    for index in order:
+        if len(chosen) < QUOTES and scores[index] >= NEAR_BEST * scores[order[0]]:
+            chosen.setdefault(found[index].text.casefold(), found[index])
+    return list(chosen.values())
+
+
+def _quote(text: str) -> str:
+    """Return what stands between the quotation marks: no mark, link or tag of the document's own."""
+    text = _LIST_MARK.sub("", _MARK.sub(r"(\1)", text))
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return clean(text, 0)[0].replace("“", "‘").replace("”", "’")
+
+
+def compose(chosen: Sequence[Piece]) -> tuple[str, list[Sentence]]:
+    """Return the answer, a quote a line, and its sentences."""
+    lines: list[str] = []
+    found: list[Sentence] = []
+    at = 0
+    for piece in chosen:
+        quote = f"“{_quote(piece.text)}”"
+        line = f"{quote} [{piece.number}]"
+        found.append(Sentence(at, at + len(line), quote, (piece.number,)))
+        lines.append(line)
+        at += len(line) + 1
+    return "\n".join(lines), found
+
+
+def headings(title: str, section_path: Sequence[str]) -> str:
+    """Return what a passage stands under, in one line."""
+    return " ".join([title, *section_path])

@@ -1,0 +1,41 @@
+"""What is counted of answers, in the app's registry."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from serving.answers.schemas import Answer
+
+BUCKETS_MS = (10, 25, 50, 75, 100, 150, 250, 500, 1000, 2000, 5000, 10_000, 30_000)
+
+
+class AnswerMetrics:
+    """Counters of one app."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._answers = Counter("rag_answers_total", "Answers.", ["mode", "cached"], registry=registry)
+        self._latency = Histogram(
+            "rag_answer_latency_ms", "Time of an answer in ms, without the language model's own.", buckets=BUCKETS_MS,
+            registry=registry,
+        )  # fmt: skip
+        self._model = Histogram(
+            "rag_answer_model_ms", "Time of the language model in ms.", buckets=BUCKETS_MS, registry=registry
+        )
+        self._sentences = Counter(
+            "rag_answer_sentences_total", "Sentences of answers.", ["supported"], registry=registry
+        )
+        self._removed = Counter(
+            "rag_answer_removed_total", "Invented citations and foreign links removed from answers.", ["what"],
+            registry=registry,
+        )  # fmt: skip
+
+    def answered(self, answer: Answer) -> None:
+        """Count one answer."""
+        self._answers.labels(answer.mode, str(answer.cached).lower()).inc()
+        self._latency.observe(answer.latency_ms - answer.model_ms)
+        if answer.model_ms:
+            self._model.observe(answer.model_ms)
+        for sentence in answer.sentences:
+            self._sentences.labels(str(sentence.supported).lower()).inc()
+        self._removed.labels("citation").inc(answer.removed_citations)
+        self._removed.labels("link").inc(answer.removed_links)

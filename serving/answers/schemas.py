@@ -1,0 +1,127 @@
+"""What goes in and out of answers: the request, the answer, its events while it streams, what is kept of it, and feedback."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from serving.answers.support import Verdict
+from serving.citations.format import Format
+from serving.schemas import Filters, Result, Warning_
+
+MAX_HISTORY = 5
+"""Earlier messages that are used, the latest ones. Source: the platform's requirement 4.3."""
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An earlier message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Meta(max_length=20_000)]
+
+
+class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Text that the reader selected in a document: the question is about it, and answered from that document alone."""
+
+    document_id: str
+    text: Annotated[str, Meta(min_length=1, max_length=5000)]
+
+
+class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question. `top_k` documents are answered from, with at most `passages` passages together."""
+
+    query: str
+    top_k: Annotated[int, Meta(ge=1, le=20)] = 5
+    passages: Annotated[int, Meta(ge=1, le=30)] = 8
+    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
+    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    filters: Filters | None = None
+    conversation_history: Annotated[list[Message], Meta(max_length=100)] = []
+    selection: Selection | None = None
+    citation_format: Format = "inline"
+    stream: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer. `[n]` in `answer` is `sources[n - 1]`. `mode` is `model`, `extractive`, or `none` when nothing was found.
+
+    `standalone` is the question as it was searched, when earlier messages made it differ.
+    """
+
+    answer_id: str
+    query_id: str
+    answer: str
+    found: bool
+    mode: Literal["model", "extractive", "none"]
+    model: str | None
+    standalone: str | None
+    sources: list[Result]
+    cited: list[int]
+    sentences: list[Verdict]
+    removed_citations: int
+    removed_links: int
+    cached: bool
+    held_back: int
+    latency_ms: float
+    model_ms: float
+    warnings: list[Warning_]
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A step of a streamed answer; `data` is what stands in the server-sent event, as JSON."""
+
+    name: Literal["sources", "token", "restart", "check", "done"]
+    data: dict[str, Any] | Answer
+
+
+class KeptSource(msgspec.Struct, frozen=True):
+    """A source as it stands today. `revoked`: deleted, or you may no longer read it; then nothing else is told of it."""
+
+    index: int
+    status: Literal["current", "changed", "revoked"]
+    cited: bool
+    doc_id: str | None = None
+    chunk_id: str | None = None
+    title: str | None = None
+    link: str | None = None
+
+
+class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer as it was given, and what became of its sources. With a revoked source its text is withheld (null)."""
+
+    answer_id: str
+    query_id: str
+    query: str
+    standalone: str | None
+    answer: str | None
+    found: bool
+    mode: str
+    model: str | None
+    created_at: datetime
+    completed: bool
+    changed: bool
+    revoked: bool
+    sources: list[KeptSource]
+    sentences: list[Verdict]
+    removed_citations: int
+    latency_ms: float
+
+
+class FeedbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether an answer, or a search, was good. Name one of the two ids; `expected_document` is what should have been found."""
+
+    verdict: Literal["good", "bad"]
+    answer_id: str | None = None
+    query_id: str | None = None
+    comment: Annotated[str, Meta(max_length=5000)] | None = None
+    expected_document: str | None = None
+
+
+class FeedbackResponse(msgspec.Struct, frozen=True):
+    """The feedback is kept."""
+
+    feedback_id: str

@@ -1,0 +1,305 @@
+"""Answers: a question and the caller's access enter; sources, tokens, the check and the whole answer leave, in this order.
+
+`ask` waits for the whole, `stream` hands out each step. Nothing found by the gate: "No data found", and no model is called. A
+model that fails costs its words, not the answer: the best sentences are quoted instead, with a warning. Every answer is kept
+(`store`), queued and never waited for, also when the reader leaves before its end.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from resources.domain import Access
+from resources.errors import ConcordanceError, ServiceUnavailableError
+from resources.logging import logger
+from resources.settings import Settings
+from serving.answers import cache, store
+from serving.answers.checking import Checker
+from serving.answers.citations import sentences
+from serving.answers.cleaning import Cleaner
+from serving.answers.extractive import choose, compose, headings, shortlist
+from serving.answers.metrics import AnswerMetrics
+from serving.answers.model import LanguageModel, language_model
+from serving.answers.prompt import NO_DATA, messages
+from serving.answers.question import Asked, Asker, FindsPassages
+from serving.answers.schemas import Answer, AskRequest, Event
+from serving.answers.support import Verdict
+from serving.answers.words import content
+from serving.background import Background
+from serving.database import Database
+from serving.embedding import QueryEmbedder
+from serving.metrics import Metrics
+from serving.retrieval.results import results
+from serving.schemas import Result, Warning_
+
+MODEL_DOWN = (
+    "model_unavailable",
+    "The language model does not answer: the best sentences of the sources are quoted instead.",
+)
+
+log = logger("serving")
+
+
+@dataclass
+class _Draft:
+    """An answer in the making."""
+
+    text: str = ""
+    mode: Literal["model", "extractive", "none"] = "none"
+    cached: bool = False
+    sentences: list[Verdict] = field(default_factory=list[Verdict])
+    cleaner: Cleaner = field(default_factory=lambda: Cleaner(0))
+    removed_citations: int = 0
+    removed_links: int = 0
+    model_ms: float = 0.0
+    warnings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    completed: bool = False
+
+
+def says_no_data(text: str) -> bool:
+    """Tell whether a model's reply says that the sources do not answer."""
+    plain = text.strip().strip("\"'“”.*").casefold()
+    return plain.startswith(NO_DATA.casefold()) and len(plain) < 2 * len(NO_DATA)
+
+
+class Answers:
+    """The one answer service; every route only translates to it and from it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        retriever: FindsPassages,
+        embedder: QueryEmbedder,
+        background: Background,
+        metrics: Metrics,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        model: LanguageModel | None = None,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._checker = Checker(embedder)
+        self._background = background
+        self._metrics = AnswerMetrics(metrics.registry)
+        self._clock = clock
+        self._model = model or language_model(settings)
+        self._asker = Asker(settings, retriever, self._model, self._count, lambda: embedder.model, time.perf_counter)
+
+    @property
+    def model(self) -> str | None:
+        """Name of the language model, None when answers are extractive."""
+        return self._model.name if self._model else None
+
+    async def ask(self, request: AskRequest, access: Access, *, fallback: bool = True) -> Answer:
+        """Return the whole answer. Raises `InvalidRequestError`, or `ServiceUnavailableError` when nothing can be searched.
+
+        With `fallback` false a language model that fails raises as well, instead of being replaced by quotes.
+        """
+        async for event in self._events(request, access, live=False, fallback=fallback):
+            if isinstance(event.data, Answer):
+                return event.data
+        raise ServiceUnavailableError("The answer came to no end. Try again.")
+
+    def stream(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AsyncGenerator[Event]:
+        """Yield `sources`, then `token`s (after a `restart` what came before is void), `check`, and `done` with the answer."""
+        return self._events(request, access, live=True, fallback=fallback)
+
+    async def close(self) -> None:
+        """Close the connections to the model."""
+        if self._model is not None:
+            await self._model.close()
+
+    async def _events(
+        self, request: AskRequest, access: Access, *, live: bool, fallback: bool
+    ) -> AsyncGenerator[Event]:
+        began = time.perf_counter()
+        asked = await self._asker.prepare(request, access)
+        answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
+        shown = results(
+            asked.sources,
+            query=asked.searched,
+            style=request.citation_format,
+            base_url=self._settings.base_url,
+            now=self._clock(),
+            explain=False,
+            neighbours=None,
+        )
+        draft = _Draft(model_ms=asked.model_ms, warnings=list(asked.warnings))
+        first: dict[str, Any] = {"answer_id": answer_id, "query_id": query_id, "sources": shown}
+        try:
+            yield Event("sources", first | {"warnings": _warnings(draft)})
+            async for event in self._write(request, asked, access, draft, live=live, fallback=fallback):
+                yield event
+            draft.completed = True
+            yield Event(
+                "check",
+                {
+                    "sentences": draft.sentences,
+                    "removed_citations": draft.removed_citations,
+                    "removed_links": draft.removed_links,
+                },
+            )
+        finally:
+            answer = self._answer(asked, draft, shown, answer_id, query_id, began)
+            self._keep(answer, asked, access, completed=draft.completed)
+        yield Event("done", answer)
+
+    async def _write(
+        self, request: AskRequest, asked: Asked, access: Access, draft: _Draft, *, live: bool, fallback: bool
+    ) -> AsyncGenerator[Event]:
+        if not asked.sources:
+            draft.text = NO_DATA
+            yield Event("token", {"text": NO_DATA})
+            return
+        if self._model is not None:
+            try:
+                async for event in self._from_model(self._model, request, asked, access, draft, live=live):
+                    yield event
+            except ConcordanceError as error:
+                log.warning("language_model_failed", error=str(error))
+                if not fallback:
+                    raise
+                draft.warnings.append(MODEL_DOWN)
+                if draft.text:
+                    yield Event("restart", {"warnings": _warnings(draft)})
+            else:
+                return
+        await self._quote(request, asked, draft)
+        yield Event("token", {"text": draft.text})
+
+    async def _from_model(
+        self, model: LanguageModel, request: AskRequest, asked: Asked, access: Access, draft: _Draft, *, live: bool
+    ) -> AsyncGenerator[Event]:
+        hits = [one.hit for one in asked.sources]
+        seconds = self._settings.answer_cache_seconds if asked.registry else 0
+        cache_key = cache.key(request, asked.searched, access, model.name, hits)
+        if seconds and (written := await self._cached(cache_key)) is not None:
+            draft.mode, draft.cached = "model" if written.found else "none", True
+            draft.text, draft.sentences = written.answer, written.sentences
+            draft.removed_citations, draft.removed_links = written.removed_citations, written.removed_links
+            yield Event("token", {"text": draft.text})
+            return
+        draft.mode, draft.cleaner = "model", Cleaner(len(hits))
+        told = messages(
+            asked.searched,
+            hits,
+            history=asked.history,
+            selection=request.selection.text if request.selection else None,
+        )
+        began = time.perf_counter()
+        try:
+            pieces = model.stream(told) if live else _whole(await model.complete(told))
+            async for piece in pieces:
+                if text := draft.cleaner.feed(piece):
+                    draft.text += text
+                    yield Event("token", {"text": text})
+        finally:
+            draft.model_ms += (time.perf_counter() - began) * 1000
+        if text := draft.cleaner.finish():
+            draft.text += text
+            yield Event("token", {"text": text})
+        if not draft.text.strip():
+            raise ServiceUnavailableError("The language model answered nothing.")
+        draft.removed_citations, draft.removed_links = draft.cleaner.citations, draft.cleaner.links
+        if says_no_data(draft.text):
+            draft.text, draft.mode = NO_DATA, "none"
+        else:
+            draft.sentences = await self._checker.check(sentences(draft.text), hits)
+        if seconds and not draft.warnings:
+            written = cache.Written(
+                draft.text, draft.mode == "model", draft.sentences, draft.removed_citations, draft.removed_links
+            )
+            self._background.put("answer_cache_store", cache.row(cache_key, written, seconds))
+
+    async def _quote(self, request: AskRequest, asked: Asked, draft: _Draft) -> None:
+        """Answer with the best sentences of the sources."""
+        draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
+        passages = [(headings(one.hit.title, one.hit.section_path), one.hit.chunk_text) for one in asked.sources]
+        question = asked.searched
+        if request.selection is not None and not content(question):
+            question = request.selection.text
+        found = shortlist(question, passages)
+        near = None
+        if found and self._checker.by_meaning:
+            near = await self._checker.cosines([(question, piece.text) for piece in found])
+        draft.text, cut = compose(choose(found, near))
+        if not cut:
+            draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
+            return
+        draft.sentences = await self._checker.check(cut, [one.hit for one in asked.sources])
+
+    async def _cached(self, cache_key: str) -> cache.Written | None:
+        try:
+            return await cache.lookup(self._database, cache_key)
+        except ServiceUnavailableError:
+            return None
+
+    def _answer(
+        self, asked: Asked, draft: _Draft, shown: list[Result], answer_id: str, query_id: str, began: float
+    ) -> Answer:
+        cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
+        return Answer(
+            answer_id=answer_id,
+            query_id=query_id,
+            answer=draft.text,
+            found=draft.mode != "none",
+            mode=draft.mode,
+            model=self.model if draft.mode == "model" or (asked.sources and draft.mode == "none") else None,
+            standalone=asked.searched if asked.searched != asked.question else None,
+            sources=shown,
+            cited=cited,
+            sentences=draft.sentences,
+            removed_citations=draft.removed_citations,
+            removed_links=draft.removed_links,
+            cached=draft.cached,
+            held_back=asked.held_back,
+            latency_ms=round((time.perf_counter() - began) * 1000, 2),
+            model_ms=round(draft.model_ms, 2),
+            warnings=_warnings(draft),
+        )
+
+    def _keep(self, answer: Answer, asked: Asked, access: Access, *, completed: bool) -> None:
+        self._metrics.answered(answer)
+        hits = [one.hit for one in asked.sources]
+        audit: dict[str, Any] = {
+            "email": access.email,
+            "action": "ask",
+            "query_id": answer.query_id,
+            "query": asked.searched,
+            "doc_ids": list(dict.fromkeys(hit.doc_id for hit in hits)),
+            "detail": None,
+        }
+        if asked.registry:
+            self._background.put("audit_insert", audit)
+            kept = store.row(answer, asked.question, access, hits, completed=completed)
+            self._background.put("answer_insert", kept)
+        log.info(
+            "answer",
+            query_id=answer.query_id,
+            mode=answer.mode,
+            sources=len(hits),
+            cached=answer.cached,
+            unsupported=sum(not one.supported for one in answer.sentences),
+            gate_score=round(asked.judged.score, 3),
+            completed=completed,
+            model_ms=answer.model_ms,
+            duration_ms=answer.latency_ms,
+        )
+
+    def _count(self, text: str) -> int:
+        from resources.embedding import tokenizer
+
+        return tokenizer(self._settings).count(text)
+
+
+def _warnings(draft: _Draft) -> list[Warning_]:
+    return [Warning_(code, message) for code, message in draft.warnings]
+
+
+async def _whole(text: str) -> AsyncGenerator[str]:
+    yield text

@@ -1,0 +1,113 @@
+"""Answers kept: what was asked, answered and from which passages enters a row; later, what became of those passages leaves.
+
+Only who asked may read it again. While every source is readable the answer is shown, flagged where one has changed; once one is
+not (deleted, access withdrawn), the text that was made from it is withheld and nothing more is told of that source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from resources.domain import Access
+from serving.answers.schemas import Answer, KeptAnswer, KeptSource
+from serving.answers.support import Verdict
+from serving.database import Database
+from serving.retrieval import hits
+from serving.retrieval.hits import Hit
+from serving.retrieval.results import link_of
+
+
+class Used(msgspec.Struct, frozen=True):
+    """A passage as it was when it was answered from."""
+
+    index: int
+    chunk_id: str
+    doc_id: str
+    text_hash: str
+    cited: bool
+
+
+def row(answer: Answer, question: str, access: Access, sources: Sequence[Hit], *, completed: bool) -> dict[str, Any]:
+    """Return the parameters of `answer_insert`."""
+    used = [
+        Used(index, hit.chunk_id, hit.doc_id, hit.text_hash, index in answer.cited)
+        for index, hit in enumerate(sources, start=1)
+    ]
+    return {
+        "answer_id": answer.answer_id,
+        "query_id": answer.query_id,
+        "email": access.email,
+        "principals": sorted(access.principals),
+        "question": question,
+        "standalone": answer.standalone,
+        "answer": answer.answer,
+        "found": answer.found,
+        "mode": answer.mode,
+        "model": answer.model,
+        "sources": msgspec.json.encode(used).decode(),
+        "sentences": msgspec.json.encode(answer.sentences).decode(),
+        "unsupported": sum(not sentence.supported for sentence in answer.sentences),
+        "removed_citations": answer.removed_citations,
+        "removed_links": answer.removed_links,
+        "warnings": [warning.code for warning in answer.warnings],
+        "cached": answer.cached,
+        "completed": completed,
+        "latency_ms": answer.latency_ms,
+        "model_ms": answer.model_ms,
+    }
+
+
+async def load(
+    database: Database, answer_id: str, access: Access, *, fresh_since: datetime, base_url: str
+) -> KeptAnswer | None:
+    """Return an answer of this caller's own with its sources as they are now; None when there is none.
+
+    Raises `ServiceUnavailableError`.
+    """
+    rows = await database.fetch("answer_by_id", {"answer_id": answer_id, "email": access.email})
+    if not rows:
+        return None
+    kept = rows[0]
+    used = msgspec.convert(kept.pop("sources"), list[Used])
+    sentences = msgspec.convert(kept.pop("sentences"), list[Verdict])
+    checked = await hits.recheck(database, access, [one.chunk_id for one in used], fresh_since)
+    may = {
+        "doc_ids": sorted({one.doc_id for one in used}),
+        "principals": sorted(access.principals),
+        "fresh_since": fresh_since,
+    }
+    readable = {one["doc_id"] for one in await database.fetch("document", may)} if used else set[str]()
+    sources = [_today(one, checked.hits.get(one.chunk_id), readable, base_url) for one in used]
+    revoked = any(one.status == "revoked" for one in sources)
+    return KeptAnswer(
+        answer_id=kept["answer_id"],
+        query_id=kept["query_id"],
+        query=kept["question"],
+        # earlier messages, and so earlier answers, may stand in it
+        standalone=None if revoked else kept["standalone"],
+        answer=None if revoked else kept["answer"],
+        found=kept["found"],
+        mode=kept["mode"],
+        model=kept["model"],
+        created_at=kept["created_at"],
+        completed=kept["completed"],
+        changed=any(one.status == "changed" for one in sources),
+        revoked=revoked,
+        sources=sources,
+        sentences=[] if revoked else sentences,
+        removed_citations=kept["removed_citations"],
+        latency_ms=kept["latency_ms"],
+    )
+
+
+def _today(used: Used, hit: Hit | None, readable: set[str], base_url: str) -> KeptSource:
+    if used.doc_id not in readable:
+        return KeptSource(used.index, "revoked", used.cited)
+    if hit is None:
+        return KeptSource(used.index, "changed", used.cited, used.doc_id)
+    status: Literal["current", "changed"] = "current" if hit.text_hash == used.text_hash else "changed"
+    return KeptSource(used.index, status, used.cited, hit.doc_id, hit.chunk_id, hit.title, link_of(hit, base_url))

@@ -1,0 +1,183 @@
+"""What a text says, for comparing two of them: content words, numbers, numbers with their units, negations. Pure.
+
+The gate, the extractive answer and the check of an answer all compare by these, so that they mean the same by "the same word".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+
+from serving.retrieval.highlight import terms
+
+Measures = frozenset[tuple[str, str]]
+
+_WORD = re.compile(r"\w+(?:['’]\w+)?")
+_NUMBER = r"\d+(?:[.,]\d+)*"
+_NUMBERS = re.compile(_NUMBER)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_MEASURE = re.compile(
+    rf"(?<![\w.])({_NUMBER})(?:\s*(?:and|to|or|-|–)\s*({_NUMBER}))?[\s-]*(per cent|[^\W\d_]+|%|€|\$|£)", re.IGNORECASE
+)
+_PRICE = re.compile(rf"([€$£])\s*({_NUMBER})")
+_HALF = re.compile(r"\b(\d+) and a half\b", re.IGNORECASE)
+_UNITS: dict[str, str] = {"%": "percent", "per cent": "percent", "€": "euro", "$": "dollar", "£": "pound"}
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|unless)\b|n['’]t\b|\bfail(?:s|ed)? to\b",
+    re.IGNORECASE,
+)
+_PREFIX = 5
+"""Words that share their beginning are one word from this many letters: calibrating and calibration."""
+
+_ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
+    word: (index + 2) * 10 for index, word in enumerate(_TENS.split())
+}
+_SPELLED = re.compile(
+    rf"\b(?:({_TENS.replace(' ', '|')})(?:[\s-]({'|'.join(_ONES.split()[1:10])}))?|({_ONES.replace(' ', '|')}))\b",
+    re.IGNORECASE,
+)
+
+UNITS: frozenset[str] = frozenset().union(
+    *map(
+        terms,
+        """
+        second minute hour daily day weekly week monthly month yearly annual annually year percent euro dollar pound degree
+        millimetre centimetre metre kilometre millimeter centimeter meter kilometer mm cm km gram kilogram kg litre liter volt watt
+        ampere newton bar hertz byte kilobyte megabyte gigabyte
+        """.split(),  # noqa: SIM905 (a list of forty quoted words says less)
+    )
+)
+"""Stems of units: what a number of one counts is not what a number of another counts."""
+_SAME = {"annual": "year", "annuall": "year", "yearl": "year", "dail": "da", "weekl": "week", "monthl": "month"}
+
+STOPWORDS = frozenset(
+    """
+    a about according across after again all along also although among an and any anybody anyone anything are around as
+    at available be because been before being below between both but by can could deal deals describe did do does doing
+    down during each either every everybody exist exists explain far few for found from gave get gets give given gives
+    got had has have he her here high him his how i if in into is it its just kind know known least less long many may
+    me might more most much must my need needs no nor not now of off often on once one only or other our out over own
+    per please quick quickly same shall she should since so some somebody someone something sort state stated such tell
+    than that the their them then there these they thing things this those through to today too toward towards under
+    until up upon us use via want wants was way ways we well were what what's when where which while who whom whose why
+    will with within without would yes yet you your
+    """.split()  # noqa: SIM905 (a list of two hundred quoted words says less)
+)
+"""Words that carry no content in a question or a claim."""
+
+_PAIRS = """
+increase increases increased rise rises rose risen grew grows | decrease decreases decreased fall falls fell fallen shrank
+higher more | lower less fewer
+before | after
+above over exceeds | below under
+minimum least | maximum most
+highest largest biggest | lowest smallest
+allow allows allowed may permitted | forbid forbids forbidden prohibited banned
+always | never
+all every | none no
+accept accepts accepted approved agreed | reject rejects rejected refuse refuses refused declined
+include includes included including | exclude excludes excluded excluding
+won win wins | lost lose loses
+profit | loss
+buy buys bought | sell sells sold
+start starts started begin begins began | stop stops stopped end ends ended
+enable enables enabled | disable disables disabled
+open opens opened | close closes closed
+earlier earliest | later latest
+optional voluntary | mandatory required compulsory
+full fully whole complete completely | half partial partly
+"""
+OPPOSITES = tuple(
+    (frozenset(one.split()), frozenset(other.split()))
+    for one, _, other in (line.partition("|") for line in _PAIRS.strip().splitlines())
+)
+"""Pairs of words of which a claim and its source must not hold one each."""
+
+
+def digits(text: str) -> str:
+    """Return the text with spelled numbers below a hundred as digits; `one` stays, since it is mostly a pronoun."""
+
+    def value(match: re.Match[str]) -> str:
+        tens, ones, single = match.groups()
+        if single is not None:
+            return match.group() if single.casefold() == "one" else str(_VALUES[single.casefold()])
+        return str(_VALUES[tens.casefold()] + (_VALUES[ones.casefold()] if ones else 0))
+
+    return _HALF.sub(r"\1.5", _SPELLED.sub(value, text))
+
+
+@lru_cache(2048)
+def content(text: str) -> frozenset[str]:
+    """Return the stems of the words that carry content; numbers are words too. Empty when there are none."""
+    words = set(_WORD.findall(text.casefold())) - STOPWORDS
+    return frozenset(stem for word in words for stem in _stems(word))
+
+
+@lru_cache(50_000)
+def _stems(word: str) -> frozenset[str]:
+    value = _VALUES.get(word)
+    return terms(word) if value is None or word == "one" else frozenset((str(value),))
+
+
+def holds(words: AbstractSet[str], term: str) -> bool:
+    """Tell whether the words hold the term, or one that begins alike."""
+    if term in words:
+        return True
+    if len(term) < _PREFIX or term.isdigit():
+        return False
+    return any(word.startswith(term) or (len(word) >= _PREFIX and term.startswith(word)) for word in words)
+
+
+def _plain(number: str) -> str:
+    if _THOUSANDS.fullmatch(number):
+        number = number.replace(",", "")
+    elif number.count(",") == 1 and "." not in number:
+        number = number.replace(",", ".")
+    if number.count(".") > 1 or "," in number:
+        return number  # a version, a date
+    whole, _, part = number.partition(".")
+    part = part.rstrip("0")
+    return (whole.lstrip("0") or "0") + (f".{part}" if part else "")
+
+
+def numbers(text: str) -> frozenset[str]:
+    """Return the numbers, spelled ones too, each in one writing: 1,900 and 1900, 6,5 and 6.50 are the same."""
+    return frozenset(_plain(number) for number in _NUMBERS.findall(digits(text)))
+
+
+def measures(text: str) -> Measures:
+    """Return (number, unit) of each number that a word or sign follows, ranges with the unit of their end."""
+    found: set[tuple[str, str]] = set()
+    text = digits(text)
+    for first, second, word in _MEASURE.findall(text):
+        name: str = word.casefold()
+        unit = _UNITS.get(name, name)
+        stems = terms(unit) if unit not in STOPWORDS else frozenset[str]()
+        for stem in stems:
+            found.update((_plain(number), stem) for number in (first, second) if number)
+    for sign, number in _PRICE.findall(text):
+        found.update((_plain(number), stem) for stem in terms(_UNITS[sign]))
+    return frozenset(found)
+
+
+def units(words: AbstractSet[str]) -> frozenset[str]:
+    """Return the units among stems, monthly as month."""
+    return frozenset(_SAME.get(word, word) for word in words if word in UNITS)
+
+
+def negated(text: str) -> bool:
+    """Tell whether the text denies something."""
+    return _NEGATION.search(text) is not None
+
+
+def opposed(claim: str, source: str) -> bool:
+    """Tell whether the claim says the opposite of a word of the source: before for after, rises for falls."""
+    said, stands = ({word.casefold() for word in _WORD.findall(text)} for text in (claim, source))
+    return any(
+        (said & a and not said & b and stands & b and not stands & a)
+        or (said & b and not said & a and stands & a and not stands & b)
+        for a, b in OPPOSITES
+    )

@@ -1,0 +1,144 @@
+"""`POST /api/ask`, `GET /api/answers/{answer_id}` and `POST /api/feedback`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from resources.domain import Access
+from resources.errors import ConcordanceError, InvalidRequestError
+from resources.logging import logger
+from serving.answers import store
+from serving.answers.schemas import Answer, AskRequest, Event, FeedbackRequest, FeedbackResponse, KeptAnswer
+from serving.deps import Services
+from serving.errors import ProblemError
+from serving.routes.search import take_turn
+
+SETTLE_SECONDS = 2.0
+EVENT_STREAM = "text/event-stream"
+
+log = logger("serving")
+
+
+def _message(event: Event) -> ServerSentEventMessage:
+    return ServerSentEventMessage(data=msgspec.json.encode(event.data).decode(), event=event.name)
+
+
+async def as_events(first: Event, rest: AsyncGenerator[Event]) -> AsyncGenerator[ServerSentEventMessage]:
+    """Yield server-sent events; a failure under way is the event `error`, since the status is long sent."""
+    try:
+        yield _message(first)
+        async for event in rest:
+            yield _message(event)
+    except ConcordanceError as error:
+        log.warning("stream_broken", error=str(error))
+        yield ServerSentEventMessage(data=msgspec.json.encode({"detail": str(error)}).decode(), event="error")
+    finally:
+        await rest.aclose()
+
+
+def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
+    """Tell whether the caller asks for a stream, by the body or by `Accept`."""
+    return data.stream or EVENT_STREAM in request.headers.get("accept", "")
+
+
+@post(
+    "/api/ask",
+    operation_id="ask",
+    status_code=200,
+    tags=["answers"],
+    summary="Answer a question from the documents",
+)
+async def ask(
+    request: Request[Access, Any, Any], data: JSONBody[AskRequest], services: NamedDependency[Services]
+) -> Response[Answer] | ServerSentEvent:
+    """Answer from what the caller may read, each sentence cited and checked against its source.
+
+    With `stream` true, or `Accept: text/event-stream`, as server-sent events: `sources`, `token`…, `check`, `done`.
+    """
+    take_turn(services, request.user)
+    if not wants_events(request, data):
+        return Response(await services.answers.ask(data, request.user), status_code=200)
+    events = services.answers.stream(data, request.user)
+    first = await anext(events)  # what is wrong with the question is still told by the status
+    return ServerSentEvent(as_events(first, events), status_code=200)
+
+
+async def _settle(services: Services) -> None:
+    """Wait a moment for what is on its way to Postgres: an answer is kept after it was given."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(services.background.flush(), SETTLE_SECONDS)
+
+
+def _no_answer() -> ProblemError:
+    return ProblemError("not-found", "There is no such answer, or it is not yours.")
+
+
+@get(
+    "/api/answers/{answer_id:str}",
+    operation_id="getAnswer",
+    tags=["answers"],
+    summary="An answer and its sources today",
+)
+async def get_answer(
+    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
+) -> KeptAnswer:
+    """Show an answer to the one who asked, with each source as it stands today: current, changed or revoked."""
+    try:
+        known = str(uuid.UUID(answer_id))
+    except ValueError:
+        raise _no_answer() from None
+    for attempt in (1, 2):
+        kept = await store.load(
+            services.database,
+            known,
+            request.user,
+            fresh_since=services.fresh_since(),
+            base_url=services.settings.base_url,
+        )
+        if kept is not None:
+            return kept
+        if attempt == 1:
+            await _settle(services)
+    raise _no_answer()
+
+
+def _id(name: str, text: str | None) -> str | None:
+    try:
+        return str(uuid.UUID(text)) if text is not None else None
+    except ValueError:
+        raise InvalidRequestError(f"{name}: {text!r} is no id.") from None
+
+
+@post("/api/feedback", operation_id="feedback", status_code=201, tags=["answers"], summary="Say whether it was good")
+async def feedback(
+    request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], services: NamedDependency[Services]
+) -> FeedbackResponse:
+    """Keep what the caller thinks of an answer or a search of their own."""
+    if data.answer_id is None and data.query_id is None:
+        raise InvalidRequestError("answer_id: give the id of an answer, or query_id of a search.")
+    row = {
+        "feedback_id": str(uuid.uuid4()),
+        "email": request.user.email,
+        "answer_id": _id("answer_id", data.answer_id),
+        "query_id": _id("query_id", data.query_id),
+        "verdict": data.verdict,
+        "comment": data.comment.replace("\x00", "") if data.comment else None,
+        "expected_doc_id": _id("expected_document", data.expected_document),
+    }
+    for attempt in (1, 2):
+        rows = await services.database.fetch("feedback_insert", row)
+        if rows:
+            return FeedbackResponse(rows[0]["feedback_id"])
+        if attempt == 1:
+            await _settle(services)
+    raise _no_answer()

@@ -1,0 +1,75 @@
+"""`GET /api/auth/google` and its callback: an administrator connects the Google account that Drive is read as."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+
+from resources.domain import Access
+from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.logging import logger
+from serving.auth import require_admin
+from serving.deps import Services
+from serving.errors import ProblemError
+from serving.google import CALLBACK, GoogleSignIn, SignInError
+from serving.pages import page
+
+AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GET /api/auth/google</code>.</p>"
+
+log = logger("serving")
+
+
+@get("/api/auth/google", operation_id="connectGoogle", tags=["sync"], summary="Connect a Google account for Drive")
+async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+    """Lead to Google's consent page; with `Accept: application/json` the answer is its address. Administrators only."""
+    require_admin(request.user)
+    address = await _sign_in(services).begin(request.user.email, services.clock())
+    if "application/json" in request.headers.get("accept", ""):
+        return Response({"url": address})
+    return Response(None, status_code=302, headers={"Location": address})
+
+
+@get(
+    CALLBACK,
+    operation_id="googleCallback",
+    tags=["pages"],
+    summary="Where Google sends the browser back to",
+    exclude_from_auth=True,
+)
+async def google_callback(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Finish a sign-in that an administrator began, and say on a page how it went."""
+    try:
+        connected = await _sign_in(services).finish(dict(request.query_params.items()), services.clock())
+    except (SignInError, ProblemError) as error:
+        return _failure(str(error), error.status if isinstance(error, SignInError) else 409)
+    except ConfigurationError as error:
+        return _failure(str(error), 500)
+    except ServiceUnavailableError:
+        return _failure("The database does not answer just now, so nothing could be kept.", 503)
+    log.info("google_connected", account=connected.account, by=connected.by)
+    audit = {
+        "email": connected.by,
+        "action": "connect",
+        "query_id": None,
+        "query": None,
+        "doc_ids": [],
+        "detail": msgspec.json.encode({"provider": "google", "account": connected.account}).decode(),
+    }
+    services.background.put("audit_insert", audit)
+    return page(
+        "Google Drive is connected",
+        f"<h1>Google Drive is connected</h1><p>Read as {escape(connected.account)}</p>"
+        f"<p>The next sync begins within {services.settings.sync_minutes} minutes. You can close this page.</p>",
+    )
+
+
+def _sign_in(services: Services) -> GoogleSignIn:
+    return GoogleSignIn(services.settings, services.key, services.database)
+
+
+def _failure(why: str, status: int) -> Response[str]:
+    return page("Not connected", f"<h1>Google Drive is not connected</h1><p>{escape(why)}</p>{AGAIN}", status)

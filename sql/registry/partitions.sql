@@ -1,0 +1,151 @@
+-- What a sync keeps of each partition of a source: cursor, memory, counts, what waits. Grain: partition, unless a statement says otherwise.
+
+-- name: saved_cursor^
+-- Cursor of one partition. Parameters: source, partition. Grain: partition.
+SELECT cursor, lost_at FROM partitions WHERE source = :source AND partition = :partition;
+
+-- name: save_cursor!
+-- Save the cursor of a partition, and that its permissions are as of now. Parameters: source, partition, cursor, title or null,
+-- checked bool (the source said all that it had to say), by (documents more or fewer at the source), count or null (how many it has).
+INSERT INTO partitions (source, partition, cursor, title, acl_checked_at, last_sync_at, source_count, counted_at)
+VALUES (
+    :source, :partition, :cursor, :title, CASE WHEN :checked THEN now() END, now(),
+    coalesce(:count::integer, CASE WHEN :checked THEN :by END), CASE WHEN :checked THEN now() END
+)
+ON CONFLICT (source, partition) DO UPDATE SET
+    cursor = excluded.cursor, last_sync_at = now(), lost_at = NULL,
+    title = coalesce(excluded.title, partitions.title),
+    acl_checked_at = coalesce(excluded.acl_checked_at, partitions.acl_checked_at),
+    source_count = coalesce(:count::integer, partitions.source_count + :by),
+    counted_at = CASE WHEN :count::integer IS NOT NULL OR :by <> 0 THEN now() ELSE partitions.counted_at END;
+
+-- name: add_to_count!
+-- A document came to or left a partition by way of another one's changes. Parameters: source, partition, by.
+UPDATE partitions SET source_count = source_count + :by, counted_at = now() WHERE source = :source AND partition = :partition;
+
+-- name: lose_partition!
+-- A partition cannot be read any more: what is known of it is forgotten, so that it is listed anew when it comes back.
+-- Parameters: source, partition.
+UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()
+WHERE source = :source AND partition = :partition AND lost_at IS NULL;
+
+-- name: partition_names
+-- Partitions that hold documents which are not deleted, and those that were synced. Parameters: source.
+SELECT partition FROM documents WHERE source = :source AND state <> 'deleted'
+UNION
+SELECT partition FROM partitions WHERE source = :source AND cursor IS NOT NULL
+ORDER BY partition;
+
+-- name: remembered
+-- Grain: key. Parameters: source, partition, low, high or null. Index: primary key.
+SELECT key, value FROM source_memory
+WHERE source = :source AND partition = :partition AND key >= :low AND (:high::text IS NULL OR key < :high)
+ORDER BY key;
+
+-- name: remember!
+-- Grain: key. Parameters: source, partition, entries jsonb (key -> value; null forgets).
+WITH entries AS (SELECT key, value FROM jsonb_each(:entries::jsonb)),
+
+forgotten AS (
+    DELETE FROM source_memory AS m USING entries AS e
+    WHERE m.source = :source AND m.partition = :partition AND m.key = e.key AND e.value = 'null'::jsonb
+)
+
+INSERT INTO source_memory (source, partition, key, value)
+SELECT :source, :partition, e.key, e.value FROM entries AS e WHERE e.value <> 'null'::jsonb
+ON CONFLICT (source, partition, key) DO UPDATE SET value = excluded.value;
+
+-- name: forget!
+-- Parameters: source, partition.
+DELETE FROM source_memory WHERE source = :source AND partition = :partition;
+
+-- name: list_documents!
+-- Note what a page of a listing showed. Grain: document. Parameters: source, partition, source_ids text[].
+INSERT INTO listed_documents (source, partition, source_id)
+SELECT :source, :partition, s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
+ON CONFLICT DO NOTHING;
+
+-- name: listed_total^
+-- How many documents the pages of a listing showed, these included. Parameters: source, partition, source_ids text[].
+SELECT count(*) AS documents FROM (
+    SELECT source_id FROM listed_documents WHERE source = :source AND partition = :partition
+    UNION
+    SELECT s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
+) AS shown;
+
+-- name: end_listing!
+-- Parameters: source, partition.
+DELETE FROM listed_documents WHERE source = :source AND partition = :partition;
+
+-- name: fetched
+-- Contents at hand of documents whose batch was cut short. Grain: document. Parameters: source, source_ids text[].
+SELECT source_id, version, content_hash, size FROM fetched_contents WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: note_fetched!
+-- Grain: document. Parameters: source, source_id, version, content_hash, size.
+INSERT INTO fetched_contents (source, source_id, version, content_hash, size)
+VALUES (:source, :source_id, :version, :content_hash, :size)
+ON CONFLICT (source, source_id, version) DO UPDATE SET content_hash = excluded.content_hash, size = excluded.size;
+
+-- name: clear_fetched!
+-- Grain: document. Parameters: source, source_ids text[].
+DELETE FROM fetched_contents WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: partition_size^
+-- Documents of a partition that may be deleted. Parameters: source, partition. Index: documents_partition.
+SELECT count(*) AS documents FROM documents WHERE source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed');
+
+-- name: held
+-- Deletions that wait for approval. Grain: document. Parameters: source, partition.
+SELECT source_id FROM held_deletions WHERE source = :source AND partition = :partition AND approved_at IS NULL;
+
+-- name: hold!
+-- Let deletions wait. Grain: document. Parameters: source, partition, source_ids text[], times jsonb.
+INSERT INTO held_deletions (source, partition, source_id, source_time)
+SELECT :source, :partition, s.source_id, (:times::jsonb ->> s.source_id)::timestamptz
+FROM unnest(:source_ids::text []) AS s (source_id)
+ON CONFLICT (source, source_id) DO NOTHING;
+
+-- name: release!
+-- Documents that are there again, or gone, wait no more. Grain: document. Parameters: source, source_ids text[].
+DELETE FROM held_deletions WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: approved
+-- Deletions that somebody approved. Grain: document. Parameters: source.
+SELECT partition, source_id, source_time FROM held_deletions WHERE source = :source AND approved_at IS NOT NULL ORDER BY partition, source_id;
+
+-- name: source_state^
+-- Parameters: source. Grain: source.
+SELECT paused_at, paused_reason, credentials, tried_at FROM source_states WHERE source = :source;
+
+-- name: save_attempt!
+-- A sync begins with these credentials. Parameters: source, credentials. Grain: source.
+INSERT INTO source_states (source, credentials, tried_at) VALUES (:source, :credentials, now())
+ON CONFLICT (source) DO UPDATE SET credentials = excluded.credentials, tried_at = now();
+
+-- name: pause!
+-- Parameters: source, reason or null (resume). Grain: source.
+UPDATE source_states SET
+    paused_at = CASE WHEN :reason::text IS NULL THEN NULL ELSE coalesce(paused_at, now()) END, paused_reason = :reason::text
+WHERE source = :source AND paused_reason IS DISTINCT FROM :reason::text;
+
+-- name: save_directory!
+-- What a source says of people, whole. Grain: (email, principal). Parameters: source, rows jsonb ([[email, principal], …]).
+WITH entries AS (
+    SELECT DISTINCT e.value ->> 0 AS email, e.value ->> 1 AS principal FROM jsonb_array_elements(:rows::jsonb) AS e
+),
+
+gone AS (
+    DELETE FROM directory AS d
+    WHERE
+        d.source = :source
+        AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email AND e.principal = d.principal)
+),
+
+dated AS (
+    UPDATE source_states SET directory_at = now() WHERE source = :source
+)
+
+INSERT INTO directory (source, email, principal)
+SELECT :source, e.email, e.principal FROM entries AS e
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,18 @@
+-- Purpose: an answer, for the one who asked. Parameters: answer_id, email. Grain: answer. Index: primary key of answers.
+SELECT
+    answer_id::text AS answer_id,
+    query_id::text AS query_id,
+    created_at,
+    question,
+    standalone,
+    answer,
+    found,
+    mode,
+    model,
+    sources,
+    sentences,
+    removed_citations,
+    completed,
+    latency_ms
+FROM answers
+WHERE answer_id = %(answer_id)s::uuid AND email = %(email)s

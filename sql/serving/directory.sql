@@ -1,0 +1,8 @@
+-- Purpose: what sources say of a person beside that person's token; a source that was not asked lately says nothing.
+-- Parameters: email, fresh_since. Grain: (source, principal). Index: directory_email, primary key of source_states.
+SELECT d.principal
+FROM directory AS d
+INNER JOIN source_states AS s ON d.source = s.source
+WHERE
+    d.email = %(email)s
+    AND s.directory_at >= %(fresh_since)s

@@ -1,0 +1,5 @@
+-- Purpose: use up a sign-in: of two who finish it at once, one gets the row. Parameters: sign_in_id, now. Grain: sign-in.
+-- Index: primary key.
+DELETE FROM sign_ins
+WHERE sign_in_id = %(sign_in_id)s::uuid AND expires_at >= %(now)s
+RETURNING requested_by

@@ -1,0 +1,44 @@
+-- Purpose: the completeness ledger: what each root, channel or day holds by its source's count and by ours.
+-- Parameters: none. Grain: partition. Index: documents_partition, unique (source, source_id) of documents.
+WITH counted AS (
+    SELECT
+        source,
+        partition,
+        count(*) FILTER (WHERE state = 'live') AS live,
+        count(*) FILTER (WHERE state = 'skipped') AS skipped,
+        count(*) FILTER (WHERE state = 'failed') AS failed,
+        count(*) FILTER (WHERE state = 'lost_access') AS lost_access
+    FROM documents
+    WHERE state <> 'deleted'
+    GROUP BY source, partition
+),
+
+held AS (
+    SELECT
+        d.source,
+        d.partition,
+        count(*) AS held_deletions
+    FROM held_deletions AS h
+    INNER JOIN documents AS d ON h.source = d.source AND h.source_id = d.source_id
+    WHERE d.state IN ('live', 'skipped', 'failed')
+    GROUP BY d.source, d.partition
+)
+
+SELECT
+    coalesce(p.source, c.source) AS source,
+    coalesce(p.partition, c.partition) AS partition,
+    p.title,
+    p.source_count,
+    p.counted_at,
+    coalesce(c.live, 0) AS live,
+    coalesce(c.skipped, 0) AS skipped,
+    coalesce(c.failed, 0) AS failed,
+    coalesce(c.lost_access, 0) AS lost_access,
+    coalesce(h.held_deletions, 0) AS held_deletions,
+    p.lost_at,
+    p.last_sync_at,
+    p.acl_checked_at
+FROM partitions AS p
+FULL JOIN counted AS c ON p.source = c.source AND p.partition = c.partition
+LEFT JOIN held AS h ON c.source = h.source AND c.partition = h.partition
+ORDER BY source, partition

@@ -1,0 +1,47 @@
+-- Asset checks. Grain: partition.
+
+-- name: completeness
+-- The source's own count of each partition beside what the ledger says of it; differing ones first. Parameters: source.
+-- Index: documents_partition.
+WITH ledger AS (
+    SELECT
+        partition, count(*) FILTER (WHERE state = 'live') AS live, count(*) FILTER (WHERE state = 'skipped') AS skipped,
+        count(*) FILTER (WHERE state = 'failed') AS failed
+    FROM documents
+    WHERE source = :source
+    GROUP BY partition
+),
+
+waiting AS (
+    SELECT d.partition, count(*) AS held
+    FROM held_deletions AS h
+    INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id AND d.state IN ('live', 'skipped', 'failed')
+    WHERE h.source = :source
+    GROUP BY d.partition
+),
+
+compared AS (
+    SELECT
+        p.partition, p.title, p.source_count, coalesce(l.live, 0) AS live, coalesce(l.skipped, 0) AS skipped,
+        coalesce(l.failed, 0) AS failed, coalesce(w.held, 0) AS held
+    FROM partitions AS p
+    LEFT JOIN ledger AS l ON l.partition = p.partition
+    LEFT JOIN waiting AS w ON w.partition = p.partition
+    WHERE p.source = :source AND p.lost_at IS NULL
+)
+
+SELECT
+    partition, title, source_count, live, skipped, failed, held,
+    coalesce(source_count = live + skipped + failed - held, TRUE) AS complete
+FROM compared
+ORDER BY complete, partition;
+
+-- name: fingerprints
+-- What the registry holds of each partition's contents, as `sql/lake/ledger.sql` says it of the lake. Parameters: source.
+SELECT
+    partition, count(*) AS documents,
+    md5(string_agg(doc_id || ':' || coalesce(content_hash, ''), ',' ORDER BY doc_id::text COLLATE "C")) AS fingerprint
+FROM documents
+WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL
+GROUP BY partition
+ORDER BY partition;

@@ -1,0 +1,43 @@
+-- The prune brake for people: deletions that wait. Grain: (source, partition).
+
+-- name: held
+-- What waits, and how much of the partition it is.
+SELECT
+    h.source, h.partition, max(p.title) AS title, count(*) AS documents,
+    (
+        SELECT count(*) FROM documents AS d
+        WHERE d.source = h.source AND d.partition = h.partition AND d.state IN ('live', 'skipped', 'failed')
+    ) AS of_documents,
+    min(h.held_at) AS held_at,
+    CASE WHEN bool_and(h.approved_at IS NOT NULL) THEN max(h.approved_at) END AS approved_at,
+    max(h.approved_by) AS approved_by,
+    ARRAY(
+        SELECT e.source_id FROM held_deletions AS e
+        WHERE e.source = h.source AND e.partition = h.partition
+        ORDER BY e.source_id
+        LIMIT 5
+    ) AS examples
+FROM held_deletions AS h
+LEFT JOIN partitions AS p ON p.source = h.source AND p.partition = h.partition
+GROUP BY h.source, h.partition
+ORDER BY h.source, h.partition;
+
+-- name: approve
+-- Let deletions go on at the next sync. Parameters: source, partition or null, approved_by.
+WITH done AS (
+    UPDATE held_deletions SET approved_at = now(), approved_by = :approved_by
+    WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text) AND approved_at IS NULL
+    RETURNING partition
+)
+
+SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY partition;
+
+-- name: reject
+-- Forget what waits: the documents stay until the source says again that they are gone. Parameters: source, partition or null.
+WITH done AS (
+    DELETE FROM held_deletions
+    WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text)
+    RETURNING partition
+)
+
+SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY partition;

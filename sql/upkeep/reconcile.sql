@@ -1,0 +1,46 @@
+-- What reconciliation asks of Postgres and mends in it. Grain: document, unless a statement says otherwise.
+
+-- name: known
+-- Every document of a source that the registry has. Parameters: source.
+SELECT source_id, partition, state FROM documents WHERE source = :source;
+
+-- name: waiting
+-- Documents whose deletion waits, approved or not. Parameters: source.
+SELECT source_id FROM held_deletions WHERE source = :source;
+
+-- name: contents
+-- Documents whose content the lake should hold. Parameters: source.
+SELECT doc_id::text AS doc_id, source_id, content_hash, state
+FROM documents
+WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
+
+-- name: live_points
+-- Of these chunks, those of live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary key.
+SELECT c.chunk_id::text AS chunk_id
+FROM chunks AS c
+INNER JOIN documents AS d ON d.doc_id = c.doc_id
+WHERE c.chunk_id = ANY(:chunk_ids::uuid []) AND d.source = :source AND d.state = 'live';
+
+-- name: live_page
+-- A page of live documents with the ids of their chunks. Parameters: source, after (doc_id), most. Index: primary key.
+SELECT
+    d.doc_id::text AS doc_id, d.source_id, d.chunk_count, d.indexed_content,
+    ARRAY(SELECT c.chunk_id::text FROM chunks AS c WHERE c.doc_id = d.doc_id) AS chunk_ids
+FROM documents AS d
+WHERE d.source = :source AND d.state = 'live' AND d.doc_id > :after::uuid
+ORDER BY d.doc_id
+LIMIT :most;
+
+-- name: write_anew!
+-- Let the indexed stage write these documents again, from the lake. Parameters: doc_ids. Index: primary key.
+UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
+
+-- name: doubt_points!
+-- The points of these documents are about to be deleted because nobody may find them: they count as incomplete until a sync has
+-- removed the rest. Parameters: doc_ids. Index: primary key.
+UPDATE documents SET indexed_content = ''
+WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS NOT NULL;
+
+-- name: fetch_anew!
+-- Let the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+UPDATE documents SET version = '' WHERE source = :source AND source_id = ANY(:source_ids);

@@ -1,0 +1,127 @@
+"""What the synced directory adds to a caller: membership of a Slack workspace, at once, lately read, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+import pytest
+
+from resources.domain import SourceName
+from resources.postgres import session
+from serving import api_keys
+from tests.fixtures.serving import Running, Site
+
+MEMBER, GUEST, OUTSIDER = "mia@acme.com", "gus@partner.com", "eve@other.com"
+TEAM = "slack:T0LARKMOOR"
+QUERY = "standup notes"
+
+
+def tell(site: Site, entries: Iterable[tuple[str, str]], read_at: datetime | None = None) -> None:
+    """Replace what Slack says of people, as a sync does."""
+    site.sql("DELETE FROM directory")
+    for email, principal in entries:
+        site.sql("INSERT INTO directory (source, email, principal) VALUES ('slack', %s, %s)", email, principal)
+    site.sql(
+        "INSERT INTO source_states (source, directory_at) VALUES ('slack', %s)"
+        " ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at",
+        read_at or datetime.now(UTC),
+    )
+
+
+@pytest.fixture
+def workspace(site: Site) -> Site:
+    """A public channel, readable by the workspace; a private one, readable by a guest."""
+    site.add("General", ["Standup notes of the whole team."], [TEAM], source=SourceName.SLACK, source_id="T/C1/1")
+    site.add("Project", ["Standup notes of one project."], [GUEST], source=SourceName.SLACK, source_id="T/C2/1")
+    tell(site, [(MEMBER, TEAM)])
+    return site
+
+
+def test_a_member_finds_the_workspaces_documents_and_nobody_else_does(workspace: Site, running: Running) -> None:
+    assert running.titles(QUERY, MEMBER) == ["General"]
+    assert running.titles(QUERY, MEMBER.upper()) == ["General"]
+    assert running.titles(QUERY, GUEST) == ["Project"]
+    assert running.titles(QUERY, OUTSIDER) == []
+
+
+def test_who_leaves_the_workspace_finds_nothing_from_then_on(workspace: Site, running: Running) -> None:
+    doc_id = running.search(QUERY, MEMBER)["results"][0]["doc_id"]
+    assert running.request("GET", f"/api/documents/{doc_id}", MEMBER).status_code == 200
+    tell(workspace, [])
+    assert running.titles(QUERY, MEMBER) == []
+    assert running.request("GET", f"/api/documents/{doc_id}", MEMBER).status_code == 404
+    tell(workspace, [(MEMBER, TEAM), (OUTSIDER, TEAM)])
+    assert running.titles(QUERY, OUTSIDER) == ["General"]
+
+
+def test_every_read_takes_the_directory_into_account(workspace: Site, running: Running) -> None:
+    doc_id = running.search(QUERY, MEMBER)["results"][0]["doc_id"]
+    for who, status, cited in ((MEMBER, 200, 1), (GUEST, 404, 0)):
+        assert running.request("GET", f"/api/documents/{doc_id}?chunk=0", who).status_code == status
+        body = running.request("POST", "/api/citations/format", who, json={"doc_ids": [doc_id]}).json()
+        assert len(body["citations"]) == cited
+        signed = running.http.post("/api/session", data={"token": workspace.token(who), "next": "/documents/x"})
+        cookie = signed.headers["set-cookie"].partition(";")[0]
+        page = running.http.get(f"/documents/{doc_id}", headers={"Cookie": cookie})
+        assert page.status_code == status
+
+
+def test_a_directory_that_was_not_read_lately_makes_nobody_a_member(workspace: Site, running: Running) -> None:
+    tell(workspace, [(MEMBER, TEAM)], datetime.now(UTC) - timedelta(days=2))
+    assert running.titles(QUERY, MEMBER) == []
+    workspace.sql("UPDATE source_states SET directory_at = NULL")
+    assert running.titles(QUERY, MEMBER) == []
+    workspace.sql("DELETE FROM source_states")
+    assert running.titles(QUERY, MEMBER) == []
+
+
+def test_an_api_key_has_its_holders_memberships(workspace: Site, running: Running) -> None:
+    with session(workspace.settings.postgres_dsn) as connection:
+        key = api_keys.create(connection, MEMBER)
+    found = running.http.post("/api/rag/search", json={"query": QUERY}, headers={"X-API-Key": key}).json()
+    assert [one["title"] for one in found["results"]] == ["General"]
+
+
+@pytest.mark.parametrize("group", [TEAM, "T0LARKMOOR", "T0LARKMOOR@acme.com", f"{TEAM}@acme.com"])
+def test_a_group_that_is_named_like_a_workspace_gains_nothing(workspace: Site, running: Running, group: str) -> None:
+    now = datetime.now(UTC)
+    claims = {"iss": "concordance", "aud": "concordance", "sub": OUTSIDER, "iat": now, "exp": now + timedelta(hours=1)}
+    from resources.keys import secret_key
+
+    token = jwt.encode(claims | {"groups": [group]}, secret_key(workspace.settings), algorithm="HS256")
+    headers = {"Authorization": f"Bearer {token}"}
+    response = running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers)
+    assert response.status_code in {200, 401}
+    assert response.json().get("results", []) == []
+
+
+@pytest.mark.parametrize("claim", ["slack_teams", "principals", "slack", "permissions"])
+def test_no_other_claim_and_no_field_of_a_request_makes_a_member(workspace: Site, running: Running, claim: str) -> None:
+    from resources.keys import secret_key
+
+    now = datetime.now(UTC)
+    claims = {"iss": "concordance", "aud": "concordance", "sub": OUTSIDER, "iat": now, "exp": now + timedelta(hours=1)}
+    token = jwt.encode(claims | {claim: [TEAM]}, secret_key(workspace.settings), algorithm="HS256")
+    headers = {"Authorization": f"Bearer {token}"}
+    found = running.http.post(f"/api/rag/search?{claim}={TEAM}", json={"query": QUERY}, headers=headers)
+    assert found.json()["results"] == []
+    refused: Any = running.request("POST", "/api/rag/search", OUTSIDER, json={"query": QUERY, claim: [TEAM]})
+    assert refused.status_code == 400
+
+
+@pytest.mark.parametrize("principal", [GUEST, "domain:partner.com", "nonsense:x", ""])
+def test_a_directory_turns_nobody_into_somebody_else(workspace: Site, running: Running, principal: str) -> None:
+    workspace.add("Partner", ["Standup notes of the partner."], ["domain:partner.com"])
+    tell(workspace, [(OUTSIDER, principal), (OUTSIDER, "slack:t0larkmoor")])
+    assert running.titles(QUERY, OUTSIDER) == ["General"]
+
+
+def test_without_postgres_a_caller_just_has_fewer_principals(workspace: Site) -> None:
+    workspace.add("Open", ["Standup notes for everybody."], ["domain:acme.com"])
+    nowhere = type(workspace.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
+    workspace.settings = workspace.settings.model_copy(update={"postgres_url": nowhere})
+    with workspace.running() as running:
+        assert running.titles(QUERY, MEMBER) == ["Open"]

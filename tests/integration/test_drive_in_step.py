@@ -1,0 +1,183 @@
+"""Every change that a Drive can see, one after the other: after the next sync those find it who may, and nobody else.
+
+The simulator stands for Google; connector, stages, stores and HTTP interface are the real ones. The table is printed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from resources.domain import SourceName
+from resources.simulators.drive import Drive
+from tests.fixtures.drive import DriveSite
+from tests.fixtures.installation import Installation
+from tests.fixtures.step import WORD, Person, Readers, Step, follow, web
+
+ADA, BOB, CAROL, DAN = (
+    Person("ada@acme.example"),
+    Person("bob@acme.example", ("eng@acme.example",)),
+    Person("carol@acme.example"),
+    Person("dan@other.example"),
+)
+DOC = "application/vnd.google-apps.document"
+
+
+class World:
+    """A Drive with two roots, a folder and a shared drive, and what lies outside of both."""
+
+    def __init__(self, drive: Drive) -> None:
+        self.drive = drive
+        self.words: dict[str, str] = {}
+        self.company = drive.folder("Company", drive.my_drive)
+        self.elsewhere = drive.folder("Elsewhere", drive.my_drive)
+        self.handbook = drive.folder("Handbook", self.company)
+        members = {"user:ada@acme.example": "organizer", "group:eng@acme.example": "reader"}
+        self.shared = drive.shared_drive("Engineering", members)
+        self.roots = (self.company, "shared_drives")
+
+    def text(self, word: str, about: str = "the ferry") -> str:
+        """A text that holds the word."""
+        return f"Notes on {about}.\n\nThe word of this document is {word}, and the rest of it is plain.\n"
+
+    def file(self, step: Step, name: str, parent: str, mime_type: str = "text/plain", **more: Any) -> str:
+        """Put a file there and return its id."""
+        word = step.word("d")
+        made = self.drive.file(name, parent, self.text(word), mime_type, **more)
+        self.words[made] = word
+        return made
+
+    def edit(self, step: Step, file: str) -> str:
+        """Write a new text and return its word."""
+        word = self.words[file] = step.word("e")
+        self.drive.edit(file, self.text(word, "the pier"))
+        return word
+
+    def truth(self) -> Readers:
+        """What the simulator says: every word below a root, and who may find it."""
+        found: Readers = {}
+        drives = [self.shared] if self.drive.readers(self.shared) else []
+        for root in (self.company, *drives):
+            for file in self.drive.everything(root):
+                if file in self.words:
+                    found[self.words[file]] = frozenset(self.drive.readers(file))
+        return found
+
+
+@pytest.fixture
+def world(drive_site: DriveSite) -> World:
+    return World(drive_site.drive)
+
+
+@pytest.fixture
+def step(installation: Installation, drive_site: DriveSite, world: World, bundled_model: Any) -> Iterator[Step]:
+    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, drive_roots=world.roots)
+    step = Step(installation, SourceName.GOOGLE_DRIVE, world.truth, world.drive.calls, (ADA, BOB, CAROL, DAN))
+    with web(installation, bundled_model) as running:
+        step.web = running
+        yield step
+
+
+def test_every_mutation(step: Step, world: World, show: Callable[[str], None]) -> None:
+    drive, word = world.drive, world.words
+    team = world.file(step, "team.md", world.handbook, DOC)
+    plan = world.file(step, "plan.txt", world.company)
+    design = world.file(step, "design.txt", world.shared)
+    outside = world.file(step, "outside.txt", world.elsewhere)
+    drive.share(team, "domain:acme.example", discoverable=True)
+    step.mutate("first sync", lambda: None, word[team], word[plan], word[design], word[outside], embedded=True)
+    step.mutate("nothing", lambda: None, word[team])
+    assert world.drive.calls.total() > 0
+
+    new = ""
+
+    def create() -> None:
+        nonlocal new
+        new = world.file(step, "new.txt", world.company)
+
+    step.mutate("create", create, embedded=True)
+    step.search(word[new])
+    step.mutate("edit", lambda: world.edit(step, plan), embedded=True)
+    step.mutate("edit a document", lambda: world.edit(step, team), embedded=True)
+    step.mutate("rename", lambda: drive.rename(plan, "the plan.txt"), word[plan])
+    step.mutate("share with a user", lambda: drive.share(plan, "user:carol@acme.example"), word[plan])
+    step.mutate("unshare a user", lambda: drive.unshare(plan, "user:carol@acme.example"), word[plan])
+    step.mutate("share with a group", lambda: drive.share(plan, "group:eng@acme.example"), word[plan])
+    step.mutate("unshare a group", lambda: drive.unshare(plan, "group:eng@acme.example"), word[plan])
+    step.mutate("share with a domain", lambda: drive.share(plan, "domain:acme.example", discoverable=True), word[plan])
+    step.mutate("unshare a domain", lambda: drive.unshare(plan, "domain:acme.example"), word[plan])
+    step.mutate("share by link", lambda: drive.share(plan, "anyone"), word[plan])
+    step.mutate("publish", lambda: drive.share(plan, "anyone", discoverable=True), word[plan])
+    step.mutate("unpublish", lambda: drive.unshare(plan, "anyone"), word[plan])
+    step.mutate("share a folder", lambda: drive.share(world.handbook, "user:dan@other.example"), word[team])
+    step.mutate("unshare a folder", lambda: drive.unshare(world.handbook, "user:dan@other.example"), word[team])
+    step.mutate("rename a folder", lambda: drive.rename(world.handbook, "Old handbook"), word[team])
+    (row,) = step.installation.rows("SELECT path FROM documents WHERE source_id = %s", team)
+    assert "Old handbook" in row["path"]
+    step.mutate("move out", lambda: drive.move(plan, world.elsewhere), word[plan])
+    step.mutate("move in", lambda: drive.move(plan, world.handbook), word[plan])
+    step.mutate("move to another root", lambda: drive.move(plan, world.shared), word[plan])
+    step.mutate("move back", lambda: drive.move(plan, world.company), word[plan])
+    step.mutate("move in a folder", lambda: drive.move(world.elsewhere, world.company), word[outside], embedded=True)
+    step.mutate("move out the folder", lambda: drive.move(world.elsewhere, drive.my_drive), word[outside])
+    step.mutate("trash", lambda: drive.trash(plan), word[plan])
+    step.mutate("restore", lambda: drive.restore(plan), word[plan])
+    step.mutate("trash a folder", lambda: drive.trash(world.handbook), word[team])
+    step.mutate("restore a folder", lambda: drive.restore(world.handbook), word[team])
+    step.mutate("delete", lambda: drive.delete(new), word[new])
+    shortcut = drive.shortcut(outside, world.company, "shortcut to outside")
+    _shortcuts(step, world, shortcut, outside)
+    step.mutate(
+        "new member of a drive", lambda: drive.add_member(world.shared, "user:carol@acme.example"), word[design]
+    )
+    step.mutate(
+        "member leaves a drive", lambda: drive.remove_member(world.shared, "user:carol@acme.example"), word[design]
+    )
+    step.mutate("shared drive lost", lambda: drive.lose_drive(world.shared), word[design])
+    step.mutate("shared drive back", lambda: drive.regain_drive(world.shared), word[design])
+    show(step.lines("Google Drive, against the simulator: what each change did by the next sync"))
+
+
+def _shortcuts(step: Step, world: World, shortcut: str, target: str) -> None:
+    """A shortcut to a file outside of every root brings the file in, once, under its own rights; without it the file goes."""
+    plain = step.truth
+
+    def with_target() -> Readers:
+        return plain() | {world.words[target]: frozenset(world.drive.readers(target))}
+
+    step.truth = with_target
+    step.mutate("shortcut to a file outside", lambda: None, world.words[target])
+    step.truth = plain
+    step.mutate("shortcut removed", lambda: world.drive.delete(shortcut), world.words[target])
+
+
+def test_nothing_changed_costs_at_most_two_calls_a_feed(step: Step, world: World) -> None:
+    for number in range(3):
+        world.file(step, f"{number}.txt", world.company)
+        world.file(step, f"{number}.txt", world.shared)
+    step.sync()
+    before = world.drive.calls.copy()
+    step.sync()
+    calls = world.drive.calls - before
+    assert calls.total() <= 4, calls  # two feeds: My Drive's and the shared drive's
+    step.check()
+
+
+def test_what_is_left_out_has_its_reason(step: Step, world: World) -> None:
+    drive = world.drive
+    drive.file("film.mp4", world.company, b"\x00\x00\x00\x18ftyp", "video/mp4")
+    drive.file("huge", world.company, "word " * 3_000_000, DOC)
+    drive.shortcut(world.elsewhere, world.company, "to a folder")
+    world.file(step, "fine.txt", world.company)
+    step.sync()
+    step.check()
+    rows = step.installation.rows("SELECT source_title, state, reason FROM documents ORDER BY source_title")
+    reasons = {row["source_title"]: row["reason"] for row in rows if row["state"] == "skipped"}
+    assert set(reasons) == {"film.mp4", "huge", "to a folder"}
+    assert "10 MB" in reasons["huge"]
+    assert "CONCORDANCE_DRIVE_ROOTS" in reasons["to a folder"]
+    (part,) = step.installation.rows("SELECT source_count FROM partitions WHERE partition = %s", world.company)
+    assert part["source_count"] == len(rows)
+    assert not WORD.findall(" ".join(reasons.values()))

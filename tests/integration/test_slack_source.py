@@ -1,0 +1,485 @@
+"""The Slack connector against the simulator: what people do in a workspace is findable after the next sync, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from resources.errors import AuthorizationError, RetryLaterError, SkipDocumentError
+from resources.settings import Settings
+from resources.simulators.slack import Workspace
+from resources.sources.slack import Slack
+from tests.fixtures.slack import SlackSite
+from tests.fixtures.slack_index import SlackIndex
+
+NOW = 1_731_234_567
+"""The workspace's time in seconds; nothing here depends on the machine's."""
+MINUTE, DAY = 60, 86_400
+
+
+class Office:
+    """A workspace with people, its address, and syncs of it into one index."""
+
+    def __init__(self, site: SlackSite) -> None:
+        self.site = site
+        self.workspace: Workspace = site.workspace
+        self.index = SlackIndex()
+        self.slept: list[float] = []
+        self.ada = self.workspace.user("Ada Byron", "ada@larkmoor.example")
+        self.ben = self.workspace.user("Ben Okri", "ben@larkmoor.example")
+        self.gil = self.workspace.user("Gil Guest", "gil@agency.example", guest=True)
+        self.eve = self.workspace.user("Eve Elsewhere", "eve@elsewhere.example", external=True)
+        self.time = float(NOW)
+
+    def source(self, **options: Any) -> Slack:
+        settings = Settings(
+            _env_file=None,
+            slack_bot_token=options.pop("token", self.workspace.token),
+            slack_api_url=self.site.url,
+            retry_seconds=(1.0, 5.0, 30.0),
+        )
+        return Slack(settings, self.index.memory, timer=lambda: sum(self.slept), sleep=self.slept.append, **options)
+
+    def sync(self, *, full: bool = False, batches: int | None = None, **options: Any) -> dict[str, int]:
+        self.workspace.calls.clear()
+        return dict(self.index.sync(self.source(**options), full=full, batches=batches))
+
+    def post(self, channel: str, text: str, *, after: float = MINUTE, user: str | None = None, **more: Any) -> str:
+        self.time += after
+        return self.workspace.post(channel, user or self.ada, text, ts=self.time, **more)
+
+
+@pytest.fixture
+def office(slack_site: SlackSite) -> Office:
+    """Yield an office with nobody in any channel yet."""
+    return Office(slack_site)
+
+
+@pytest.fixture
+def general(office: Office) -> str:
+    """Make a public channel with some talk, a thread and a file."""
+    channel = office.workspace.channel("general", [office.ada, office.ben, office.gil])
+    office.post(channel, "Good morning")
+    office.post(channel, "The mill opens at nine", user=office.ben)
+    root = office.post(channel, "Who orders the flour?", after=2 * 3600)
+    office.post(channel, "I do", user=office.ben, thread=root)
+    plan = office.workspace.upload(office.ada, "plan.md", "# Plan\n\nGrind the rye.\n", "text/markdown")
+    office.post(channel, "Here is the plan", after=DAY, files=[plan])
+    return channel
+
+
+def test_first_sync(office: Office, general: str) -> None:
+    secret = office.workspace.channel("secret", [office.ada, office.gil, office.eve], private=True)
+    office.post(secret, "Between us")
+    office.workspace.channel("closed", [office.ada], bot=False)
+    office.sync()
+    office.index.check(office.workspace)
+    assert set(office.index.cursors) == {general, secret}
+    talk, thread, later, file = sorted(office.index._of(general), key=lambda id_: id_.rpartition("/")[2])
+    assert talk.startswith(f"T0LARKMOOR/{general}/")
+    item = office.index.items[thread]
+    assert item.title == "#general: Who orders the flour?"
+    assert (item.path, item.author, item.owner) == ("#general", "Ada Byron", None)
+    assert item.tags == {"channel": "general", "private": False, "thread": True}
+    assert item.collection_ids == (general,)
+    ts = thread.rpartition("/")[2]
+    assert item.url == f"https://larkmoor.slack.com/archives/{general}/p{ts.replace('.', '')}"
+    reply = office.index.conversations(general)[thread][1]
+    assert reply["anchor"] == f"p{reply['ts'].replace('.', '')}?thread_ts={ts}&cid={general}"
+    assert reply["permalink"] == f"https://larkmoor.slack.com/archives/{general}/{reply['anchor']}"
+    assert office.index.items[later].title == "#general: Here is the plan"
+    assert office.index.contents[file] == b"# Plan\n\nGrind the rye.\n"
+    assert office.index.items[file].path == "#general/plan.md"
+    assert set(office.index.items[talk].permissions) == {"slack:T0LARKMOOR", "gil@agency.example"}
+
+
+def test_directory_names_full_members_alone(office: Office) -> None:
+    office.workspace.user("Dan Gone", "dan@larkmoor.example", deactivated=True)
+    principal = "slack:T0LARKMOOR"
+    assert office.source().directory() == [("ada@larkmoor.example", principal), ("ben@larkmoor.example", principal)]
+
+
+def test_nothing_changed(office: Office, general: str) -> None:
+    secret = office.workspace.channel("secret", [office.ada], private=True)
+    for number in range(30):
+        office.workspace.post(general, office.ada, "late", thread=office.post(secret and general, f"Topic {number}"))
+    office.sync()
+    office.sync()
+    calls = office.sync()
+    assert office.index.fetched == []
+    replies = calls.pop("conversations.replies")
+    assert replies <= 20
+    assert calls == {
+        "auth.test": 1,
+        "users.list": 1,
+        "conversations.list": 1,
+        "conversations.history": 2,
+        "conversations.members": 2,  # one private channel, and guests in the workspace
+    }
+
+
+Mutation = Callable[[Office, str], Any]
+
+
+def _first(office: Office, channel: str) -> str:
+    return office.workspace.messages(channel)[0].ts
+
+
+def _root(office: Office, channel: str) -> str:
+    return next(m.thread_ts for m in office.workspace.messages(channel) if m.thread_ts)  # type: ignore[return-value]
+
+
+def _reply(office: Office, channel: str) -> str:
+    return next(m.ts for m in office.workspace.messages(channel) if m.thread_ts not in {None, m.ts})
+
+
+def _file(office: Office, channel: str) -> str:
+    return next(m.files[0] for m in office.workspace.messages(channel) if m.files)
+
+
+def _share(office: Office, channel: str) -> None:
+    file = office.workspace.upload(office.ben, "prices.csv", "corn,price\nrye,3\n", "text/csv")
+    office.post(channel, "", files=[file])
+
+
+MUTATIONS: dict[str, tuple[Mutation, int]] = {
+    "message after a pause": (lambda o, c: o.post(c, "Hello", after=3600), 1),
+    "message that follows on": (lambda o, c: o.post(c, "And that is it", after=MINUTE), 1),
+    "edit": (lambda o, c: o.workspace.edit(c, _first(o, c), "Good evening"), 1),
+    "delete": (lambda o, c: o.workspace.delete(c, _first(o, c)), 1),
+    "delete a whole window": (lambda o, c: [o.workspace.delete(c, m.ts) for m in o.workspace.messages(c)[:2]], 0),
+    "reply starts a thread": (lambda o, c: o.workspace.post(c, o.ben, "Indeed", thread=_first(o, c)), 2),
+    "late reply after 60 days": (lambda o, c: o.post(c, "Still me", after=60 * DAY, thread=_root(o, c)), 1),
+    "late reply, broadcast": (lambda o, c: o.post(c, "All!", after=DAY, thread=_root(o, c), broadcast=True), 1),
+    "edit of a parent": (lambda o, c: o.workspace.edit(c, _root(o, c), "Who orders the rye?"), 1),
+    "edit of a reply": (lambda o, c: o.workspace.edit(c, _reply(o, c), "Ben does"), 1),
+    "delete of the only reply": (lambda o, c: o.workspace.delete(c, _reply(o, c)), 1),
+    "delete of a parent": (lambda o, c: o.workspace.delete(c, _root(o, c)), 1),
+    "delete of a thread": (lambda o, c: [o.workspace.delete(c, ts) for ts in (_root(o, c), _reply(o, c))], 0),
+    "file shared": (_share, 2),
+    "file deleted": (lambda o, c: o.workspace.delete_file(_file(o, c)), 1),
+    "message with a file deleted": (lambda o, c: o.workspace.delete(c, o.workspace.messages(c)[-1].ts), 0),
+    "member joins": (lambda o, c: o.workspace.join(c, o.workspace.user("Joe", "joe@larkmoor.example")), 0),
+    "guest leaves": (lambda o, c: o.workspace.leave(c, o.gil), 0),
+    "made private": (lambda o, c: o.workspace.make_private(c), 0),
+    "archived": (lambda o, c: o.workspace.archive(c), 0),
+    "renamed": (lambda o, c: o.workspace.rename(c, "mill"), 0),
+    "member deactivated": (lambda o, _: o.workspace.deactivate(o.ben), 0),
+    "app put out": (lambda o, c: o.workspace.remove_bot(c), 0),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation(office: Office, general: str, name: str) -> None:
+    mutate, again = MUTATIONS[name]
+    office.sync()
+    mutate(office, general)
+    office.sync()
+    office.index.check(office.workspace)
+    assert len(office.index.fetched) == again
+    office.sync()
+    office.index.check(office.workspace)
+    assert office.index.fetched == []
+
+
+def test_private_channel_follows_its_members(office: Office) -> None:
+    channel = office.workspace.channel("secret", [office.ada, office.gil, office.eve], private=True)
+    office.post(channel, "Between us")
+    office.sync()
+    office.workspace.join(channel, office.ben)
+    office.workspace.leave(channel, office.gil)
+    office.sync()
+    (item,) = office.index.items.values()
+    assert set(item.permissions) == {"ada@larkmoor.example", "ben@larkmoor.example"}
+    assert office.index.fetched == []
+
+
+def test_app_comes_back(office: Office, general: str) -> None:
+    office.sync()
+    office.workspace.remove_bot(general)
+    office.sync()
+    assert office.index.hidden == {general}
+    office.post(general, "While it was away")
+    office.workspace.invite_bot(general)
+    office.sync()
+    office.index.check(office.workspace)
+
+
+def test_archived_channel_that_put_the_app_out_stays(office: Office, general: str) -> None:
+    office.sync()
+    before = office.index.conversations(general)
+    office.workspace.archive(general, eject=True)
+    office.sync()
+    office.sync(full=True)
+    assert office.index.conversations(general) == before
+    assert office.index.hidden == set()
+
+
+def test_window_is_never_cut_anew(office: Office) -> None:
+    channel = office.workspace.channel("ops", [office.ada])
+    stamps = [office.post(channel, f"Line {number}") for number in range(250)]
+    office.sync()
+    anchors = [stamps[0], stamps[100], stamps[200]]
+    assert sorted(id_.rpartition("/")[2] for id_ in office.index.items) == anchors
+    office.workspace.delete(channel, stamps[3])
+    office.sync()
+    assert [id_.rpartition("/")[2] for id_ in office.index.fetched] == [anchors[0]]
+    office.post(channel, "Line 250")
+    office.sync()
+    assert [id_.rpartition("/")[2] for id_ in office.index.fetched] == [anchors[2]]
+    office.workspace.post(channel, office.ada, "Why?", thread=stamps[100])
+    office.sync()
+    office.index.check(office.workspace)
+    assert sorted(id_.rpartition("/")[2] for id_ in office.index.items) == [*anchors[:2], stamps[101], anchors[2]]
+
+
+def test_long_thread_continues_in_further_documents(office: Office) -> None:
+    channel = office.workspace.channel("ops", [office.ada])
+    root = office.post(channel, "Log")
+    replies = [office.post(channel, f"Entry {number}", thread=root) for number in range(230)]
+    office.sync(page=50)
+    anchors = [root, replies[99], replies[199]]
+    assert sorted(id_.rpartition("/")[2] for id_ in office.index.items) == anchors
+    office.workspace.delete(channel, replies[4])
+    office.post(channel, "The end", thread=root)
+    office.sync(page=50)
+    office.index.check(office.workspace)
+    assert sorted(id_.rpartition("/")[2] for id_ in office.index.items) == anchors
+    assert len(office.index.fetched) == 2
+
+
+def _busy(office: Office, seed: int) -> str:
+    dice = random.Random(seed)
+    channel = office.workspace.channel("busy", [office.ada, office.ben])
+    for number in range(120):
+        ts = office.post(channel, f"Message {number}", after=dice.choice([10, MINUTE, 20 * MINUTE, 3 * 3600]))
+        for _ in range(dice.choice([0, 0, 0, 1, 3])):
+            office.workspace.post(channel, office.ben, f"Reply to {number}", thread=ts)
+    return channel
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_first_sync_resumes(office: Office, seed: int) -> None:
+    channel = _busy(office, seed)
+    office.sync(page=15, batches=3)
+    done = dict(office.index.items)
+    assert done
+    office.post(channel, "Meanwhile", after=DAY)
+    calls = office.sync(page=15)
+    office.index.check(office.workspace)
+    assert not set(office.index.fetched) & set(done)
+    assert calls["conversations.history"] < 12
+    for _ in range(3):
+        office.sync(page=15)
+        assert office.index.fetched == []
+
+
+def test_page_of_many_threads_is_saved_in_portions(office: Office) -> None:
+    channel = office.workspace.channel("help", [office.ada, office.ben])
+    for number in range(130):
+        office.workspace.post(channel, office.ben, "Yes", thread=office.post(channel, f"Question {number}"))
+    office.sync(batches=2)
+    assert len(office.index.items) == 100
+    calls = office.sync()
+    assert calls["conversations.replies"] == 30
+    office.index.check(office.workspace)
+    assert len(office.index.items) == 130
+
+
+def test_full_listing_finds_everything_and_keeps_ids(office: Office) -> None:
+    channel = _busy(office, 0)
+    office.sync(page=15)
+    before = set(office.index.items)
+    office.sync(full=True, page=40)
+    assert set(office.index.items) == before
+    assert office.index.fetched == []
+    gone = office.workspace.messages(channel)[7]
+    office.workspace.delete(channel, gone.ts)
+    office.sync(full=True, page=15)
+    office.index.check(office.workspace)
+
+
+def test_rotation_reaches_old_history(office: Office) -> None:
+    channel = _busy(office, 1)
+    office.sync(page=15)
+    old = office.workspace.messages(channel)
+    office.workspace.edit(channel, next(m.ts for m in old if m.thread_ts is None), "Changed")
+    office.workspace.post(channel, office.ben, "Late", thread=next(m.ts for m in old if m.thread_ts == m.ts))
+    office.workspace.delete(channel, next(m.ts for m in old[20:] if m.thread_ts is None))
+    for _ in range(20):
+        calls = office.sync(page=15)
+        assert calls["conversations.history"] <= 6
+    office.index.check(office.workspace)
+
+
+def test_away_for_long_goes_on_where_it_stopped(office: Office) -> None:
+    channel = _busy(office, 2)
+    office.sync(page=15)
+    for number in range(60):
+        office.post(channel, f"Later {number}", after=2 * 3600)
+    office.sync(page=15, batches=2)
+    office.post(channel, "Last")
+    office.sync(page=15)
+    office.index.check(office.workspace)
+
+
+def test_rate_limit_in_the_middle_of_pages(office: Office) -> None:
+    _busy(office, 0)
+    office.site.faults.add("rate_limit", times=3, match="conversations.history", seconds=7)
+    office.site.faults.add("rate_limit", times=2, match="conversations.replies", seconds=9)
+    office.sync(page=15)
+    office.index.check(office.workspace)
+    assert office.slept.count(7) >= 3
+    assert office.slept.count(9) >= 2
+
+
+def test_passing_faults_are_tried_again(office: Office, general: str) -> None:
+    for kind in ("server_error", "drop"):
+        office.site.faults.add(kind, times=2, match="conversations.")
+        source = office.source()
+        office.index.sync(source, full=True)
+        assert source.tally.retries == 2
+        assert office.slept[-2:] == [1.0, 5.0]
+    office.index.check(office.workspace)
+
+
+def test_fault_that_stays_ends_the_sync_and_loses_nothing(office: Office, general: str) -> None:
+    office.sync()
+    before = dict(office.index.items)
+    office.site.faults.add("server_error", times=0, match="conversations.history")
+    with pytest.raises(RetryLaterError, match=r"conversations\.history"):
+        office.sync()
+    office.site.faults.clear()
+    assert office.index.items == before
+    office.sync()
+    office.index.check(office.workspace)
+
+
+def test_expired_token_says_what_to_do(office: Office, general: str) -> None:
+    office.sync()
+    before = dict(office.index.cursors)
+    office.workspace.revoke()
+    with pytest.raises(AuthorizationError, match="CONCORDANCE_SLACK_BOT_TOKEN") as caught:
+        office.sync()
+    assert office.workspace.token not in str(caught.value)
+    assert office.index.cursors == before
+    office.workspace.renew()
+    office.sync()
+    office.index.check(office.workspace)
+
+
+def test_missing_scope_is_named(office: Office, general: str) -> None:
+    office.workspace.set_scopes(office.workspace.scopes - {"channels:history"})
+    with pytest.raises(AuthorizationError, match="channels:history"):
+        office.sync()
+
+
+def test_missing_addresses_are_no_empty_directory(office: Office) -> None:
+    office.workspace.set_scopes(office.workspace.scopes - {"users:read.email"})
+    with pytest.raises(AuthorizationError, match=r"users:read\.email"):
+        office.source().directory()
+
+
+def test_files_that_cannot_be_indexed_are_refused_with_the_reason(office: Office) -> None:
+    channel = office.workspace.channel("ops", [office.ada])
+    film = office.workspace.upload(office.ada, "film.mp4", b"....", "video/mp4")
+    office.post(channel, "Watch this", files=[film])
+    office.sync()
+    assert ".mp4 are not supported" in office.index.refused[f"T0LARKMOOR/{channel}/{film}"].reason
+    office.index.check(office.workspace)
+
+
+def test_file_shared_twice_goes_with_its_last_message(office: Office) -> None:
+    channel = office.workspace.channel("ops", [office.ada])
+    file = office.workspace.upload(office.ada, "a.txt", "alpha", "text/plain")
+    first = office.post(channel, "One", files=[file])
+    second = office.post(channel, "Two", after=DAY, files=[file])
+    office.sync()
+    office.workspace.delete(channel, first)
+    office.sync()
+    assert office.index.files(channel) == {file}
+    office.workspace.delete(channel, second)
+    office.sync()
+    assert office.index.files(channel) == set()
+
+
+def test_file_elsewhere_is_not_fetched(office: Office, general: str) -> None:
+    office.sync()
+    file = next(item for item in office.index.items.values() if item.path.endswith(".md"))
+    port = office.site.url.rpartition(":")[2].partition("/")[0]
+    for address in (
+        "http://169.254.169.254/latest/meta-data",
+        "https://files.slack.com.evil.example/x",
+        f"http://127.0.0.1:{int(port) + 1}/files-pri/x",
+        f"http://evil.example@127.0.0.1:{int(port) + 1}/x",
+        "file:///etc/passwd",
+    ):
+        source = office.source()
+        with pytest.raises(SkipDocumentError, match="does not lie with Slack"):
+            list(source.fetch(type(file)(**{**_fields(file), "locator": address})))
+        assert source.tally.calls == {}
+
+
+def _fields(item: Any) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in item.__struct_fields__}
+
+
+def _mutate(office: Office, channel: str, dice: random.Random) -> None:
+    workspace = office.workspace
+    truth = workspace.messages(channel)
+    message = dice.choice(truth) if truth else None
+    match dice.randrange(12):
+        case 0 | 1 | 2:
+            office.post(channel, f"m{dice.random()}", after=dice.choice([1, 5 * MINUTE, 40 * MINUTE, DAY, 30 * DAY]))
+        case 3 | 4 | 5 if message:
+            office.post(
+                channel, f"r{dice.random()}", after=dice.choice([1, DAY]), thread=message.thread_ts or message.ts
+            )
+        case 6 if message:
+            workspace.edit(channel, message.ts, f"e{dice.random()}")
+        case 7 | 8 if message:
+            workspace.delete(channel, message.ts)
+        case 9:
+            file = workspace.upload(office.ada, f"{dice.random()}.txt", "words", "text/plain")
+            office.post(
+                channel, f"f{dice.random()}", files=[file], thread=message and (message.thread_ts or message.ts)
+            )
+        case 10:
+            dice.choice([workspace.join, workspace.leave])(channel, dice.choice([office.ben, office.gil, office.eve]))
+        case _:
+            for file in message.files if message else ():
+                workspace.delete_file(file)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_history_ends_in_the_truth(office: Office, seed: int) -> None:
+    dice = random.Random(seed)
+    channels = [
+        office.workspace.channel(name, [office.ada], private=private) for name, private in (("a", False), ("b", True))
+    ]
+    for _ in range(6):
+        for _ in range(dice.randrange(12)):
+            _mutate(office, dice.choice(channels), dice)
+        office.sync(page=dice.choice([900, 900, 200]), full=dice.random() < 0.15)
+        office.index.check(office.workspace)
+    office.sync()
+    assert office.index.fetched == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_history_in_small_pages_ends_in_the_truth(office: Office, seed: int) -> None:
+    dice = random.Random(100 + seed)
+    channel = office.workspace.channel("a", [office.ada])
+    for _ in range(5):
+        for _ in range(dice.randrange(25)):
+            _mutate(office, channel, dice)
+        office.sync(page=7, batches=dice.choice([None, None, 1, 2]))
+    for _ in range(20):
+        office.sync(page=7)
+    office.index.check(office.workspace)
+    office.sync(full=True, page=7)
+    office.index.check(office.workspace)
+    assert office.index.fetched == []

@@ -1,0 +1,113 @@
+"""Checks and jobs of upkeep as Dagster runs them, in this process, over real stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from pydantic import SecretStr
+
+from assets.agreement import differing_partitions
+from orchestration.checks import completeness_metadata
+from orchestration.definitions import definitions
+from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
+from resources.bindings import Syncs
+from resources.domain import SourceName
+from resources.launch import WHOLE
+from resources.postgres import session
+from resources.syncing import hold
+from sql import queries
+from tests.fixtures.installation import Installation
+from tests.fixtures.shelf import Shelf
+from tests.fixtures.upkeep import as_environment, do
+
+FILES, SLACK = SourceName.FILES, SourceName.SLACK
+
+
+def ledger(installation: Installation, source: SourceName) -> list[dict[str, Any]]:
+    with session(installation.settings.postgres_dsn) as connection:
+        return list(queries("upkeep").completeness(connection, source=source.value))
+
+
+def test_the_ledger_of_completeness_counts_every_partition(installation: Installation) -> None:
+    shelf = Shelf()
+    for number in range(10):
+        shelf.put(f"a{number}", "lake")
+        shelf.put(f"b{number}", "pond")
+    installation.sync(SLACK, port=shelf)
+    rows = ledger(installation, SLACK)
+    assert [(row["partition"], row["source_count"], row["live"], row["complete"]) for row in rows] == [
+        ("lake", 10, 10, True),
+        ("pond", 10, 10, True),
+    ]
+    for number in range(9):
+        del shelf.items["pond"][f"b{number}"]
+    installation.sync(SLACK, port=shelf, full=True)
+    pond = ledger(installation, SLACK)[1]
+    assert (pond["source_count"], pond["live"], pond["held"], pond["complete"]) == (1, 10, 9, True)
+    do(installation, "DELETE FROM documents WHERE source_id = 'a3'")
+    first = ledger(installation, SLACK)[0]
+    assert (first["partition"], first["source_count"], first["live"], first["complete"]) == ("lake", 10, 9, False)
+    metadata = completeness_metadata(ledger(installation, SLACK))
+    assert (metadata["partitions"], metadata["incomplete"]) == (2, 1)
+    do(installation, "UPDATE partitions SET source_count = NULL")
+    assert all(row["complete"] for row in ledger(installation, SLACK)), "an unknown count is no fault"
+
+
+def test_contents_are_compared_by_their_hashes(installation: Installation) -> None:
+    for name in ("a", "b"):
+        installation.write(f"{name}.txt", f"The {name} otter of the river sleeps until noon.\n")
+    installation.sync()
+    with hold(installation.settings, FILES) as run:
+        assert differing_partitions(run) == []
+    do(installation, "UPDATE documents SET content_hash = repeat('0', 64) WHERE source_id = 'docs/a.txt'")
+    with hold(installation.settings, FILES) as run:
+        assert differing_partitions(run) == ["docs"]
+
+
+def test_a_sync_in_dagster_ends_with_its_checks(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_environment(installation, monkeypatch)
+    installation.write("a.txt", "The otter of the river sleeps until noon.\n")
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("files", [WHOLE])
+        job = definitions().resolve_job_def("sync_files")
+        result = job.execute_in_process(instance=instance, partition_key=WHOLE, resources={"syncs": Syncs()})
+    found = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    assert {name: one.passed for name, one in found.items()} == {
+        "ledger_balances": True,
+        "stores_agree": True,
+        "source_is_complete": True,
+    }
+    assert found["stores_agree"].metadata["partitions_with_other_contents"].value == "none"
+    table = found["source_is_complete"].metadata["ledger"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert table.records[0].data == {
+        "partition": "docs", "title": "", "source_count": 1, "live": 1, "skipped": 0, "failed": 0, "held": 0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("job", JOBS, ids=[job.name for job in JOBS])
+def test_each_job_reports_by_source(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, job: dg.JobDefinition
+) -> None:
+    as_environment(installation, monkeypatch)
+    installation.write("a.txt", "The otter of the river sleeps until noon.\n")
+    installation.sync()
+    result = job.execute_in_process()
+    (output,) = [event for event in result.all_node_events if event.is_successful_output]
+    reports = {name: value.value for name, value in output.step_output_data.metadata.items()}
+    everything = {source.value for source in SourceName}
+    configured = {"files", "upload"}  # the others are not set up
+    assert set(reports) == (everything if job.name == "daily_deletion_sweep" else configured)
+    assert job.name in {schedule.job_name for schedule in SCHEDULES}
+
+
+def test_one_source_that_fails_does_not_stop_the_others(installation: Installation) -> None:
+    settings = installation.settings.model_copy(
+        update={"slack_bot_token": SecretStr("xoxb-1"), "slack_api_url": "http://127.0.0.1:9", "retry_seconds": ()}
+    )
+    reports = reconcile_all(settings)
+    assert set(reports) == {"files", "upload", "slack"}
+    assert reports["slack"].get("error") or reports["slack"]["unlisted"]
+    assert reports["files"]["error"] is None

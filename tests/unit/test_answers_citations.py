@@ -1,0 +1,33 @@
+"""An answer's sentences and the sources that each cites."""
+
+from __future__ import annotations
+
+import pytest
+
+from serving.answers.citations import sentences
+
+CASES = {
+    "It lasts 6.5 years [1]. It needs two cells [2].": [("It lasts 6.5 years.", (1,)), ("It needs two cells.", (2,))],
+    "It lasts 6.5 years. [1] It needs two cells. [2][1]": [("It lasts 6.5 years.", (1,)), ("It needs two cells.", (2, 1))],
+    "See No. 5, e.g. the Heron of Dr. Berg [1]. Next.": [("See No. 5, e.g. the Heron of Dr. Berg.", (1,)), ("Next.", ())],
+    "- First item [2]\n- Second item [1]": [("First item", (2,)), ("Second item", (1,))],
+    "1. Open the lid [1].\n2. Close it [2].": [("Open the lid.", (1,)), ("Close it.", (2,))],
+    "All of it is so.\n[3]": [("All of it is so.", (3,))],
+    "Is it? Yes [1]!": [("Is it?", ()), ("Yes!", (1,))],
+    "[1] says that it rains": [("says that it rains", (1,))],
+    "": [],
+    "[1]": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "expected"), CASES.items())
+def test_sentences_and_what_they_cite(answer: str, expected: list[tuple[str, tuple[int, ...]]]) -> None:
+    found = sentences(answer)
+    assert [(one.text, one.cited) for one in found] == expected
+
+
+@pytest.mark.parametrize("answer", CASES)
+def test_offsets_point_into_the_answer(answer: str) -> None:
+    for one in sentences(answer):
+        assert one.text.split()[0].strip("!?.") in answer[one.start : one.end]
+        assert all(f"[{number}]" in answer[one.start : one.end] for number in one.cited)

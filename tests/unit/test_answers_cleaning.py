@@ -1,0 +1,99 @@
+"""What a model writes is cleaned: citations in one form and only real ones, no link, no HTML, however it was cut while streaming."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.answers.cleaning import LINK_REMOVED, Cleaner, clean
+
+CASES = {
+    "It lasts 6.5 years [1].": ("It lasts 6.5 years [1].", 0, 0),
+    "It lasts [1][7]. See [9] .": ("It lasts [1]. See.", 2, 0),
+    "Both say so [1, 2; 9].": ("Both say so [1][2].", 1, 0),
+    "【3】 and [^2] and [Source 1].": ("[3] and [2] and [1].", 0, 0),
+    "A claim [0], another [-1].": ("A claim, another [-1].", 1, 0),
+    "Click [here](https://evil.example/x?y=(1)) now.": ("Click here now.", 0, 1),
+    "![pixel](http://evil.example/p.png?d=1) hi": ("pixel hi", 0, 1),
+    "<a href='http://evil.example'>click</a> <b>bold</b>": ("click bold", 0, 1),
+    "a < b and 3<4, p<0.05": ("a < b and 3<4, p<0.05", 0, 0),
+    "go to https://evil.example/a. Then": (f"go to {LINK_REMOVED}. Then", 0, 1),
+    "(see www.evil.example/x)": (f"(see {LINK_REMOVED})", 0, 1),
+    "[1](http://evil.example)": ("[1]", 0, 1),
+    "[click](javascript:alert(1)) x": ("click x", 0, 1),
+    "[open](/documents/1)": ("open", 0, 1),
+    "<https://evil.example> x": ("x", 0, 1),
+    "<script>alert(1)</script>": ("alert(1)", 0, 0),
+    "<img src=x onerror=alert(1)": ("img src=x onerror=alert(1)", 0, 0),
+    "htt<b>p://evil.example": (f"htt {LINK_REMOVED}", 0, 1),
+    "http[9]://evil.example": ("http ://evil.example", 1, 0),
+    "[http](x)://evil.example": ("http ://evil.example", 0, 1),
+    "h\u200bttp://evil.example": (LINK_REMOVED, 0, 1),
+    "data: 5 GB; the file: C:/x; note [a] and [b c](d e)": (
+        "data: 5 GB; the file: C:/x; note [a] and [b c](d e)",
+        0,
+        0,
+    ),
+    "[1] (see below)": ("[1] (see below)", 0, 0),
+    "text [unclosed": ("text [unclosed", 0, 0),
+    "- one [1]\n- two [2]\n\nEnd.": ("- one [1]\n- two [2]\n\nEnd.", 0, 0),
+    "  spaces first": ("spaces first", 0, 0),
+}
+
+
+@pytest.mark.parametrize(("written", "shown"), CASES.items())
+def test_what_is_written_and_what_is_shown(written: str, shown: tuple[str, int, int]) -> None:
+    assert clean(written, 3) == shown
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                "[",
+                "]",
+                "(",
+                ")",
+                "<",
+                ">",
+                "!",
+                "[1]",
+                "[9]",
+                "http://e.x",
+                "www.e.x",
+                " ",
+                "\n",
+                ".",
+                "a",
+                "b>",
+                ":",
+                "//",
+                "【",
+                "】",
+            ]
+        ),
+        st.text(max_size=5),
+    ),
+    max_size=30,
+).map("".join)
+
+
+@given(PIECES, st.lists(st.integers(1, 9), max_size=60))
+def test_however_it_is_cut_the_same_comes_out(text: str, cuts: list[int]) -> None:
+    cleaner, shown, at = Cleaner(3), "", 0
+    for cut in cuts:
+        shown += cleaner.feed(text[at : at + cut])
+        at += cut
+    shown += cleaner.feed(text[at:]) + cleaner.finish()
+    assert (shown, cleaner.citations, cleaner.links) == clean(text, 3)
+
+
+@given(PIECES)
+def test_no_address_no_markdown_link_and_no_invented_number_is_left(text: str) -> None:
+    shown, _, _ = clean(text, 3)
+    assert not re.search(r"[a-z]://|\bwww\.\w|\]\([^\s()]+\)", shown, re.IGNORECASE) or "(link removed)" in shown
+    assert not re.search(r"https?://|javascript:\S", shown, re.IGNORECASE)
+    assert {int(number) for number in re.findall(r"\[(\d{1,4})\]", shown)} <= {1, 2, 3}

@@ -1,0 +1,119 @@
+"""Each sentence against its source: the true ones pass in other words too; a changed number, name, unit or "not" never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from serving.answers.citations import Sentence
+from serving.answers.support import MEANING, Passage, Verdict, check, verdict
+
+SOURCES = {
+    1: Passage(
+        "The Heron is powered by two D cells. With a reading every 15 minutes a pair of cells lasts 6.5 years. At minus 20 degrees "
+        "the life falls to 4 years. The housing does not need to be opened to change them.",
+        "Heron specification Power",
+    ),
+    2: Passage(
+        "Employees accrue twenty five vacation days a year and may carry over five of them until March. Unused days are not paid "
+        "out. Parental leave is 16 weeks at full pay for either parent.",
+        "Time off",
+    ),
+    3: Passage(
+        "Product | Monthly price | Term\nHeron gauge | 890 | 12 months\nKingfisher gateway, satellite | 1,250 | 24 months\n"
+        "Weir Flood plan | 75 | 12 months",
+        "Price list 2026 Hardware",
+    ),
+    4: Passage(
+        "GPL and AGPL code may not be used in firmware. Tools that only run on our own machines may use any licence. Helen Marsh "
+        "signs exceptions before the release.",
+        "Open source policy",
+    ),
+}
+TRUE = [
+    ("A pair of cells lasts 6.5 years with a reading every 15 minutes.", 1),
+    ("The batteries of a Heron hold for six and a half years.", 1),
+    ("Two D cells power the Heron.", 1),
+    ("In the cold, at minus 20 degrees, the life drops to four years.", 1),
+    ("You get 25 vacation days a year.", 2),
+    ("Up to 5 vacation days can be carried over until March.", 2),
+    ("Unused days are not paid out.", 2),
+    ("“Unused days are not paid out.”", 2),
+    ("Both parents get sixteen weeks of fully paid parental leave.", 2),
+    ("The Kingfisher gateway with satellite costs 1250.", 3),
+    ("The Weir Flood plan costs 75 a month.", 3),
+    ("GPL code may not be used in firmware.", 4),
+    ("It is not allowed to use AGPL code in firmware.", 4),
+    ("Internal tools may use any licence.", 4),
+    ("Exceptions are signed by Helen Marsh.", 4),
+]
+FALSE = [
+    ("A pair of cells lasts 65 years.", 1, "number"),
+    ("A pair of cells lasts 6.5 months.", 1, "number"),
+    ("A pair of cells lasts 15 years with a reading every 6.5 minutes.", 1, "number"),
+    ("The Heron is powered by two AA cells.", 1, "name"),
+    ("At minus 20 degrees the life rises to 4 years.", 1, "negation"),
+    ("The housing needs to be opened to change them.", 1, "negation"),
+    ("The Heron was certified by the Norwegian navy.", 1, None),
+    ("A pair of cells lasts 6.5 years.", 2, None),
+    ("Unused days are paid out.", 2, "negation"),
+    ("You get 30 vacation days a year.", 2, "number"),
+    ("You may carry over five days until April.", 2, "name"),
+    ("Parental leave is 16 weeks at half pay.", 2, "negation"),
+    ("Parental leave is 16 days at full pay.", 2, "number"),
+    ("Employees love their vacation days and rarely leave.", 2, None),
+    ("All unused days expire in March.", 2, None),
+    ("The CEO approved the vacation policy.", 2, None),
+    ("The Heron gauge costs 1,250.", 3, "number"),
+    ("The Kingfisher gateway costs 890 for 12 months.", 3, "number"),
+    ("The Weir Flood plan costs 75 a year.", 3, "number"),
+    ("GPL code may be used in firmware.", 4, "negation"),
+    ("Tools on our own machines may not use any licence.", 4, "negation"),
+    ("Tomasz Berg signs exceptions before the release.", 4, "name"),
+    ("Helen Marsh signs exceptions after the release.", 4, "negation"),
+    ("The moon is made of green cheese.", 1, "words"),
+    ("Two D cells power the Heron.", 9, "uncited"),
+]
+
+
+def judged(model: Any, claim: str, number: int) -> Verdict:
+    """The verdict, with the bundled model where the meaning decides."""
+    held = check(Sentence(0, len(claim), claim, (number,)), SOURCES, by_meaning=True)
+    cosine = None
+    if held.evidence is not None:
+        one, other = model.embed([claim, held.evidence])
+        cosine = float(one @ other)
+    return verdict(held, cosine, MEANING[model.model])
+
+
+@pytest.mark.parametrize(("claim", "number"), TRUE)
+def test_what_the_source_says_is_supported(bundled_model: Any, claim: str, number: int) -> None:
+    assert judged(bundled_model, claim, number).supported
+
+
+@pytest.mark.parametrize(("claim", "number", "reason"), FALSE)
+def test_what_the_source_does_not_say_is_marked(
+    bundled_model: Any, claim: str, number: int, reason: str | None
+) -> None:
+    found = judged(bundled_model, claim, number)
+    assert not found.supported
+    assert reason is None or found.reason == reason
+
+
+def test_two_sources_together_support_what_neither_says_alone(bundled_model: Any) -> None:
+    claim = "The Heron is powered by two D cells and costs 890."
+    both = check(Sentence(0, len(claim), claim, (1, 3)), SOURCES, by_meaning=False)
+    assert both.supported
+    assert not check(Sentence(0, len(claim), claim, (1,)), SOURCES, by_meaning=False).supported
+
+
+def test_a_sentence_without_a_source_is_not_supported() -> None:
+    held = check(Sentence(0, 5, "Two D cells power the Heron.", ()), SOURCES, by_meaning=False)
+    assert (held.supported, held.reason) == (False, "uncited")
+
+
+@pytest.mark.parametrize(("claim", "number"), TRUE)
+def test_without_a_known_model_nothing_passes_by_meaning(claim: str, number: int) -> None:
+    held = check(Sentence(0, len(claim), claim, (number,)), SOURCES, by_meaning=False)
+    assert held.evidence is None
