@@ -86,7 +86,10 @@ def repaint(run: SyncRun, collection: Collection, profiles: Mapping[str, Profile
 
 
 def refresh_checks(run: SyncRun, collection: Collection) -> int:
-    """Tell Qdrant when each partition's permissions were last read, a few times in `ACL_MAX_AGE`: search without Postgres asks."""
+    """Tell Qdrant when each partition's permissions were last read, a few times in `ACL_MAX_AGE`: search without Postgres asks.
+
+    Of documents whose deletion waits nobody has read any since.
+    """
     seconds = duration(run.settings.acl_max_age).total_seconds() / REFRESHES
     rows = list(registry.to_refresh(run.connection, source=run.source.value, seconds=seconds))
     for row in rows:
@@ -97,6 +100,12 @@ def refresh_checks(run: SyncRun, collection: Collection) -> int:
         registry.refreshed(
             run.connection, source=run.source.value, partition=row["partition"], painted=row["acl_checked_at"]
         )
+    if rows:
+        partitions = [row["partition"] for row in rows]
+        held = registry.held_checks(run.connection, source=run.source.value, partitions=partitions)
+        stale = {row["doc_id"]: {"acl_checked_at": rfc3339(row["held_at"])} for row in held}
+        if stale:
+            qdrant.set_payload(run.qdrant, collection.name, stale)
     return len(rows)
 
 

@@ -134,10 +134,14 @@ def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dic
     cursor = None if saved is None or run.full or run.relist else saved["cursor"]
     listing = _Listing(run, partition, begun=cursor is not None)
     brake = Brake(run, partition)
+    last = "delta"
     for batch in source.changes(partition, cursor):
         gone = listing.take(batch)
         _take_in(run, source, batch, brake, listing, gone, totals)
         run.progress("raw")
+        last = batch.listing
+    if last == "page":  # a part of it could not be listed
+        registry.uncount(run.connection, source=run.source.value, partition=partition)
 
 
 class _Listing:

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 class Simulator(NamedTuple):
-    """One of them: its name for `concordance simulate`, its default port, and what makes the connector use it."""
+    """One of them: its name for `concordance simulate`, and what makes the connector use it."""
 
     source: SourceName
     name: str
-    port: int
     token: str
     url_setting: str
     token_setting: str
@@ -38,8 +37,8 @@ class Simulator(NamedTuple):
         return {self.url_setting: f"{base}{self.path}", self.token_setting: self.token}
 
 
-DRIVE = Simulator(SourceName.GOOGLE_DRIVE, "drive", 8091, "drive-simulator", "drive_api_url", "drive_token")
-SLACK = Simulator(SourceName.SLACK, "slack", 8092, "xoxb-simulator", "slack_api_url", "slack_bot_token", "/api")
+DRIVE = Simulator(SourceName.GOOGLE_DRIVE, "drive", "drive-simulator", "drive_api_url", "drive_token")
+SLACK = Simulator(SourceName.SLACK, "slack", "xoxb-simulator", "slack_api_url", "slack_bot_token", "/api")
 SIMULATORS = (DRIVE, SLACK)
 
 

@@ -30,6 +30,11 @@ app = App(
 )
 key = App(name="key", help="API keys for programs.", result_action="return_value")
 connections = App(name="connect", help="Accounts that sources are read with.", result_action="return_value")
+simulators = App(
+    name="simulate",
+    help="A Drive or a Slack on this machine, to try the connectors without an account.",
+    result_action="return_value",
+)
 prune = App(name="prune", help="Deletions that wait for approval because they are many.", result_action="return_value")
 audit = App(name="audit", help="Who may find what, and since when.", result_action="return_value")
 
@@ -38,7 +43,9 @@ app.command(installation.down)
 app.command(installation.status)
 app.command(installation.doctor)
 app.command(installation.demo)
-app.command(simulate.simulate)
+app.command(simulators)
+simulators.command(simulate.drive)
+simulators.command(simulate.slack)
 app.command(syncing.sync)
 app.command(upkeep.reconcile)
 app.command(prune)

@@ -162,6 +162,13 @@ WHERE
     source = :source AND acl_checked_at IS NOT NULL
     AND (acl_painted_at IS NULL OR acl_checked_at > acl_painted_at + make_interval(secs => :seconds));
 
+-- name: held_checks
+-- Indexed documents whose deletion waits, and since when nobody checks their permissions. Parameters: source, partitions text[].
+SELECT d.doc_id::text AS doc_id, h.held_at
+FROM held_deletions AS h
+INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id
+WHERE h.source = :source AND h.partition = ANY(:partitions) AND d.indexed_content IS NOT NULL;
+
 -- name: refreshed!
 -- Parameters: source, partition, painted. Grain: partition.
 UPDATE partitions SET acl_painted_at = :painted WHERE source = :source AND partition = :partition;

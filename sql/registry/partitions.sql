@@ -23,6 +23,10 @@ ON CONFLICT (source, partition) DO UPDATE SET
 -- A document came to or left a partition by way of another one's changes. Parameters: source, partition, by.
 UPDATE partitions SET source_count = source_count + :by, counted_at = now() WHERE source = :source AND partition = :partition;
 
+-- name: uncount!
+-- The source did not say how many documents it has. Parameters: source, partition.
+UPDATE partitions SET source_count = NULL WHERE source = :source AND partition = :partition AND source_count IS NOT NULL;
+
 -- name: lose_partition!
 -- A partition cannot be read any more: what is known of it is forgotten, so that it is listed anew when it comes back.
 -- Parameters: source, partition.

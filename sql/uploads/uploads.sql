@@ -45,15 +45,25 @@ UPDATE uploads SET
 WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
 
 -- name: hide_document(doc_id)!
--- Purpose: make the document invisible at once; the next sync takes its points away. Index: primary key.
-UPDATE documents SET
-    state = 'deleted',
-    reason = NULL,
-    stage = NULL,
-    permissions = '{}',
-    deleted_at = now(),
-    changed_at = now()
-WHERE doc_id = :doc_id AND state <> 'deleted';
+-- Purpose: make the document invisible at once, and one less in the count of its day; the next sync takes its points away.
+-- Index: primary keys.
+WITH hidden AS (
+    UPDATE documents SET
+        state = 'deleted',
+        reason = NULL,
+        stage = NULL,
+        permissions = '{}',
+        deleted_at = now(),
+        gone_at_source = now(),
+        gone_is_exact = TRUE,
+        changed_at = now()
+    WHERE doc_id = :doc_id AND state <> 'deleted'
+    RETURNING source, partition
+)
+
+UPDATE partitions AS p SET source_count = p.source_count - 1
+FROM hidden AS h
+WHERE p.source = h.source AND p.partition = h.partition;
 
 -- name: share_upload(doc_id, owner, permissions)^
 -- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns its tags, or nothing.

@@ -103,9 +103,9 @@ def test_every_answer_is_logged_found_or_not_cached_or_not(
 ) -> None:
     running, first = asked
     model_server.manner = llm.badly
-    ids = [first["answer_id"]]
-    for query in (QUESTION, "How high is Mount Kilimanjaro?", "Where are vacation days booked?"):
-        ids.append(running.request("POST", "/api/ask", BOB, json={"query": query}).json()["answer_id"])
+    queries = (QUESTION, "How high is Mount Kilimanjaro?", "Where are vacation days booked?")
+    answers = [running.request("POST", "/api/ask", BOB, json={"query": query}).json() for query in queries]
+    ids = [answer["answer_id"] for answer in (first, *answers)]
     headers = {"Authorization": f"Bearer {running.site.token(BOB)}"}
     body = {"query": "Whom do employees ask about vacation days?", "stream": True}
     with running.http.stream("POST", "/api/ask", headers=headers, json=body) as response:

@@ -25,6 +25,20 @@ COMMANDS = [
     "key create",
     "key list",
     "key revoke",
+    "connect",
+    "connect google",
+    "simulate",
+    "simulate drive",
+    "simulate slack",
+    "reconcile",
+    "prune",
+    "prune list",
+    "prune approve",
+    "prune reject",
+    "audit",
+    "audit run",
+    "audit grants",
+    "receipts",
 ]
 
 

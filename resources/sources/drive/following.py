@@ -165,7 +165,7 @@ class Following:
             self._forest.learn(folder_id, None)
         for folder_id, file in changes.folders.items():
             self._forest.learn(folder_id, folder_of(file))
-        if work.root.kind == "folder" and work.root != notes.root:
+        if work.root.kind == "folder" and work.root != notes.root and work.root.id not in changes.gone:
             work.root = self._listing.climb(partition, work.root, notes)
         self._forest.find([*changes.folders.values(), *changes.files.values()], notes)
         was = {
@@ -225,9 +225,10 @@ class Following:
     def _sort_files(self, partition: str, work: _Page) -> None:
         """Describe changed files where they lie now; what lies in no root is gone, unless a shortcut leads to it."""
         changes, notes = work.changes, work.notes
-        changed = {**changes.files}
+        gathered: dict[str, JSON] = {}
         for files in self._listing.below(work.gathered, partition, notes):
-            changed |= {file["id"]: file for file in files}
+            gathered |= {file["id"]: file for file in files}
+        changed = {**changes.files, **gathered}
         found = self._documents.describe(list(changed.values()), notes)
         work.deleted |= changes.gone
         work.deleted |= dict.fromkeys(found.settled)
@@ -242,8 +243,8 @@ class Following:
         self._targets.settle(notes, changes, found, has_left, work.deleted)
         if not work.page.first:
             # whoever read the page first has reported what lies in other roots, and those may have moved on since
-            found.seen = [item for item in found.seen if item.partition == partition]
-            found.refused = [refusal for refusal in found.refused if refusal.partition == partition]
+            found.seen = [one for one in found.seen if one.partition == partition or one.source_id in gathered]
+            found.refused = [one for one in found.refused if one.partition == partition or one.source_id in gathered]
         self._place(work, found)
         work.found = found
 
