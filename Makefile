@@ -55,6 +55,9 @@ bench-ingest: $(STAMP) ## Documents a minute per stage and in all, nothing-chang
 bench-sync: $(STAMP) ## Drive and Slack against their simulators: 1,000 changed files, 10,000 messages, a tick with nothing changed
 	@$(BIN)/python -m bench.sync
 
+bench-answer: $(STAMP) ## Answers on a stand-in model, without the model's own time
+	@$(BIN)/python -m bench.answer
+
 bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
 	@$(BIN)/python -m bench.vector
 

@@ -15,7 +15,7 @@ from assets.stages.chunk import chunk
 from assets.stages.parse import PARSER_VERSION
 from assets.stages.profiles import Profile
 from resources.domain import Chunk, ParsedDocument
-from resources.embedding import tokenizer
+from resources.embedding.wordpieces import WordPieces
 from resources.syncing import SyncRun
 from resources.tables import table
 
@@ -31,13 +31,14 @@ def chunk_version(profile: Profile) -> str:
     return f"{PARSER_VERSION}|{profile.version}"
 
 
-def chunk_missing(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> dict[str, int]:
+def chunk_missing(
+    run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile], counter: WordPieces
+) -> dict[str, int]:
     """Chunk what the lake lacks. `profiles` maps each profile name to its resolved form. Returns counts."""
     by_version = {chunk_version(profile): profile for profile in profiles.values()}
     wanted = {(document.content_key, chunk_version(profiles[document.profile])) for document in pending}
     todo = sorted(wanted - _present(run, {key for key, _ in wanted}))
     totals = {"documents": len(wanted), "chunked": 0, "reused": len(wanted) - len(todo), "chunks": 0, "tokens": 0}
-    counter = tokenizer(run.settings)
     for part in batches(todo, BATCH_DOCUMENTS):
         documents = parsed_documents(run, {key for key, _ in part})
         rows: list[dict[str, Any]] = []

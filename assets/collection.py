@@ -1,19 +1,20 @@
-"""The collection that a sync writes to: made when it is missing, and put behind the alias when it is complete."""
+"""The collection that a sync writes to: made when it is missing, and put behind the alias."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import polars as pl
 import structlog
 
 from assets.chunked import TABLE as CHUNKED
+from assets.chunked import chunk_version
 from assets.parsed import Pending
-from assets.stages.identify import signature
 from assets.stages.parse import PARSER_VERSION
-from assets.stages.profiles import Profile
+from assets.targets import Collection, Target
 from resources import bm25, qdrant
+from resources.embedding import choice
 from resources.errors import CapacityError
 from resources.syncing import SyncRun
 from sql import queries
@@ -26,63 +27,45 @@ registry = queries("registry")
 log = structlog.get_logger("index")
 
 
-class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection of the vector index and what was fixed when it was made."""
-
-    name: str
-    model: str
-    dimensions: int
-    bm25_avg_len: float
-
-    def signature(self, profile: Profile) -> str:
-        """Return what a document of this profile is indexed as, behind its content key."""
-        return signature(PARSER_VERSION, profile.version, self.name)
-
-    def signatures(self, profiles: Mapping[str, Profile]) -> str:
-        """Return the signatures of all profiles as JSON, for SQL."""
-        return msgspec.json.encode({name: self.signature(profile) for name, profile in profiles.items()}).decode()
-
-
-def wanted_name(run: SyncRun) -> str:
-    """Return the name of the collection that the settings ask for."""
-    return qdrant.collection_name(run.embedder.model, run.embedder.dimensions)
-
-
-def ensure_collection(run: SyncRun, pending: Sequence[Pending]) -> Collection:
-    """Return the collection to write to. A collection that Qdrant lost is made anew and everything counts as pending there."""
-    name = wanted_name(run)
+def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) -> Target:
+    """Return the target to write to. A collection that Qdrant lost is made anew and everything counts as pending there."""
+    name = active.collection.name
     known = registry.collection(run.connection, name=name)
-    average = _average_length(run, pending) if known is None else known["bm25_avg_len"]
+    average = average_length(run, active, pending) if known is None else known["bm25_avg_len"]
+    collection = msgspec.structs.replace(active.collection, bm25_avg_len=average)
     with qdrant.qdrant_errors("look for the collection"):
         exists = run.qdrant.collection_exists(name)
     if not exists:
         registry.forget_index(run.connection, collection=name)
-    qdrant.create_collection(run.qdrant, name, run.embedder.dimensions)
+    qdrant.create_collection(run.qdrant, name, collection.dimensions)
     if known is None or not exists:
         log.info("collection.created", collection=name, bm25_avg_len=round(average, 2))
-    collection = Collection(
-        name=name, model=run.embedder.model, dimensions=run.embedder.dimensions, bm25_avg_len=average
-    )
+    found = msgspec.structs.replace(active, collection=collection)
     if known is None:
-        registry.save_collection(
-            run.connection,
-            name=name,
-            model=collection.model,
-            dimensions=collection.dimensions,
-            chunking_version=PARSER_VERSION,
-            bm25_avg_len=average,
-        )
-    if qdrant.current_collection(run.qdrant) is None:
+        record(run, found)
+    if known is None or not known["active"]:
         _activate(run, name)
-    return collection
+    elif qdrant.current_collection(run.qdrant) != name:
+        qdrant.switch_alias(run.qdrant, name)  # a crash came between the registry's word and the alias
+    if active.choice[:2] != choice(run.settings)[:2]:
+        log.warning("settings.other_model", collection=name, model=collection.model, change_with="concordance reindex")
+    return found
 
 
-def finish(run: SyncRun, collection: Collection) -> None:
-    """Switch the alias once every live document of every source is in the collection."""
-    if qdrant.current_collection(run.qdrant) == collection.name:
-        return
-    if registry.elsewhere(run.connection, collection=collection.name)["documents"] == 0:
-        _activate(run, collection.name)
+def record(run: SyncRun, made: Target) -> None:
+    """Keep what a collection was made with."""
+    registry.save_collection(
+        run.connection,
+        name=made.collection.name,
+        model=made.collection.model,
+        dimensions=made.collection.dimensions,
+        chunking_version=PARSER_VERSION,
+        bm25_avg_len=made.collection.bm25_avg_len,
+        provider=made.choice.provider,
+        model_source=made.choice.source,
+        model_dimensions=made.choice.dimensions,
+        model_window=made.choice.window,
+    )
 
 
 def check_capacity(run: SyncRun, collection: Collection, more: int) -> None:
@@ -116,12 +99,13 @@ def _activate(run: SyncRun, name: str) -> None:
     log.info("collection.activated", collection=name)
 
 
-def _average_length(run: SyncRun, pending: Sequence[Pending]) -> float:
+def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:
     """Return the mean BM25 length of the chunks about to be indexed: the corpus's length normalisation is fixed here."""
     keys = [document.content_key for document in pending[:SAMPLE_DOCUMENTS]]
+    versions = [chunk_version(profile) for profile in made.profiles.values()]
     texts = (
         run.lake.scan(CHUNKED)
-        .filter(pl.col("content_key").is_in(keys) & (pl.col("chunk_index") >= 0))
+        .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
         .select("text")
         .collect()
     )

@@ -13,9 +13,12 @@ from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version
 from assets.parsed import Pending
 from assets.stages.profiles import Profile
+from assets.targets import Target
+from resources.embedding import Embedder
 from resources.embedding.budget import Budget, month_key
 from resources.errors import BudgetExceededError
 from resources.ports import Vectors
+from resources.postgres import Connection
 from resources.syncing import SyncRun
 from resources.tables import embedded_table
 from sql import queries
@@ -30,7 +33,7 @@ registry = queries("registry")
 log = structlog.get_logger("embedding")
 
 
-def embed_missing(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> dict[str, float]:
+def embed_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> dict[str, float]:
     """Embed what has no vector yet, within the month's budget. Returns counts, tokens and cost.
 
     Raises `BudgetExceededError` once the budget is used up and the setting says to stop; what was embedded is kept.
@@ -38,25 +41,24 @@ def embed_missing(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[st
     totals = {"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0}
     if not pending:
         return totals
-    table = embedded_table(run.embedder.model, run.embedder.dimensions)
+    table = embedded_table(target.collection.model, target.collection.dimensions)
     known = set(run.lake.scan(table).select("text_hash").collect()["text_hash"])
     for part in batches(pending, WINDOW_DOCUMENTS):
-        texts = _texts(run, part, profiles)
+        texts = texts_of(run, part, target.profiles)
         todo = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
         known.update(todo["text_hash"])
         totals["chunks"] += texts.height
         totals["reused"] += texts.height - todo.height
         for piece in todo.iter_slices(WRITE_CHUNKS):
-            tokens, cost = _embed(run, table, piece)
+            tokens, cost = _embed(run, target.embedder, table, piece)
             totals["embedded"] += piece.height
             totals["tokens"] += tokens
             totals["cost_usd"] += cost
     return totals
 
 
-def _embed(run: SyncRun, table: str, texts: pl.DataFrame) -> tuple[int, float]:
+def _embed(run: SyncRun, model: Embedder, table: str, texts: pl.DataFrame) -> tuple[int, float]:
     """Embed some texts, keep their vectors, and account for them. Returns tokens and cost in US dollars."""
-    model = run.embedder
     price = model.price_per_million or 0.0
     _check_budget(run, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
@@ -78,7 +80,7 @@ def _embed(run: SyncRun, table: str, texts: pl.DataFrame) -> tuple[int, float]:
     return tokens, cost
 
 
-def _texts(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
+def texts_of(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
     """Return each text once: text_hash, text, tokens."""
     keys = list({document.content_key for document in pending})
     versions = [chunk_version(profile) for profile in profiles.values()]
@@ -92,16 +94,21 @@ def _texts(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Prof
     )
 
 
+def spent(connection: Connection) -> float:
+    """Return what embedding has cost this month, in US dollars."""
+    return registry.usage(connection, month=month_key(datetime.now(UTC)))["cost_usd"]
+
+
 def _check_budget(run: SyncRun, next_cost: float) -> None:
     limit = run.settings.embedding_budget
     if limit is None:
         return
-    spent = registry.usage(run.connection, month=month_key(datetime.now(UTC)))["cost_usd"]
-    verdict = Budget(limit=limit, spent=spent + next_cost)
+    used = spent(run.connection)
+    verdict = Budget(limit=limit, spent=used + next_cost)
     if verdict.exceeded and run.settings.embedding_budget_stop:
         raise BudgetExceededError(
-            f"The monthly embedding budget of ${limit:.2f} would be passed (${spent:.2f} used). Raise "
+            f"The monthly embedding budget of ${limit:.2f} would be passed (${used:.2f} used). Raise "
             "CONCORDANCE_EMBEDDING_BUDGET and sync again: what is embedded so far is kept."
         )
     if verdict.warn:
-        log.warning("embedding.budget", limit_usd=limit, spent_usd=round(spent, 4), job_id=run.job_id)
+        log.warning("embedding.budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)

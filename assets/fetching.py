@@ -39,13 +39,13 @@ def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[F
         items = [item for item in items if item.source_id not in at_hand]
     if len(items) < source.fetchers:
         for item in items:
-            yield _noted(run, source, _fetch(run, source, item))
+            yield _fetch(run, source, item)
         return
     pool = ThreadPoolExecutor(source.fetchers, thread_name_prefix="fetch")
     try:
         for future in as_completed([pool.submit(_fetch, run, source, item) for item in items]):
             run.progress("raw")
-            yield _noted(run, source, future.result())
+            yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -62,19 +62,6 @@ def _at_hand(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
     }
 
 
-def _noted(run: SyncRun, source: Source, result: Fetched) -> Fetched:
-    if source.costly and result.content_hash is not None:
-        registry.note_fetched(
-            run.connection,
-            source=run.source.value,
-            source_id=result.item.source_id,
-            version=result.item.version,
-            content_hash=result.content_hash,
-            size=result.size,
-        )
-    return result
-
-
 def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
     def put() -> Any:
         return run.blobs.put(source.fetch(item))
@@ -89,6 +76,15 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
         raise  # our own lake is down: that is no fault of the document
     except RetryLaterError as error:
         return Fetched(item=item, error=str(error))
+    if source.costly:  # here and not by whoever waits for the result: what is noted late is fetched twice after a crash
+        registry.note_fetched(
+            run.connection,
+            source=run.source.value,
+            source_id=item.source_id,
+            version=item.version,
+            content_hash=blob.content_hash,
+            size=blob.size,
+        )
     return Fetched(item=item, content_hash=blob.content_hash, size=blob.size)
 
 

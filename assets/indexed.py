@@ -14,13 +14,13 @@ import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
-from assets.collection import Collection
 from assets.parsed import Pending
 from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
 from assets.stages.diff import GONE
 from assets.stages.identify import own_title
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
+from assets.targets import Collection, Target
 from resources import qdrant
 from resources.durations import duration
 from resources.errors import AbortSyncError
@@ -37,14 +37,16 @@ _json = msgspec.json.Encoder()
 
 
 def remove_gone(run: SyncRun, collection: Collection) -> int:
-    """Take documents that are not live out of Qdrant and Postgres, verify, and keep a receipt of each deletion."""
+    """Take documents that are not live out of every collection and Postgres, verify, and keep a receipt of each deletion."""
     rows = list(registry.to_remove(run.connection, source=run.source.value))
+    names = sorted({collection.name, *qdrant.collections(run.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row["doc_id"] for row in part]
-        qdrant.delete_documents(run.qdrant, collection.name, ids)
-        left = qdrant.count_points(run.qdrant, collection.name, ids)
-        if left:
-            raise AbortSyncError(f"Qdrant still holds {left} points of deleted documents; run the sync again.")
+        for name in names:
+            qdrant.delete_documents(run.qdrant, name, ids)
+            left = qdrant.count_points(run.qdrant, name, ids)
+            if left:
+                raise AbortSyncError(f"{name} still holds {left} points of deleted documents; run the sync again.")
         receipts = [
             {
                 "doc_id": row["doc_id"],
@@ -69,20 +71,38 @@ def remove_gone(run: SyncRun, collection: Collection) -> int:
     return len(rows)
 
 
-def repaint(run: SyncRun, collection: Collection, profiles: Mapping[str, Profile]) -> int:
+def repaint(run: SyncRun, active: Target) -> int:
     """Bring payloads up to date where only metadata or permissions changed: nothing is embedded, vectors stay."""
-    wanted = collection.signatures(profiles)
-    rows = list(registry.to_repaint(run.connection, source=run.source.value, signatures=wanted))
+    name = active.collection.name
+    rows = list(registry.to_repaint(run.connection, source=run.source.value, signatures=active.signatures()))
     for part in batches(rows, REMOVE_DOCUMENTS):
-        qdrant.set_payload(run.qdrant, collection.name, {str(row["doc_id"]): document_payload(row) for row in part})
-        done = [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in part]
+        done = _paint(run, name, part)
         with run.connection.transaction():
-            registry.repainted(run.connection, rows=_json.encode(done).decode())
+            registry.repainted(run.connection, rows=done)
             registry.raise_version(run.connection)
         run.touched.update(row["partition"] for row in part)
         run.counts.synced += len(part)
         run.progress("indexed")
+    for other in _others(run, active.collection):
+        behind = list(registry.to_repaint_beside(run.connection, source=run.source.value, collection=other))
+        for part in batches(behind, REMOVE_DOCUMENTS):
+            registry.repainted_beside(run.connection, collection=other, rows=_paint(run, other, part))
     return len(rows)
+
+
+def _paint(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Let a collection's points say what the registry says, and return the rows that note it."""
+    qdrant.set_payload(run.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
+    return _json.encode(
+        [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
+    ).decode()
+
+
+def _others(run: SyncRun, active: Collection) -> list[str]:
+    """Return the collections beside the active one that there are: one that is being built, or was replaced and is kept."""
+    known = [row["name"] for row in registry.collections(run.connection) if row["name"] != active.name]
+    there = set(qdrant.collections(run.qdrant)) if known else set[str]()
+    return [name for name in known if name in there]
 
 
 def refresh_checks(run: SyncRun, collection: Collection) -> int:
@@ -92,11 +112,13 @@ def refresh_checks(run: SyncRun, collection: Collection) -> int:
     """
     seconds = duration(run.settings.acl_max_age).total_seconds() / REFRESHES
     rows = list(registry.to_refresh(run.connection, source=run.source.value, seconds=seconds))
+    names = [collection.name, *_others(run, collection)] if rows else []
     for row in rows:
         checked = rfc3339(row["acl_checked_at"])
-        qdrant.set_partition_payload(
-            run.qdrant, collection.name, run.source.value, row["partition"], {"acl_checked_at": checked}
-        )
+        for name in names:
+            qdrant.set_partition_payload(
+                run.qdrant, name, run.source.value, row["partition"], {"acl_checked_at": checked}
+            )
         registry.refreshed(
             run.connection, source=run.source.value, partition=row["partition"], painted=row["acl_checked_at"]
         )
@@ -104,20 +126,19 @@ def refresh_checks(run: SyncRun, collection: Collection) -> int:
         partitions = [row["partition"] for row in rows]
         held = registry.held_checks(run.connection, source=run.source.value, partitions=partitions)
         stale = {row["doc_id"]: {"acl_checked_at": rfc3339(row["held_at"])} for row in held}
-        if stale:
-            qdrant.set_payload(run.qdrant, collection.name, stale)
+        for name in names if stale else ():
+            qdrant.set_payload(run.qdrant, name, stale)
     return len(rows)
 
 
-def index_missing(
-    run: SyncRun, collection: Collection, pending: Sequence[Pending], profiles: Mapping[str, Profile]
-) -> dict[str, int]:
+def index_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> dict[str, int]:
     """Write pending documents to both stores. Returns counts of documents and points."""
+    collection, profiles = target.collection, target.profiles
     totals = {"documents": 0, "points": 0}
     with PointWriter(run, collection) as writer:
         for part in batches(pending, WINDOW_DOCUMENTS):
             chunks = _chunks(run, part, profiles)
-            vectors = Vectors(run, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
+            vectors = Vectors(run, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
             facts = _facts(run, {document.content_key for document in part})
             entries = [
                 Entry(
@@ -133,7 +154,8 @@ def index_missing(
             for group in _groups(entries):
                 totals["points"] += writer.write(group, vectors)
                 totals["documents"] += len(group)
-                run.touched.update(entry.document.partition for entry in group)
+                if collection.served:
+                    run.touched.update(entry.document.partition for entry in group)
                 run.progress("indexed")
     return totals
 

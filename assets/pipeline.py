@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assets.chunked import batches, chunk_missing
-from assets.collection import Collection, ensure_collection, finish, wanted_name
+from assets.collection import ensure_collection
 from assets.embedded import embed_missing
 from assets.indexed import index_missing, refresh_checks, remove_gone, repaint
 from assets.parsed import Pending, parse_missing
 from assets.raw import collect, raw_table
-from assets.stages.profiles import PROFILES, Profile, resolve
-from resources.domain import DEFAULT_PROFILE, STAGES
-from resources.errors import ConfigurationError
+from assets.targets import Target, served, shadow
+from resources.domain import STAGES
 from resources.ports import Source
 from resources.sources import open_source
 from resources.syncing import SyncRun
@@ -25,31 +24,17 @@ COMPACT_BATCH = 50_000
 registry = queries("registry")
 
 
-def profiles(run: SyncRun) -> dict[str, Profile]:
-    """Return every profile that fits the model's window. Raises `ConfigurationError` when the default one does not."""
-    window = run.embedder.window
-    found = {DEFAULT_PROFILE: resolve(run.settings.chunk_profile, window)}
-    for name in ("auto", *PROFILES):
-        try:
-            found[name] = resolve(name, window)
-        except ConfigurationError:
-            continue  # larger than the window: no root may ask for it, and the sources refuse one that does
-    return found
-
-
-def pending(run: SyncRun, *, everything: bool = False) -> list[Pending]:
+def pending(run: SyncRun, active: Target, *, everything: bool = False) -> list[Pending]:
     """Return the documents that are not indexed as they should be, or all that have content."""
-    names = profiles(run)
-    shape = Collection(name=wanted_name(run), model="", dimensions=0, bm25_avg_len=1)
     rows = registry.pending(
         run.connection,
         source=run.source.value,
         partitions=run.partitions,
         everything=everything or run.full,
-        signatures=shape.signatures(names),
+        signatures=active.signatures(),
     )
     fields = Pending.__struct_fields__
-    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in names]
+    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in active.profiles]
 
 
 def raw(run: SyncRun, *, source: Source | None = None, everything: bool = False) -> Mapping[str, Any]:
@@ -60,35 +45,51 @@ def raw(run: SyncRun, *, source: Source | None = None, everything: bool = False)
 
 def parsed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Parse what has no text yet."""
-    return parse_missing(run, pending(run, everything=everything))
+    return parse_missing(run, pending(run, served(run), everything=everything))
 
 
 def chunked(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Chunk what has no chunks yet."""
-    return chunk_missing(run, pending(run, everything=everything), profiles(run))
+    active = served(run)
+    totals = chunk_missing(run, pending(run, active, everything=everything), active.profiles, active.tokenizer())
+    shadow(run, active, "chunked", lambda beside, documents: chunk_missing(
+        run, documents, beside.profiles, beside.tokenizer()
+    ))  # fmt: skip
+    return totals
 
 
 def embedded(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Embed what has no vector yet."""
-    return embed_missing(run, pending(run, everything=everything), profiles(run))
+    active = served(run)
+    totals = embed_missing(run, active, pending(run, active, everything=everything))
+    shadow(run, active, "embedded", lambda beside, documents: embed_missing(run, beside, documents))
+    return totals
 
 
 def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Bring Postgres and Qdrant up to the lake, then tidy the lake."""
-    names = profiles(run)
-    collection = ensure_collection(run, pending(run, everything=everything))
-    removed = remove_gone(run, collection)
-    repainted = repaint(run, collection, names)
+    active = served(run)
+    active = ensure_collection(run, active, pending(run, active, everything=everything))
+    removed = remove_gone(run, active.collection)
+    repainted = repaint(run, active)
     totals = {"documents": 0, "points": 0, "removed": removed, "repainted": repainted}
-    todo = [document for document in pending(run, everything=everything) if document.state == "live"]
-    if todo:
-        for part in batches(todo, COMPACT_BATCH):
-            for name, count in index_missing(run, collection, part, names).items():
-                totals[name] += count
-    refresh_checks(run, collection)
-    finish(run, collection)
+    todo = [document for document in pending(run, active, everything=everything) if document.state == "live"]
+    # first: once the active collection has them, nothing says any more that these are new
+    shadow(run, active, "indexed", lambda beside, documents: _write(run, beside, documents))
+    for name, count in _write(run, active, todo).items():
+        totals[name] += count
+    refresh_checks(run, active.collection)
+    collection = active.collection
     for table in (raw_table(run.source), "parsed", "chunked", embedded_table(collection.model, collection.dimensions)):
         run.lake.compact(table)
+    return totals
+
+
+def _write(run: SyncRun, target: Target, documents: Sequence[Pending]) -> dict[str, int]:
+    totals = {"documents": 0, "points": 0}
+    for part in batches(documents, COMPACT_BATCH):
+        for name, count in index_missing(run, target, part).items():
+            totals[name] += count
     return totals
 
 

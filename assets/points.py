@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assets.chunked import batches
-from assets.collection import Collection, check_capacity
+from assets.collection import check_capacity
 from assets.parsed import Pending
 from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
+from assets.targets import Collection
 from resources import bm25, qdrant
 from resources.domain import chunk_id
 from resources.errors import AbortSyncError
@@ -78,8 +79,7 @@ class PointWriter:
         """Write one group and return its number of points."""
         run = self._run
         ids = [entry.document.doc_id for entry in group]
-        begun = [{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
-        registry.begin_indexing(run.connection, rows=_json.encode(begun).decode())
+        self._begin(group)
         facts = {str(row["doc_id"]): row for row in registry.rows(run.connection, doc_ids=ids)}
         group = [
             entry for entry in group if entry.document.doc_id in facts
@@ -95,7 +95,7 @@ class PointWriter:
         ]
         check_capacity(run, self._collection, len(rows))
         with run.connection.transaction():
-            registry.drop_chunks(run.connection, doc_ids=ids)
+            (registry.drop_chunks if self._collection.served else registry.drop_beside)(run.connection, doc_ids=ids)
             self._copy(rows)
         self._complete()
         stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
@@ -111,6 +111,14 @@ class PointWriter:
         self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
         return len(rows)
 
+    def _begin(self, group: Sequence[Entry]) -> None:
+        """Say that the points are in motion."""
+        rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
+        if self._collection.served:
+            registry.begin_indexing(self._run.connection, rows=rows)
+        else:
+            registry.begin_beside(self._run.connection, collection=self._collection.name, rows=rows)
+
     def _complete(self) -> None:
         """Wait for the group in Qdrant and mark its documents."""
         if self._flying is None:
@@ -118,8 +126,12 @@ class PointWriter:
         future, done = self._flying
         self._flying = None
         future.result()
+        rows = _json.encode(done).decode()
+        if not self._collection.served:  # nothing that anybody searches has changed
+            registry.indexed_beside(self._run.connection, collection=self._collection.name, rows=rows)
+            return
         with self._run.connection.transaction():
-            registry.indexed(self._run.connection, rows=_json.encode(done).decode())
+            registry.indexed(self._run.connection, rows=rows)
             registry.raise_version(self._run.connection)
         self._run.counts.synced += len(done)
 
@@ -146,10 +158,11 @@ class PointWriter:
             qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
 
     def _copy(self, rows: Sequence[_Row]) -> None:
+        table = "chunks" if self._collection.served else "chunks_beside"
         columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens")
         with (
             self._run.connection.cursor() as cursor,
-            cursor.copy(f"COPY chunks ({', '.join(columns)}) FROM STDIN") as copy,
+            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
         ):
             for row in rows:
                 values = [row.chunk[name] for name in CHUNK_FIELDS]
@@ -159,9 +172,9 @@ class PointWriter:
 class Vectors:
     """Vectors of one window of documents, by text hash."""
 
-    def __init__(self, run: SyncRun, hashes: set[str]) -> None:
+    def __init__(self, run: SyncRun, collection: Collection, hashes: set[str]) -> None:
         ordered = sorted(hashes)
-        table = embedded_table(run.embedder.model, run.embedder.dimensions)
+        table = embedded_table(collection.model, collection.dimensions)
         found, matrix = run.lake.vectors(table, ordered)
         if not found.all():
             raise AbortSyncError(

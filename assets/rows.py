@@ -82,9 +82,6 @@ def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
 
 def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any] | None:
     """A document that the source will not hand over; None when the ledger says so already."""
-    if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
-        return None
-    run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
     item = Item(
         source_id=refusal.source_id,
         partition=refusal.partition,
@@ -94,7 +91,13 @@ def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[st
         version=refusal.version,
         permissions=(),
         owner=refusal.owner,
+        collection_ids=refusal.collection_ids,
     )
+    if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
+        if before.payload_hash == payload_hash(item, ()):
+            return None  # else it lies elsewhere now
+    else:
+        run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
     return _row(
         run.source,
         item,

@@ -111,6 +111,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     version: str = ""
     owner: str | None = None
+    collection_ids: tuple[str, ...] = ()
+    """As of an `Item`: what is said of a folder holds for what is refused in it too."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

@@ -160,6 +160,18 @@ class Lake:
         _retried(name, rewrite)
         return True
 
+    def clear(self, name: str) -> None:
+        """Remove every row of a table and its files at once, for data that nobody reads any more."""
+        spec = table(name)
+
+        def empty() -> None:
+            delta = self._open(spec)
+            if delta is not None:
+                delta.delete()
+                delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+
+        _retried(name, empty)
+
     def files(self, name: str) -> int:
         """Return how many files a reader of the table opens."""
         delta = self._open(table(name))

@@ -101,6 +101,12 @@ class Settings(BaseSettings):
         None, ge=0, description="Monthly embedding budget in US dollars; warns at 80 %."
     )
     embedding_budget_stop: bool = Field(True, description="Stop embedding, cleanly, when the budget is used up.")
+    reindex_max_loss: float = Field(
+        0.03,
+        ge=0,
+        le=1,
+        description="Largest fall of recall@10 or MRR on the question set with which a reindex still switches to the new model.",
+    )
     openai_base_url: str = Field(
         "https://api.openai.com/v1", description="Base URL of the OpenAI-compatible embedding service."
     )
@@ -191,6 +197,19 @@ class Settings(BaseSettings):
     )
     dense_weight: float = Field(
         0.7, ge=0, le=1, description="Share of the dense leg in weighted fusion and RRF; the keyword leg has the rest."
+    )
+    rerank_model: str | None = Field(
+        None,
+        description="Cross-encoder for searches that ask for `rerank`: its folder, or a hub's name that was downloaded once. Unset: none.",
+    )
+    rerank_depth: int = Field(
+        30, ge=1, le=200, description="Passages that the cross-encoder reads, the best ones first."
+    )
+    rerank_threshold: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Reranked passages below this relevance are left out, unless the request has a threshold.",
     )
     acl_max_age: str = Field(
         "24h",

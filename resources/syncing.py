@@ -164,7 +164,7 @@ class SyncRun:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedding model."""
+        """The embedding model that the settings name; what is indexed goes by the collection's own (`assets.targets`)."""
         from resources.embedding import embedder  # loads the model
 
         return embedder(self.settings)
@@ -174,7 +174,9 @@ class SyncRun:
         return int(jobs.next_sequence(self.connection, clock_ns=time.time_ns(), reserve=reserve))
 
     def progress(self, stage: str, *, force: bool = False) -> None:
-        """Write stage and counts to the job row, at most once a second."""
+        """Write stage and counts to the job row, at most once a second; work without a job has nobody to tell."""
+        if not self.job_id:
+            return
         now = time.monotonic()
         if force or now - self._told >= HEARTBEAT_SECONDS:
             self._told = now
@@ -306,16 +308,21 @@ def _claim(
             time.sleep(1)
 
 
+def unclaimed(settings: Settings, source: SourceName, connection: Connection) -> SyncRun:
+    """Return a run without a job and without the source's lock: for work on the lake, which syncs may do at the same time."""
+    return SyncRun(settings=settings, source=source, job_id="", partitions=None, full=False, connection=connection)
+
+
 @contextmanager
 def hold(settings: Settings, source: SourceName) -> Generator[SyncRun]:
     """Keep syncs of a source waiting for the block, without a job: for looking at stores that nobody changes meanwhile.
 
-    The run that it gives has the stores; it has no job row, so no stage may run on it. Raises `BusyError` after an hour.
+    The run that it gives has the stores; it has no job row, so it must not record faults of documents. Raises `BusyError` after an hour.
     """
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
         _lock(connection, source)
-        yield SyncRun(settings=settings, source=source, job_id="", partitions=None, full=False, connection=connection)
+        yield unclaimed(settings, source, connection)
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
     finally:

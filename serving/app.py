@@ -23,15 +23,20 @@ from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
 from serving.pages import LocalSwagger, docs_file, page_style
 from serving.routes.answers import ask, feedback, get_answer
+from serving.routes.book import ask_book, ask_selection, track
 from serving.routes.citations import format_citations
+from serving.routes.copilot import chat, search_files
 from serving.routes.documents import delete_document, get_document
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
+from serving.routes.ingest import ingest_status, start_ingest
+from serving.routes.rag_search import rag_search
 from serving.routes.search import search
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
 from serving.routes.viewer import close_session, open_session, view_document
+from serving.routes.why import why
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -94,7 +99,16 @@ def create_app(
         ask,
         get_answer,
         feedback,
+        rag_search,
+        search_files,
+        chat,
+        ask_book,
+        ask_selection,
+        track,
         upload,
+        start_ingest,
+        ingest_status,
+        why,
         get_document,
         delete_document,
         start_sync,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
+import psycopg
 from litestar import Litestar
 from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
@@ -14,6 +15,7 @@ from qdrant_client import AsyncQdrantClient
 from resources.blobs import Blobs
 from resources.domain import SourceName
 from resources.durations import duration
+from resources.errors import ServiceUnavailableError
 from resources.keys import secret_key
 from resources.logging import logger
 from resources.qdrant import async_client
@@ -25,6 +27,7 @@ from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.limits import RateLimit
 from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
+from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 
 log = logger("serving")
@@ -81,11 +84,21 @@ class Services:
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.blobs = Blobs(settings.lake_address)
-        self.embedder = QueryEmbedder(embedder or self._load_embedder)
+        self._registry = Database(settings.postgres_dsn, size=1)
+        self._given = embedder
+        self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
         self.background = Background(self.database, self.metrics)
         engines = Engines(self.qdrant, self.database, self.embedder)
+        self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
         self.retriever = Retriever(
-            settings, self.database, engines, self.embedder, self.background, self.metrics, clock=clock
+            settings,
+            self.database,
+            engines,
+            self.embedder,
+            self.background,
+            self.metrics,
+            clock=clock,
+            reranker=self.reranker,
         )
         self.answers = Answers(
             settings, self.database, self.retriever, self.embedder, self.background, self.metrics, clock=clock
@@ -100,17 +113,42 @@ class Services:
 
         return embedder(self.settings)
 
+    def _load_reranker(self) -> ScoresPairs | None:
+        from resources.embedding.cross_encoder import CrossEncoder
+
+        model = self.settings.rerank_model
+        return None if model is None else CrossEncoder(model, self.settings.home / "models")
+
+    def _load_for(self, row: Mapping[str, Any]) -> EmbedsQueries:
+        """Return the embedder of a collection: one that was handed in, if it is that model."""
+        from resources.embedding import embedder_of
+
+        given = self._given() if self._given is not None else None
+        return given if given is not None and given.model == row["model"] else embedder_of(self.settings, row)
+
+    async def _active_collection(self) -> Mapping[str, Any] | None:
+        """Return the active collection's row, over a connection of its own: a search never pays for this look's failure."""
+        try:
+            rows = await self._registry.fetch("active_collection")
+        except psycopg.Error as error:  # the tables are still being made or changed
+            raise ServiceUnavailableError(f"The registry does not say which collection is active: {error}") from error
+        return rows[0] if rows else None
+
     async def open(self) -> None:
         """Connect and warm up; a part that is down does not keep the app from starting."""
         await self.database.open()
+        await self._registry.open()
         self.background.start()
         await self.embedder.start()
+        await self.reranker.start()
         log.info("serving_started", embedder=self.embedder.model or None)
 
     async def close(self) -> None:
         """Write what is queued, then close."""
         await self.answers.close()
+        await self.embedder.stop()
         await self.background.stop()
+        await self._registry.close()
         await self.database.close()
         await self.qdrant.close()
 

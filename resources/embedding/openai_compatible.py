@@ -164,7 +164,7 @@ class OpenAICompatible:
                 f"{where} refuses the key ({error.status_code}): check CONCORDANCE_OPENAI_API_KEY."
             )
         if isinstance(error, openai.RateLimitError):
-            after = _retry_after(error.response.headers)
+            after = _retry_after(error.response.headers) or 1.0
             return ServiceUnavailableError(
                 f"{where} limits the rate of requests; the next sync goes on from here.", after
             )

@@ -19,6 +19,7 @@ from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, Entry, Problem, left_out, parts_of, too_large
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 _PAGE = 1000
@@ -73,16 +74,7 @@ class Bucket:
         from obstore.exceptions import BaseError
 
         try:
-            return [
-                _Object(
-                    found["path"],
-                    found["size"],
-                    found["e_tag"] or f"{found['last_modified'].isoformat()}-{found['size']}",
-                    found["last_modified"],
-                )
-                for page in obstore.list(self._store, chunk_size=_PAGE)
-                for found in page
-            ]
+            return [_object(found) for page in obstore.list(self._store, chunk_size=_PAGE) for found in page]
         except (BaseError, OSError, ValueError) as error:
             raise AbortSyncError(
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
@@ -103,6 +95,33 @@ class Bucket:
             if _denied(error):
                 return SkipDocumentError(f"{_BROKEN}: permission denied.")
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
+
+    def look(self, path: str) -> Entry | Problem | None:
+        """Return one object, None when it is not there or left out."""
+        if any(map(left_out, parts_of(path))):
+            return None
+        found = self._head(path)
+        if found is None or _is_folder_marker(found):
+            return None
+        fault = _fault(found, self._max_bytes)
+        sidecar = self._sidecar(path) if self._head(path + SUFFIX) is not None else None
+        if fault is not None or isinstance(sidecar, SkipDocumentError):
+            return Problem(path, fault or str(sidecar), found.version)
+        return Entry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
+
+    def _head(self, path: str) -> _Object | None:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            found = obstore.head(self._store, path)
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError, ValueError) as error:
+            if _denied(error):
+                return None
+            raise RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}") from error
+        return _object(found)._replace(path=path)
 
     def read(self, path: str) -> Iterator[bytes]:
         """Yield an object's bytes, refused when there are more than allowed."""
@@ -126,6 +145,11 @@ class Bucket:
             if _denied(error):
                 raise SkipDocumentError("Permission denied: let the account that runs Concordance read it.") from error
             raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
+
+
+def _object(found: ObjectMeta) -> _Object:
+    version = found["e_tag"] or f"{found['last_modified'].isoformat()}-{found['size']}"
+    return _Object(found["path"], found["size"], version, found["last_modified"])
 
 
 def _fault(found: _Object, limit: int) -> str | None:

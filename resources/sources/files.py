@@ -93,6 +93,14 @@ class Files(Source):
             yield Batch(partition=partition, seen=seen, refused=refused, listing="page")
         yield Batch(partition=partition, listing="page" if hidden else "complete")
 
+    def look(self, partition: str, path: str) -> Item | Refusal | None:
+        """Return one file as a listing would show it, None when there is none.
+
+        Raises `SkipDocumentError` for a path that leads out of the root, or `RetryLaterError`.
+        """
+        found = self._tree(partition).look(path) if partition in self._roots else None
+        return None if found is None else self._describers[partition].describe(found)
+
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield a file's bytes in pieces of about 1 MB, once its first bytes show that it is what its name says.
 

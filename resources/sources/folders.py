@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -84,6 +85,38 @@ class Folder:
                 _UNREADABLE if error.errno in {errno.EACCES, errno.EPERM} else f"It cannot be listed: {error.strerror}."
             )
             yield Problem(folder, f"{reason} Until then nothing is taken as deleted in this root.", hides=True)
+
+    def look(self, path: str) -> Entry | Problem | None:
+        """Return the file at one path; None when it is not there, left out, or behind a link or a closed folder."""
+        *above, name = parts_of(path)
+        if any(map(left_out, (*above, name))):
+            return None
+        try:
+            top = os.open(self._root, _FOLDER)
+        except OSError as error:
+            raise RetryLaterError(f"The folder {self._root.name} cannot be read now: {error.strerror}.") from error
+        try:
+            avoid = self._identity(self._avoid)
+            for depth in range(len(above) + 1):
+                with _opened(top, above[:depth], _INNER) as handle:
+                    if avoid is not None and _identity_of(os.fstat(handle)) == avoid:
+                        return None
+                    if depth == len(above):
+                        return self._named(handle, "/".join(above), name)
+        except OSError:
+            pass  # nothing there, or a link or a closed folder on the way: alike for who asks
+        finally:
+            os.close(top)
+        return None
+
+    def _named(self, handle: int, folder: str, name: str) -> Entry | Problem | None:
+        with os.scandir(handle) as listing:
+            entries = {unicodedata.normalize("NFC", entry.name): entry for entry in listing if _is_utf8(entry.name)}
+            wanted = unicodedata.normalize("NFC", name)
+            entry = entries.get(wanted)
+            if entry is None or entry.is_dir(follow_symlinks=False):
+                return None
+            return self._look(handle, f"{folder}/" if folder else "", entry, f"{wanted}{SUFFIX}" in entries)
 
     def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> Entry | Problem:
         name = entry.name

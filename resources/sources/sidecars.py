@@ -158,13 +158,18 @@ def _tags(fields: Mapping[str, Any]) -> dict[str, Any]:
                 f"the key {name!r} has no meaning here; write permissions or owner, or a tag under tags"
             )
     tags = {**others, **cast("dict[str, Any]", inner)}
+    check_plain(tags)
+    return tags
+
+
+def check_plain(tags: Mapping[str, Any]) -> None:
+    """Raise `InvalidRequestError` for a tag that Postgres and Qdrant can't both hold."""
     for name, value in tags.items():
         flat = cast("list[Any]", value) if isinstance(value, list) else [value]
         if "\0" in name or not all(_is_plain(part) for part in flat):
             raise InvalidRequestError(f"the tag {name!r} must be a text, a number, true or false, or a list of these")
         if name in {*REQUIRED, "lifecycle"} and not isinstance(value, str):
             raise InvalidRequestError(f"the tag {name!r} must be a text")
-    return tags
 
 
 def _is_plain(value: Any) -> bool:

@@ -43,6 +43,10 @@ class Tree(Protocol):
         """Yield what the root holds now. Raises `AbortSyncError` when it can't be listed at all."""
         ...
 
+    def look(self, path: str) -> Entry | Problem | None:
+        """Return what is at one path, None when there is nothing that `walk` would show. Raises `RetryLaterError`."""
+        ...
+
     def read(self, path: str) -> Iterator[bytes]:
         """Yield one file's bytes in pieces; raises as `Source.fetch` does. Never reads outside the root."""
         ...

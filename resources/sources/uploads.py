@@ -38,6 +38,8 @@ class UploadRecord(NamedTuple):
     doc_id: str
     source_id: str
     created: bool
+    change: int
+    """Number of the change; a sync whose cursor has reached it has seen it."""
 
 
 class BlobReader(Protocol):
@@ -69,17 +71,19 @@ def record(
     mime_type: str,
     permissions: Iterable[str],
     tags: Mapping[str, Any],
+    name: str | None = None,
 ) -> UploadRecord:
     """Keep an upload whose bytes are in the blob store already; idempotent over the same owner and content.
 
-    The owner may always read it; without a title its file name stands. Runs in a transaction of its own, or in the
-    caller's if one is open. Raises `InvalidRequestError` for a wrong principal or a NUL in a text.
+    With a `name` it is the owner's document of that name, whatever its content: the latest wins. The owner may always read it;
+    without a title its file name stands. Runs in a transaction of its own, or in the caller's if one is open. Raises
+    `InvalidRequestError` for a wrong principal or a NUL in a text.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
         raise InvalidRequestError("file name, title, description and tags must not hold a NUL character.")
-    source_id = source_id_of(owner, content_hash)
+    source_id = source_id_of(owner, content_hash) if name is None else f"{owner}:{name}"
     doc_id = document_id(SourceName.UPLOAD, source_id)
     with conn.transaction():
         queries("uploads").lock_changes(conn, key=_LOCK)
@@ -99,7 +103,16 @@ def record(
         )
         # a copy that is shared with fewer people than before is hidden from the others now, not at the next sync
         _narrow(conn, doc_id, principals.granted(readers, owner, tags))
-    return UploadRecord(doc_id, source_id, bool(row["created"]))
+    return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]))
+
+
+def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
+    """Remember a request to ingest in the caller's transaction and return the job's id."""
+    job_id = str(uuid.uuid4())
+    queries("uploads").put_ingest_job(
+        conn, job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
+    )
+    return job_id
 
 
 def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[str]) -> bool:

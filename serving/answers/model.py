@@ -114,12 +114,11 @@ class ChatModel:
 
     @contextmanager
     def _explained(self) -> Generator[None]:
-        import httpx
         import openai
 
         try:
             yield
-        except (openai.OpenAIError, httpx.HTTPError, TimeoutError) as error:
+        except (openai.OpenAIError, TimeoutError) as error:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> ConcordanceError:

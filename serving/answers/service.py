@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any
 
 from resources.domain import Access
 from resources.errors import ConcordanceError, ServiceUnavailableError
@@ -22,49 +22,29 @@ from serving.answers import cache, store
 from serving.answers.checking import Checker
 from serving.answers.citations import sentences
 from serving.answers.cleaning import Cleaner
+from serving.answers.draft import Draft, says_no_data
 from serving.answers.extractive import choose, compose, headings, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA, messages
 from serving.answers.question import Asked, Asker, FindsPassages
 from serving.answers.schemas import Answer, AskRequest, Event
-from serving.answers.support import Verdict
 from serving.answers.words import content
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval.results import results
-from serving.schemas import Result, Warning_
+from serving.schemas import Result
 
+COUNTED = 4096
+"""Passages whose tokens are remembered."""
 MODEL_DOWN = (
     "model_unavailable",
     "The language model does not answer: the best sentences of the sources are quoted instead.",
 )
 
 log = logger("serving")
-
-
-@dataclass
-class _Draft:
-    """An answer in the making."""
-
-    text: str = ""
-    mode: Literal["model", "extractive", "none"] = "none"
-    cached: bool = False
-    sentences: list[Verdict] = field(default_factory=list[Verdict])
-    cleaner: Cleaner = field(default_factory=lambda: Cleaner(0))
-    removed_citations: int = 0
-    removed_links: int = 0
-    model_ms: float = 0.0
-    warnings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    completed: bool = False
-
-
-def says_no_data(text: str) -> bool:
-    """Tell whether a model's reply says that the sources do not answer."""
-    plain = text.strip().strip("\"'“”.*").casefold()
-    return plain.startswith(NO_DATA.casefold()) and len(plain) < 2 * len(NO_DATA)
 
 
 class Answers:
@@ -88,7 +68,14 @@ class Answers:
         self._metrics = AnswerMetrics(metrics.registry)
         self._clock = clock
         self._model = model or language_model(settings)
-        self._asker = Asker(settings, retriever, self._model, self._count, lambda: embedder.model, time.perf_counter)
+        self._asker = Asker(
+            settings,
+            retriever,
+            self._model,
+            lru_cache(COUNTED)(self._tokens),
+            lambda: embedder.model,
+            time.perf_counter,
+        )
 
     @property
     def model(self) -> str | None:
@@ -129,10 +116,10 @@ class Answers:
             explain=False,
             neighbours=None,
         )
-        draft = _Draft(model_ms=asked.model_ms, warnings=list(asked.warnings))
+        draft = Draft(model_ms=asked.model_ms, warnings=list(asked.warnings))
         first: dict[str, Any] = {"answer_id": answer_id, "query_id": query_id, "sources": shown}
         try:
-            yield Event("sources", first | {"warnings": _warnings(draft)})
+            yield Event("sources", first | {"warnings": draft.told()})
             async for event in self._write(request, asked, access, draft, live=live, fallback=fallback):
                 yield event
             draft.completed = True
@@ -150,7 +137,7 @@ class Answers:
         yield Event("done", answer)
 
     async def _write(
-        self, request: AskRequest, asked: Asked, access: Access, draft: _Draft, *, live: bool, fallback: bool
+        self, request: AskRequest, asked: Asked, access: Access, draft: Draft, *, live: bool, fallback: bool
     ) -> AsyncGenerator[Event]:
         if not asked.sources:
             draft.text = NO_DATA
@@ -166,14 +153,14 @@ class Answers:
                     raise
                 draft.warnings.append(MODEL_DOWN)
                 if draft.text:
-                    yield Event("restart", {"warnings": _warnings(draft)})
+                    yield Event("restart", {"warnings": draft.told()})
             else:
                 return
         await self._quote(request, asked, draft)
         yield Event("token", {"text": draft.text})
 
     async def _from_model(
-        self, model: LanguageModel, request: AskRequest, asked: Asked, access: Access, draft: _Draft, *, live: bool
+        self, model: LanguageModel, request: AskRequest, asked: Asked, access: Access, draft: Draft, *, live: bool
     ) -> AsyncGenerator[Event]:
         hits = [one.hit for one in asked.sources]
         seconds = self._settings.answer_cache_seconds if asked.registry else 0
@@ -216,7 +203,7 @@ class Answers:
             )
             self._background.put("answer_cache_store", cache.row(cache_key, written, seconds))
 
-    async def _quote(self, request: AskRequest, asked: Asked, draft: _Draft) -> None:
+    async def _quote(self, request: AskRequest, asked: Asked, draft: Draft) -> None:
         """Answer with the best sentences of the sources."""
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
         passages = [(headings(one.hit.title, one.hit.section_path), one.hit.chunk_text) for one in asked.sources]
@@ -240,7 +227,7 @@ class Answers:
             return None
 
     def _answer(
-        self, asked: Asked, draft: _Draft, shown: list[Result], answer_id: str, query_id: str, began: float
+        self, asked: Asked, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
     ) -> Answer:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
         return Answer(
@@ -260,7 +247,7 @@ class Answers:
             held_back=asked.held_back,
             latency_ms=round((time.perf_counter() - began) * 1000, 2),
             model_ms=round(draft.model_ms, 2),
-            warnings=_warnings(draft),
+            warnings=draft.told(),
         )
 
     def _keep(self, answer: Answer, asked: Asked, access: Access, *, completed: bool) -> None:
@@ -291,14 +278,10 @@ class Answers:
             duration_ms=answer.latency_ms,
         )
 
-    def _count(self, text: str) -> int:
+    def _tokens(self, text: str) -> int:
         from resources.embedding import tokenizer
 
         return tokenizer(self._settings).count(text)
-
-
-def _warnings(draft: _Draft) -> list[Warning_]:
-    return [Warning_(code, message) for code, message in draft.warnings]
 
 
 async def _whole(text: str) -> AsyncGenerator[str]:

@@ -122,13 +122,19 @@ def _stems(word: str) -> frozenset[str]:
     return terms(word) if value is None or word == "one" else frozenset((str(value),))
 
 
-def holds(words: AbstractSet[str], term: str) -> bool:
+def holds(words: frozenset[str], term: str) -> bool:
     """Tell whether the words hold the term, or one that begins alike."""
     if term in words:
         return True
     if len(term) < _PREFIX or term.isdigit():
         return False
-    return any(word.startswith(term) or (len(word) >= _PREFIX and term.startswith(word)) for word in words)
+    return f"\n{term}" in _lines(words) or any(term[:end] in words for end in range(_PREFIX, len(term)))
+
+
+@lru_cache(4096)
+def _lines(words: frozenset[str]) -> str:
+    """Return the words each after a line break, in which a beginning is found at once."""
+    return "\n" + "\n".join(words)
 
 
 def _plain(number: str) -> str:

@@ -18,7 +18,7 @@ from resources.bm25 import encode_query
 from resources.domain import Access
 from resources.errors import AbortSyncError, ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant import ALIAS, qdrant_errors
+from resources.qdrant import qdrant_errors
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.cache import Candidate, Candidates
@@ -59,6 +59,7 @@ class Engines:
         """Return candidates. Raises `ServiceUnavailableError` when neither engine answers."""
         warnings: list[tuple[str, str]] = []
         dense = None
+        collection = self._embedder.collection  # by name: the model that embeds the query below is this one's
         if search.mode != "keyword":
             try:
                 dense = await self._embedder.query(search.query)
@@ -67,7 +68,7 @@ class Engines:
                 warnings.append(EMBEDDING_DOWN)
                 search = search._replace(mode="keyword")
         try:
-            return await self._from_qdrant(search, access, dense, warnings, with_payload=with_payload)
+            return await self._from_qdrant(collection, search, access, dense, warnings, with_payload=with_payload)
         except ConcordanceError as error:
             if not isinstance(error, ServiceUnavailableError | AbortSyncError):
                 raise
@@ -78,6 +79,7 @@ class Engines:
 
     async def _from_qdrant(
         self,
+        collection: str,
         search: Plan,
         access: Access,
         dense: list[float] | None,
@@ -93,7 +95,7 @@ class Engines:
         try:
             with qdrant_errors("search"):
                 async with asyncio.timeout(QDRANT_SECONDS):
-                    answers = await self._qdrant.query_batch_points(ALIAS, batch)
+                    answers = await self._qdrant.query_batch_points(collection, batch)
         except TimeoutError as error:
             raise ServiceUnavailableError(f"Qdrant took more than {QDRANT_SECONDS:.0f} s.") from error
         payloads = (

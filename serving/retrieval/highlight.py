@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ class Snippet(NamedTuple):
     spans: list[tuple[int, int]]
 
 
+@lru_cache(50_000)
 def _stem(word: str) -> str:
     word = word.casefold()
     for ending in _ENDINGS:

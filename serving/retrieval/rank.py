@@ -20,6 +20,7 @@ class Ranked(NamedTuple):
     score: float
     boost: float
     also_in: list[Hit]
+    rerank_score: float | None = None
 
 
 def rank(
@@ -29,8 +30,12 @@ def rank(
     now: datetime,
     threshold: float | None,
     group: bool,
+    reranked: Mapping[str, float] | None = None,
 ) -> list[Ranked]:
     """Return the passages, best first. Candidates without a hit (not permitted, gone) are left out.
+
+    With `reranked`, these scores by chunk id take the place of the fused ones, the threshold is held against them alone, and what
+    was not reranked is left out.
 
     A passage that a better-ranked one of another document repeats word for word is shown once, listing the other document.
     `hits` holds only what the caller may read, so `also_in` does too.
@@ -38,12 +43,13 @@ def rank(
     scored: list[Ranked] = []
     for candidate in candidates:
         hit = hits.get(candidate.chunk_id)
-        if hit is None:
+        if hit is None or (reranked is not None and hit.chunk_id not in reranked):
             continue
         factor = recency(hit.modified_at, now)
-        score = clamp(candidate.fused * factor)
-        if threshold is None or score >= threshold:
-            scored.append(Ranked(hit, candidate, score, factor, []))
+        relevance = None if reranked is None else reranked[hit.chunk_id]
+        score = clamp((candidate.fused if relevance is None else relevance) * factor)
+        if threshold is None or (score if relevance is None else relevance) >= threshold:
+            scored.append(Ranked(hit, candidate, score, factor, [], relevance))
     scored.sort(key=lambda ranked: (-ranked.score, -ranked.candidate.fused, ranked.hit.chunk_id))
     shown: list[Ranked] = []
     by_text: dict[str, Ranked] = {}

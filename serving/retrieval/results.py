@@ -49,7 +49,7 @@ def explanation(ranked: Ranked) -> Explanation:
         keyword_rank=candidate.keyword_rank,
         fused_score=candidate.fused,
         boosts={"recency": ranked.boost},
-        rerank_score=None,
+        rerank_score=ranked.rerank_score,
     )
 
 

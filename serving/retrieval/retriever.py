@@ -24,6 +24,7 @@ from serving.metrics import Metrics
 from serving.retrieval import cache, hits, rank
 from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
 from serving.retrieval.plan import Plan, plan
+from serving.retrieval.rerank import Reranker
 from serving.retrieval.results import results
 from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
 
@@ -39,6 +40,7 @@ class _Answer(NamedTuple):
     cached: bool
     held_back: int
     registry: bool
+    reranked: bool = False
 
 
 class Passages(NamedTuple):
@@ -72,7 +74,9 @@ class Retriever:
         background: Background,
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reranker: Reranker | None = None,
     ) -> None:
+        self._reranker = reranker
         self._settings = settings
         self._database = database
         self._engines = engines
@@ -89,7 +93,7 @@ class Retriever:
         query_id, now = str(uuid.uuid4()), self._clock()
         answer = await self._answer(search, request, access, now)
         shown = answer.ranked[: request.top_k]
-        warnings = [*answer.warnings, *([NO_RERANKER] if request.rerank else [])]
+        warnings = [*answer.warnings, *([NO_RERANKER] if request.rerank and not answer.reranked else [])]
         if answer.held_back:
             warnings.append(held_back_warning(answer.held_back, self._settings.acl_max_age))
         around = None
@@ -135,7 +139,8 @@ class Retriever:
         checked = hits.from_payloads(found.payloads, access, now, now - self._max_age)
         ranked = self._rank(found.candidates, checked.hits, request, now)
         warnings = [*found.warnings, POSTGRES_DOWN]
-        return _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False)
+        answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False)
+        return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
 
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         seconds = self._settings.search_cache_seconds
@@ -156,7 +161,34 @@ class Retriever:
             found, cached = None, False
         if seconds and not cached and not found.warnings:
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
-        return _Answer(ranked, found.warnings, cached=cached, held_back=checked.held_back, registry=True)
+        answer = _Answer(ranked, found.warnings, cached=cached, held_back=checked.held_back, registry=True)
+        return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
+
+    async def _reranked(
+        self,
+        answer: _Answer,
+        search: Plan,
+        candidates: cache.Candidates,
+        passages: Mapping[str, hits.Hit],
+        request: SearchRequest,
+        now: datetime,
+    ) -> _Answer:
+        """Return the answer in the order of the cross-encoder, if one is asked for and there is one."""
+        if not request.rerank or self._reranker is None:
+            return answer
+        scores = await self._reranker.scores(search.query, candidates.ranked, passages)
+        if scores is None:
+            return answer
+        threshold = self._reranker.threshold if request.threshold is None else request.threshold
+        ranked = rank.rank(
+            candidates.ranked,
+            passages,
+            now=now,
+            threshold=threshold,
+            group=request.group_by_document,
+            reranked=scores,
+        )
+        return answer._replace(ranked=ranked, reranked=True)
 
     @staticmethod
     def _rank(

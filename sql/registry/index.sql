@@ -1,10 +1,12 @@
 -- What the index holds. Grain: document or chunk, as each statement says.
 
 -- name: to_remove
--- Documents that must leave the index: not live, but with points. Parameters: source. Grain: document.
+-- Documents that must leave the index: not live, but with points in some collection. Parameters: source. Grain: document.
 SELECT doc_id::text AS doc_id, source_id, state, deleted_at, gone_at_source, gone_is_exact, chunk_count
 FROM documents
-WHERE source = :source AND state <> 'live' AND indexed_content IS NOT NULL
+WHERE
+    source = :source AND state <> 'live'
+    AND (indexed_content IS NOT NULL OR EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = documents.doc_id))
 ORDER BY doc_id;
 
 -- name: to_repaint
@@ -51,7 +53,11 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
 WHERE d.doc_id = r.doc_id;
 
 -- name: removed!
--- Nothing of these documents is in the index. Parameters: doc_ids. Grain: document.
+-- Nothing of these documents is in any collection. Parameters: doc_ids. Grain: document.
+WITH entries AS (DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid [])),
+
+passages AS (DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []))
+
 UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_at = NULL, chunk_count = 0
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
@@ -75,28 +81,6 @@ DELETE FROM search_cache WHERE index_version < (SELECT version FROM index_versio
 -- name: raise_version!
 -- Candidates cached before this moment are no longer used. Grain: one row.
 UPDATE index_version SET version = version + 1;
-
--- name: save_collection!
--- Parameters: name, model, dimensions, chunking_version, bm25_avg_len. Grain: collection.
-INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len)
-VALUES (:name, :model, :dimensions, :chunking_version, :bm25_avg_len)
-ON CONFLICT (name) DO NOTHING;
-
--- name: activate!
--- Parameters: name. Grain: collection.
-UPDATE index_collections SET active = TRUE WHERE name = :name;
-
--- name: deactivate_others!
--- Parameters: name. Grain: collection.
-UPDATE index_collections SET active = FALSE WHERE name <> :name AND active;
-
--- name: collection^
--- Parameters: name. Grain: collection.
-SELECT name, model, dimensions, chunking_version, bm25_avg_len, active FROM index_collections WHERE name = :name;
-
--- name: collections
--- Every collection that was ever made here. Grain: collection.
-SELECT name, model, dimensions, active FROM index_collections ORDER BY name;
 
 -- name: totals^
 -- What Postgres holds of a source's live documents. Parameters: source. Grain: one row.
@@ -129,13 +113,6 @@ ON CONFLICT (month, model) DO UPDATE SET
 -- Qdrant lost a collection: nothing counts as indexed there. Parameters: collection. Grain: document.
 UPDATE documents SET indexed_content = NULL, indexed_payload = NULL
 WHERE right(indexed_content, length(:collection) + 1) = '|' || :collection OR indexed_content = '';
-
--- name: elsewhere^
--- Live documents that are not in a collection yet, over all sources. Parameters: collection. Grain: one row.
-SELECT count(*) AS documents
-FROM documents
-WHERE state = 'live' AND content_key IS NOT NULL
-    AND right(indexed_content, length(:collection) + 1) IS DISTINCT FROM '|' || :collection;
 
 -- name: ledger^
 -- The ledger of a source in one row. Parameters: source. unfinished: live but not indexed; lingering: gone but still indexed.

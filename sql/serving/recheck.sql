@@ -1,9 +1,10 @@
 -- Purpose: the second lock: of these chunks, those that the caller may read right now, with fresh metadata. One whose
 -- permissions were checked too long ago comes without its text, as `held_back`, so that it can be counted.
--- Parameters: chunk_ids, principals, fresh_since. Grain: chunk. Index: primary keys of chunks, documents, partitions and held_deletions.
+-- Parameters: chunk_ids, principals, fresh_since. Grain: chunk. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
+-- Passages of the collection beside the active one count too: a search that began before the two changed places holds their ids.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and nothing
 -- has counted their rows yet: the planner's guess then was to go over every live document, in 10 s for 50,000.
-WITH wanted AS MATERIALIZED (
+WITH served AS MATERIALIZED (
     SELECT
         chunk_id,
         doc_id,
@@ -18,6 +19,30 @@ WITH wanted AS MATERIALIZED (
         places
     FROM chunks
     WHERE chunk_id = ANY(%(chunk_ids)s::uuid [])
+),
+
+wanted AS MATERIALIZED (
+    SELECT * FROM served
+    UNION ALL
+    SELECT
+        chunk_id,
+        doc_id,
+        chunk_index,
+        chunk_text,
+        text_hash,
+        section_path,
+        anchor,
+        page_start,
+        page_end,
+        start_char,
+        places
+    FROM chunks_beside
+    WHERE
+        chunk_id = ANY(ARRAY(
+            SELECT w.chunk_id FROM unnest(%(chunk_ids)s::uuid []) AS w (chunk_id)
+            EXCEPT
+            SELECT v.chunk_id FROM served AS v
+        ))
 ),
 
 found AS MATERIALIZED (

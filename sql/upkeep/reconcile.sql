@@ -15,11 +15,15 @@ FROM documents
 WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: live_points
--- Of these chunks, those of live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary key.
+-- Of these chunks, those of live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary keys.
 SELECT c.chunk_id::text AS chunk_id
-FROM chunks AS c
+FROM (
+    SELECT chunk_id, doc_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::uuid [])
+    UNION
+    SELECT chunk_id, doc_id FROM chunks_beside WHERE chunk_id = ANY(:chunk_ids::uuid [])
+) AS c
 INNER JOIN documents AS d ON d.doc_id = c.doc_id
-WHERE c.chunk_id = ANY(:chunk_ids::uuid []) AND d.source = :source AND d.state = 'live';
+WHERE d.source = :source AND d.state = 'live';
 
 -- name: live_page
 -- A page of live documents with the ids of their chunks. Parameters: source, after (doc_id), most. Index: primary key.

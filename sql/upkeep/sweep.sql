@@ -4,7 +4,8 @@
 -- A page of documents that nobody may find any more. Parameters: source, after (doc_id), most. Index: primary key.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.deleted_at, d.gone_at_source, d.gone_is_exact, d.chunk_count,
-    d.indexed_content IS NOT NULL AS indexed, (SELECT count(*) FROM chunks AS c WHERE c.doc_id = d.doc_id) AS chunks
+    (d.indexed_content IS NOT NULL OR EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = d.doc_id)) AS indexed,
+    (SELECT count(*) FROM chunks AS c WHERE c.doc_id = d.doc_id) AS chunks
 FROM documents AS d
 WHERE d.source = :source AND d.state IN ('deleted', 'lost_access') AND d.doc_id > :after::uuid
 ORDER BY d.doc_id

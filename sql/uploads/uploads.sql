@@ -7,7 +7,8 @@ SELECT pg_advisory_xact_lock(:key);
 
 -- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags)^
 -- Purpose: keep an upload; the same content by the same owner updates its metadata and comes back if it was deleted,
--- and keeps its day and created_at. Index: primary key. Returns whether the row is new.
+-- and keeps its day and created_at. A document that its owner named may hold another content than before. Index: primary key.
+-- Returns whether the row is new, and the number of this change.
 INSERT INTO uploads (
     source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags, change
 ) VALUES (
@@ -26,6 +27,8 @@ INSERT INTO uploads (
     nextval('uploads_change')
 )
 ON CONFLICT (source_id) DO UPDATE SET
+    content_hash = excluded.content_hash,
+    size = excluded.size,
     file_name = excluded.file_name,
     title = excluded.title,
     description = excluded.description,
@@ -35,7 +38,11 @@ ON CONFLICT (source_id) DO UPDATE SET
     modified_at = now(),
     deleted_at = NULL,
     change = excluded.change
-RETURNING (xmax = 0) AS created;
+RETURNING (xmax = 0) AS created, change;
+
+-- name: put_ingest_job(job_id, doc_id, owner, change)!
+-- Purpose: remember who asked for what, so that how it goes can be told. Grain: request to ingest.
+INSERT INTO ingest_jobs (job_id, doc_id, owner, change) VALUES (:job_id, :doc_id, :owner, :change);
 
 -- name: delete_upload(doc_id, owner)!
 -- Purpose: mark an upload as taken back by its owner. Index: unique doc_id. Returns how many rows changed.

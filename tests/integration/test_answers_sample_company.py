@@ -86,7 +86,7 @@ def test_of_a_hundred_answers_by_a_model_that_cites_badly_every_false_sentence_i
         if not answer["found"]:
             continue
         verdicts = [sentence["supported"] for sentence in answer["sentences"]]
-        false = [sentence["text"] for sentence in answer["sentences"][-6:] if sentence["supported"]]
+        false = [sentence["text"] for sentence in answer["sentences"][1:] if sentence["supported"]]
         assert false == [], question
         true += verdicts[0]
         assert answer["removed_citations"] == 2

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from cryptography.fernet import Fernet
 
+from resources import credentials
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    ConcordanceError,
+    ConfigurationError,
+    RateLimitedError,
+    RetryLaterError,
+    SkipDocumentError,
+)
+from resources.postgres import session
 from resources.settings import Settings
-from tests.fixtures.drive import DriveSite
+from tests.fixtures.drive import DriveSite, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 
 ME = "sync@larkmoor.example"
-MEMBERS = {"user:ada@larkmoor.example": "writer", "group:staff@larkmoor.example": "reader"}
+ADA, BOB = "ada@larkmoor.example", "bob@larkmoor.example"
+STAFF = "group:staff@larkmoor.example"
+MEMBERS = {f"user:{ADA}": "writer", STAFF: "reader"}
+QUIET = Counter({"drives.list": 1, "changes.list": 2, "permissions.list": 1})
 
 
 def mirror(site: DriveSite, home: Path, **settings: Any) -> Mirror:
@@ -26,62 +44,528 @@ def kept(drive_site: DriveSite, tmp_path: Path) -> Mirror:
     return mirror(drive_site, tmp_path)
 
 
+class Shelf:
+    """A Drive with something in it."""
+
+    def __init__(self, site: DriveSite) -> None:
+        drive = self.drive = site.drive
+        self.plans = drive.folder("Plans", drive.my_drive)
+        self.deep = drive.folder("2026", self.plans)
+        self.top = drive.file("top.txt", drive.my_drive, "at the top")
+        self.note = drive.file("note.md", self.deep, "# Heron", "text/markdown")
+        self.sales = drive.shared_drive("Sales", MEMBERS)
+        self.offers = drive.folder("Offers", self.sales)
+        self.offer = drive.file("offer.txt", self.offers, "An offer")
+        self.outside = drive.folder("Hers", None, owner="zoe@other.example")
+
+
+@pytest.fixture
+def shelf(drive_site: DriveSite) -> Shelf:
+    return Shelf(drive_site)
+
+
 def agrees(kept: Mirror, site: DriveSite, *roots: str) -> None:
-    """What can be found is what there is, by whom it may be found, and nothing else."""
-    drive = site.drive
-    truth: dict[str, set[str]] = {}
-    for root in roots or (drive.my_drive, *drive.drives):
-        truth |= {
-            one: drive.readers(one)
-            for one, file in drive.everything(root).items()
-            if not file.mime_type.endswith(".shortcut")
-        }
-    assert {one: kept.readers(one) for one in kept.items()} == truth
-
-
-def test_first_listing(kept: Mirror, drive_site: DriveSite) -> None:
-    drive = drive_site.drive
-    plans = drive.folder("Plans", drive.my_drive)
-    deep = drive.folder("2026", plans)
-    note = drive.file("note.md", deep, "# Heron", "text/markdown", owner="ada@larkmoor.example")
-    doc = drive.file("Budget", plans, {"Q1": [["a", 1]], "Q2": [["b", 2]]}, "spreadsheet")
-    film = drive.file("film.mp4", plans, b"\0", "video/mp4")
-    sales = drive.shared_drive("Sales", MEMBERS)
-    offer = drive.file("offer.txt", drive.folder("Offers", sales), "An offer")
-    kept.sync()
-    agrees_but(kept, drive_site, film)
-    assert kept.titles == {"my_drive": "My Drive", sales: "Sales"}
-    assert ".mp4" in kept.reasons()[film]
-    item = kept.items()[note]
-    assert item.path == "My Drive/Plans/2026/note.md"
-    assert item.collection_ids == (deep, plans, drive.my_drive)
-    assert item.url is not None
-    assert item.created_at is not None
-    assert kept.items()[doc].mime_type.endswith("spreadsheetml.sheet")
-    assert kept.items()[offer].path == "Sales/Offers/offer.txt"
-    assert kept.items()[offer].tags == {"sharing": "shared"}
-    assert kept.fetch(note) == b"# Heron"
-    assert kept.fetch(doc).startswith(b"PK")
-
-
-def agrees_but(kept: Mirror, site: DriveSite, *refused: str) -> None:
-    hidden = {one: kept.documents.pop(one) for one in refused}
+    """What can be found is what there is, by whom it may be found, where it lies, and nothing else."""
     drive = site.drive
     truth = {
         one: drive.readers(one)
-        for root in (drive.my_drive, *drive.drives)
-        for one in drive.everything(root)
-        if one not in refused
+        for root in roots or (drive.my_drive, *(one for one in drive.drives if not drive.items[one].lost))
+        for one, file in drive.everything(root).items()
+        if not file.mime_type.endswith(".shortcut")
     }
     assert {one: kept.readers(one) for one in kept.items()} == truth
-    kept.documents |= hidden
+    for one, item in kept.items().items():
+        assert item.title == drive.items[one].name
+        assert item.collection_ids[0] == drive.items[one].parent
 
 
-def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite) -> None:
+def test_first_listing(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
     drive = drive_site.drive
-    sales = drive.shared_drive("Sales", MEMBERS)
+    sheet = drive.file("Budget", shelf.plans, {"Q1": [["a", 1]], "Q2": [["b", 2]]}, "spreadsheet")
+    kept.sync()
+    agrees(kept, drive_site)
+    assert kept.titles == {"my_drive": "My Drive", shelf.sales: "Sales"}
+    item = kept.items()[shelf.note]
+    assert item.path == "My Drive/Plans/2026/note.md"
+    assert item.collection_ids == (shelf.deep, shelf.plans, drive.my_drive)
+    assert item.url is not None
+    assert item.owner == ME
+    assert item.tags == {"sharing": "private"}
+    assert kept.items()[shelf.offer].path == "Sales/Offers/offer.txt"
+    assert kept.items()[shelf.offer].tags == {"sharing": "shared"}
+    assert kept.fetch(shelf.note) == b"# Heron"
+    assert kept.fetch(sheet).startswith(b"PK")
+
+
+def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
     for number in range(30):
-        drive.file(f"{number}.txt", drive.folder(f"f{number}", sales), f"text {number}")
+        drive_site.drive.file(f"{number}.txt", drive_site.drive.folder(f"f{number}", shelf.sales), f"text {number}")
     kept.sync()
+    assert kept.sync() == QUIET
+
+
+Change = Callable[[Shelf], Any]
+CHANGES: dict[str, Change] = {
+    "new file": lambda s: s.drive.file("new.txt", s.deep, "new"),
+    "edit": lambda s: s.drive.edit(s.note, "# Egret"),
+    "rename": lambda s: s.drive.rename(s.note, "other.md"),
+    "move": lambda s: s.drive.move(s.note, s.drive.my_drive),
+    "move to another root": lambda s: s.drive.move(s.note, s.offers),
+    "move from a shared drive": lambda s: s.drive.move(s.offer, s.plans),
+    "move out of every root": lambda s: s.drive.move(s.note, s.outside),
+    "trash": lambda s: s.drive.trash(s.note),
+    "delete": lambda s: s.drive.delete(s.offer),
+    "share with a user": lambda s: s.drive.share(s.note, f"user:{BOB}"),
+    "share with a group": lambda s: s.drive.share(s.note, STAFF),
+    "share with a domain": lambda s: s.drive.share(s.offer, "domain:larkmoor.example", discoverable=True),
+    "share with a domain by link": lambda s: s.drive.share(s.offer, "domain:larkmoor.example"),
+    "publish": lambda s: s.drive.share(s.note, "anyone", discoverable=True),
+    "share by link": lambda s: s.drive.share(s.note, "anyone"),
+    "rename a folder": lambda s: s.drive.rename(s.plans, "Schemes"),
+    "move a folder": lambda s: s.drive.move(s.deep, s.drive.my_drive),
+    "move a folder to another root": lambda s: s.drive.move(s.plans, s.sales),
+    "move a folder out of a shared drive": lambda s: s.drive.move(s.offers, s.drive.my_drive),
+    "trash a folder": lambda s: s.drive.trash(s.plans),
+    "delete a folder": lambda s: s.drive.delete(s.offers),
+    "share a folder": lambda s: s.drive.share(s.plans, f"user:{BOB}"),
+    "share a folder with a domain": lambda s: s.drive.share(s.offers, "domain:larkmoor.example", discoverable=True),
+    "limit a folder": lambda s: s.drive.limit(s.offers),
+    "new member": lambda s: s.drive.add_member(s.sales, f"user:{BOB}"),
+    "member leaves": lambda s: s.drive.remove_member(s.sales, STAFF),
+    "rename the drive": lambda s: s.drive.rename_drive(s.sales, "Vending"),
+    "lose the drive": lambda s: s.drive.lose_drive(s.sales),
+    "a folder of folders": lambda s: s.drive.file("x.txt", s.drive.folder("b", s.drive.folder("a", s.plans)), "x"),
+    "a shortcut inside": lambda s: s.drive.shortcut(s.note, s.drive.my_drive, "to the note"),
+    "tokens expire": lambda s: (s.drive.expire_tokens(), s.drive.trash(s.note)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_after_a_change(kept: Mirror, drive_site: DriveSite, shelf: Shelf, change: Change) -> None:
     kept.sync()
-    assert kept.sync() == Counter({"drives.list": 1, "changes.list": 2, "permissions.list": 1})
+    before = +kept.versions
+    change(shelf)
+    kept.sync()
+    agrees(kept, drive_site)
+    again = kept.versions - before
+    assert set(again) <= {one for one in kept.items() if drive_site.drive.items[one].revision > 1 or one not in before}
+
+
+BACK: dict[str, tuple[Change, Change]] = {
+    "trash a file": (lambda s: s.drive.trash(s.note), lambda s: s.drive.restore(s.note)),
+    "trash a folder": (lambda s: s.drive.trash(s.plans), lambda s: s.drive.restore(s.plans)),
+    "move a file": (lambda s: s.drive.move(s.note, s.offers), lambda s: s.drive.move(s.note, s.deep)),
+    "move a folder out": (lambda s: s.drive.move(s.deep, s.outside), lambda s: s.drive.move(s.deep, s.plans)),
+    "share": (lambda s: s.drive.share(s.plans, STAFF), lambda s: s.drive.unshare(s.plans, STAFF)),
+    "limit": (lambda s: s.drive.limit(s.offers), lambda s: s.drive.inherit(s.offers)),
+    "lose a drive": (lambda s: s.drive.lose_drive(s.sales), lambda s: s.drive.regain_drive(s.sales)),
+}
+
+
+@pytest.mark.parametrize(("there", "back"), BACK.values(), ids=BACK)
+def test_there_and_back(kept: Mirror, drive_site: DriveSite, shelf: Shelf, there: Change, back: Change) -> None:
+    kept.sync()
+    there(shelf)
+    kept.sync()
+    agrees(kept, drive_site)
+    back(shelf)
+    kept.sync()
+    agrees(kept, drive_site)
+    assert kept.sync() == QUIET
+
+
+def test_what_drive_says_of_the_time_of_a_deletion(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    kept.sync()
+    drive_site.drive.trash(shelf.offer)
+    kept.sync()
+    assert kept.times[shelf.offer] == drive_site.drive.items[shelf.offer].trashed_at
+
+
+def test_a_right_that_ends_is_noticed_without_a_change(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive, kept = drive_site.drive, mirror(drive_site, tmp_path)
+    soon = datetime.now(UTC) + timedelta(days=1)
+    drive.share(shelf.note, f"user:{BOB}", expires=soon)
+    kept.sync()
+    assert kept.readers(shelf.note) == {ME, BOB}
+    kept.sync(now=lambda: soon + timedelta(minutes=1))
+    assert kept.readers(shelf.note) == {ME}
+
+
+def test_a_limited_folder_that_the_account_cannot_open(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    drive = drive_site.drive
+    drive.add_member(shelf.sales, f"user:{ME}", "reader")
+    direct = drive.file("direct.txt", shelf.offers, "shared directly")
+    drive.share(direct, f"user:{ME}")
+    kept.sync()
+    drive.limit(shelf.offers)
+    kept.sync()
+    agrees(kept, drive_site)
+    assert shelf.offer not in kept.items()
+    drive.inherit(shelf.offers)
+    kept.sync()
+    agrees(kept, drive_site)
+
+
+def test_permissions_that_cannot_be_read_leave_the_owner_alone(
+    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    drive.share(hers, f"user:{BOB}")
+    drive.faults.add("lost_access", times=0, match="permissions.list")
+    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.outside,))
+    kept.sync()
+    assert kept.readers(hers) == {"zoe@other.example"}
+
+
+def test_unknown_ids_are_asked_once(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    drive = drive_site.drive
+    for number in range(50):
+        file = drive.file(f"{number}.txt", shelf.offers, f"text {number}")
+        drive.share(file, "user:guest@other.example")
+    calls = kept.sync()
+    agrees(kept, drive_site)
+    assert calls["permissions.list"] == 2  # the drive itself, and one of the fifty
+
+
+# Roots
+
+
+def test_chosen_folders(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    for number in range(90):
+        folder = drive.folder(f"f{number}", shelf.plans)
+        drive.file("a.txt", folder, f"text {number}")
+    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans, shelf.offers))
+    kept.sync()
+    agrees(kept, drive_site, shelf.plans, shelf.offers)
+    assert kept.items()[shelf.note].path == "Plans/2026/note.md"
+    assert kept.items()[shelf.note].partition == shelf.plans
+    drive.move(shelf.top, shelf.deep)
+    drive.move(shelf.note, drive.my_drive)
+    drive.rename(shelf.plans, "Schemes")
+    kept.sync()
+    agrees(kept, drive_site, shelf.plans, shelf.offers)
+    assert kept.items()[shelf.top].path == "Schemes/2026/top.txt"
+    kept.sync()
+    assert kept.sync() == QUIET
+
+
+def test_a_chosen_folder_is_trashed_restored_and_deleted(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans,))
+    kept.sync()
+    drive.trash(shelf.plans)
+    kept.sync()
+    assert kept.items() == {}
+    drive.restore(shelf.plans)
+    kept.sync()
+    agrees(kept, drive_site, shelf.plans)
+    drive.delete(shelf.plans)
+    kept.sync()
+    assert kept.items() == {}
+
+
+def test_a_chosen_folder_goes_with_one_above_it_into_a_shared_drive(
+    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.deep,))
+    kept.sync()
+    drive.move(shelf.plans, shelf.sales)
+    kept.sync()
+    agrees(kept, drive_site, shelf.deep)
+    drive.add_member(shelf.sales, f"user:{BOB}")
+    kept.sync()
+    agrees(kept, drive_site, shelf.deep)
+    drive.lose_drive(shelf.sales)
+    kept.sync()
+    assert kept.items() == {}
+
+
+def test_roots_that_overlap_make_one_record(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", shelf.deep))
+    kept.sync()
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+    assert kept.items()[shelf.note].partition == shelf.deep
+    assert kept.items()[shelf.note].path == "My Drive/Plans/2026/note.md"
+    drive_site.drive.move(shelf.deep, drive_site.drive.my_drive)
+    kept.sync()
+    assert kept.items()[shelf.note].path == "My Drive/2026/note.md"
+
+
+def test_roots_that_are_no_longer_configured(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path)
+    kept.sync()
+    kept.settings = mirror(drive_site, tmp_path, drive_roots=("my_drive",)).settings
+    kept.sync()
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+    assert kept.source.retired(["my_drive", shelf.sales]) == [shelf.sales]
+
+
+def test_a_root_that_does_not_exist_is_lost(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", "1nonsense", shelf.top))
+    kept.sync()
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+
+
+# Shortcuts
+
+
+def test_a_shortcut_to_a_file_outside(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    drive = drive_site.drive
+    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    one = drive.shortcut(hers, shelf.plans, "hers")
+    two = drive.shortcut(hers, shelf.offers, "hers too")
+    kept.sync()
+    assert kept.items()[hers].title == "hers.txt"
+    assert kept.items()[hers].path in {"My Drive/Plans/hers.txt", "Sales/Offers/hers.txt"}
+    drive.edit(hers, "still hers")
+    kept.sync()
+    assert kept.fetch(hers) == b"still hers"
+    drive.trash(one)
+    kept.sync()
+    assert kept.items()[hers].path == "Sales/Offers/hers.txt"
+    drive.trash(shelf.outside)
+    kept.sync()
+    assert hers not in kept.items()
+    drive.restore(shelf.outside)
+    kept.sync()
+    assert hers in kept.items()
+    drive.delete(two)
+    kept.sync()
+    assert hers not in kept.items()
+    assert kept.sync() == QUIET
+
+
+def test_shortcuts_that_lead_nowhere_say_so(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    drive = drive_site.drive
+    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    to_folder = drive.shortcut(shelf.outside, shelf.plans, "her folder")
+    to_ours = drive.shortcut(shelf.offers, shelf.plans, "our folder")
+    to_file = drive.shortcut(hers, shelf.plans, "hers")
+    drive.lose_file(hers)
+    kept.sync()
+    assert "CONCORDANCE_DRIVE_ROOTS" in kept.reasons()[to_folder]
+    assert "not shared" in kept.reasons()[to_file]
+    assert to_ours not in kept.documents
+    drive.regain_file(hers)
+    kept.sync()
+    assert hers in kept.items()
+    assert to_file not in kept.documents
+
+
+# Crashes and faults
+
+
+def test_a_listing_goes_on_where_it_was_killed(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    for number in range(700):
+        drive.file(f"{number}.txt", shelf.deep, f"text {number}")
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
+    kept.sync(stop=lambda *_: len(kept.items()) >= 400)
+    assert 400 <= len(kept.items()) < 700
+    drive.trash(next(iter(kept.items())))
+    calls = kept.sync()
+    agrees(kept, drive_site, drive.my_drive)
+    assert calls["files.list"] <= 2
+    assert max(kept.versions.values()) == 1
+
+
+def test_a_page_token_that_is_refused_lists_anew(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    for number in range(300):
+        drive.file(f"{number}.txt", shelf.deep, f"text {number}")
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
+    kept.sync(stop=lambda *_: len(kept.items()) >= 200)
+    drive.delete(shelf.note)
+    drive.listings.forget()
+    kept.sync()
+    agrees(kept, drive_site, drive.my_drive)
+
+
+def test_a_search_that_is_incomplete_is_no_listing(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    kept.sync()
+    drive_site.drive.expire_tokens()
+    drive_site.drive.incomplete.add("user")
+    with pytest.raises(AbortSyncError, match="everything"):
+        kept.sync()
+    agrees(kept, drive_site)
+
+
+def test_a_folder_that_goes_while_it_is_listed(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans,))
+    kept.sync(stop=lambda _, batch: batch.listing == "complete")
+    drive.delete(shelf.deep)
+    kept.sync()
+    agrees(kept, drive_site, shelf.plans)
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "server_error", "drop"])
+def test_passing_faults_are_waited_out(kept: Mirror, drive_site: DriveSite, shelf: Shelf, kind: Any) -> None:
+    drive_site.faults.add(kind, times=3, match="files.list", seconds=2)
+    drive_site.faults.add(kind, times=1, match="changes.", seconds=2)
+    kept.sync()
+    agrees(kept, drive_site)
+    assert (2.0 in kept.slept) == (kind == "rate_limit")
+    assert (kept.source.tally.retries > 0) == (kind != "rate_limit")
+
+
+def test_faults_that_last_end_the_sync_and_keep_the_cursor(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    kept.sync()
+    before = dict(kept.cursors)
+    drive_site.drive.trash(shelf.note)
+    drive_site.faults.add("server_error", times=0, match="changes.list")
+    with pytest.raises(RetryLaterError):
+        kept.sync()
+    assert kept.cursors == before
+    assert kept.source.tally.gave_up == 1
+    drive_site.faults.clear()
+    kept.sync()
+    agrees(kept, drive_site)
+
+
+def test_the_list_of_drives_that_fails_is_not_an_empty_one(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    kept.sync()
+    drive_site.faults.add("server_error", times=0, match="drives.list")
+    with pytest.raises(RetryLaterError):
+        kept.sync()
+    assert shelf.offer in kept.items()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("rate_limit", RateLimitedError), ("server_error", RetryLaterError), ("drop", RetryLaterError)],
+)
+def test_what_fetching_raises(
+    kept: Mirror, drive_site: DriveSite, shelf: Shelf, kind: Any, error: type[ConcordanceError]
+) -> None:
+    kept.sync()
+    drive_site.faults.add(kind, times=1, match="files.get", seconds=3)
+    with pytest.raises(error):
+        kept.fetch(shelf.note)
+    assert kept.fetch(shelf.note) == b"# Heron"
+
+
+def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    drive = drive_site.drive
+    empty = drive.file("Empty", shelf.plans, "", "document")
+    huge = drive.file("Huge", shelf.plans, "x" * (10 * 1024 * 1024 + 1), "document")
+    false = drive.file("false.pdf", shelf.plans, "not a pdf", "application/pdf")
+    kept.sync()
+    for one, reason in ((empty, "empty"), (huge, "10 MB"), (false, "not what its name says")):
+        with pytest.raises(SkipDocumentError, match=reason):
+            kept.fetch(one)
+    drive.delete(shelf.note)
+    with pytest.raises(SkipDocumentError, match="gone"):
+        kept.fetch(shelf.note)
+
+
+def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    text = ("The heron waits. " * 1_100_000).encode()
+    large = drive_site.drive.file("large.txt", shelf.plans, text)
+    kept.sync()
+    before = kept.source.tally.calls["files.get"]
+    pieces = list(kept.source.fetch(kept.items()[large]))
+    assert b"".join(pieces) == text
+    assert len(pieces) == kept.source.tally.calls["files.get"] - before == 3
+    content = kept.source.fetch(kept.items()[large])
+    next(content)
+    drive_site.drive.edit(large, text.swapcase())
+    with pytest.raises(RetryLaterError, match="changed"):
+        list(content)
+
+
+# Credentials
+
+
+def test_a_token_that_is_refused_pauses(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+    kept.sync()
+    before = dict(kept.cursors)
+    drive_site.faults.add("unauthorized", times=0)
+    with pytest.raises(AuthorizationError, match="CONCORDANCE_DRIVE_TOKEN") as raised:
+        kept.sync()
+    assert drive_site.drive.token not in str(raised.value)
+    assert kept.cursors == before
+
+
+def test_a_service_account(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    key = service_account_file(tmp_path, drive_site.url)
+    kept = mirror(drive_site, tmp_path, drive_token=None, google_service_account_file=key, google_subject=ME)
+    kept.sync()
+    agrees(kept, drive_site)
+    drive_site.drive.sessions.expire()
+    calls = kept.sync()
+    agrees(kept, drive_site)
+    assert calls["oauth2.token"] == 1
+    drive_site.drive.revoke()
+    with pytest.raises(AuthorizationError, match="SERVICE_ACCOUNT"):
+        kept.sync()
+
+
+def test_a_key_file_that_is_none(drive_site: DriveSite, tmp_path: Path) -> None:
+    broken = tmp_path / "key.json"
+    broken.write_text("{}")
+    kept = mirror(drive_site, tmp_path, drive_token=None, google_service_account_file=broken)
+    with pytest.raises(ConfigurationError, match="GOOGLE_SERVICE_ACCOUNT_FILE"):
+        kept.sync()
+
+
+def test_an_account_that_somebody_connected(drive_site: DriveSite, shelf: Shelf, tmp_path: Path, database: str) -> None:
+    given = {
+        "drive_token": None,
+        "google_client_id": "client",
+        "google_client_secret": "secret",
+        "postgres_url": database,
+        "encryption_keys": Fernet.generate_key().decode(),
+    }
+    kept = mirror(drive_site, tmp_path, **given)
+    with pytest.raises(AuthorizationError, match="/api/auth/google"):
+        kept.sync()
+    refresh = _consent(drive_site)
+    with session(database) as conn:
+        credentials.save(conn, kept.settings, credentials.GOOGLE, ME, refresh, ["drive.readonly"], ADA)
+    kept.sync()
+    agrees(kept, drive_site)
+    source = kept.source
+    drive_site.drive.sessions.expire()
+    assert b"".join(source.fetch(kept.items()[shelf.note])) == b"# Heron"
+    drive_site.drive.revoke()
+    with pytest.raises(AuthorizationError, match="Connect Google Drive again") as raised:
+        kept.sync()
+    assert refresh not in str(raised.value)
+
+
+def _consent(site: DriveSite) -> str:
+    """Return the refresh token that a consent gives."""
+    sessions = site.drive.sessions
+    redirect = "http://127.0.0.1/api/auth/google/callback"
+    asked = {
+        "client_id": "client",
+        "redirect_uri": redirect,
+        "response_type": "code",
+        "scope": "https://www.googleapis.com/auth/drive.readonly",
+        "access_type": "offline",
+        "prompt": "consent",
+    }
+    code = parse_qs(urlsplit(sessions.authorize(asked)).query)["code"][0]
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "client_id": "client",
+        "client_secret": "secret",
+        "redirect_uri": redirect,
+    }
+    return str(sessions.exchange(form)["refresh_token"])
+
+
+def test_another_account_lists_anew(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path)
+    kept.sync()
+    key = service_account_file(tmp_path, drive_site.url)
+    kept.settings = mirror(
+        drive_site, tmp_path, drive_token=None, google_service_account_file=key, google_subject=ME
+    ).settings
+    assert kept.sync()["files.list"] > 0
+    agrees(kept, drive_site)

@@ -13,6 +13,9 @@ CASES = {
     "- First item [2]\n- Second item [1]": [("First item", (2,)), ("Second item", (1,))],
     "1. Open the lid [1].\n2. Close it [2].": [("Open the lid.", (1,)), ("Close it.", (2,))],
     "All of it is so.\n[3]": [("All of it is so.", (3,))],
+    "It was so for everybody. it also rained, see pp. three ff. of it.": [
+        ("It was so for everybody.", ()), ("it also rained, see pp. three ff. of it.", ())
+    ],
     "Is it? Yes [1]!": [("Is it?", ()), ("Yes!", (1,))],
     "[1] says that it rains": [("says that it rains", (1,))],
     "": [],

@@ -10,11 +10,11 @@ import pytest
 
 from resources.settings import BUNDLED_MODEL
 from serving.answers.context import gather
+from serving.answers.draft import says_no_data
 from serving.answers.extractive import choose, compose, shortlist
 from serving.answers.gate import COVERAGE_GATE, GATES, Evidence, gate_of, judge
 from serving.answers.prompt import condensing, messages
 from serving.answers.schemas import Message
-from serving.answers.service import says_no_data
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
 from serving.retrieval.cache import Candidate
 from serving.retrieval.hits import Hit

@@ -31,6 +31,8 @@ COMMANDS = [
     "simulate drive",
     "simulate slack",
     "reconcile",
+    "reindex",
+    "cleanup",
     "prune",
     "prune list",
     "prune approve",

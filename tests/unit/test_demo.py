@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from orchestration import demo, sample
+from resources.domain import SourceName
 
 SECRET = "company/executive/project-sandpiper.md"
 QUESTION = next(question for question in sample.questions() if question.source_id == SECRET)
@@ -48,6 +49,29 @@ def test_an_answer_is_judged_by_what_the_person_may_read(
     assert all(words in fault for words, fault in zip(faults, outcome.faults, strict=True))
     assert ("WRONG" in printed.getvalue()) == bool(faults)
     assert ("[1] A title" in printed.getvalue()) == bool(found)
+
+
+def test_what_is_shared_by_link_alone_is_withheld_from_everybody() -> None:
+    question = next(question for question in sample.questions_of_sources() if not question.may)
+    outcome = demo.Outcome()
+    printed = io.StringIO()
+    out = Console(file=printed, soft_wrap=True)
+    for person in (sample.people()[name] for name in demo.ASKERS):
+        demo.judge(out, outcome, person, question, [])
+    assert (outcome.found, outcome.withheld, outcome.faults) == (0, 2, [])
+    assert printed.getvalue().count("by its link alone") == 2
+    demo.judge(out, outcome, sample.people()["helen"], question, [hit(str(question.source_id))])
+    assert len(outcome.faults) == 1
+
+
+def test_the_demonstrations_handful_shows_every_kind_of_answer() -> None:
+    handful = sample.questions_of_sources()[: demo.HANDFUL]
+    kinds = {(question.source, *(asker in question.may for asker in demo.ASKERS)) for question in handful}
+    drive, slack = SourceName.GOOGLE_DRIVE, SourceName.SLACK
+    assert kinds == {
+        (drive, True, True), (drive, False, True), (drive, False, False),
+        (slack, True, True), (slack, True, False),
+    }  # fmt: skip
 
 
 def test_outcomes_of_two_runs_do_not_share_their_lists() -> None:

@@ -81,7 +81,11 @@ class DriveApp:
         path, query = scope["path"], dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if _PREFIX.match(path):
             raw = (scope.get("raw_path") or path.encode()).decode("latin-1").partition("?")[0]
-            return await self._call(scope["method"], raw, query, headers.get("authorization", ""), headers)
+            method = scope["method"]
+            if method == "POST" and headers.get("x-http-method-override") == "GET":
+                # Google's client sends a long query so; source: googleapiclient.http, MAX_URI_LENGTH
+                method, query = "GET", dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+            return await self._call(method, raw, query, headers.get("authorization", ""), headers)
         if path.startswith("/batch"):
             return await self._batch(headers, body)
         if path == "/":

@@ -7,6 +7,7 @@ batch too, since Google counts them so.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from googleapiclient.discovery import build
 from googleapiclient.errors import BatchError, HttpError
 from googleapiclient.http import BatchHttpRequest
 
-from resources.errors import ConcordanceError, RateLimitedError, RetryLaterError
+from resources.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
 from resources.retrying import Tally, patiently
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
@@ -33,6 +34,10 @@ PIECE = 8 * 1024 * 1024
 TIMEOUT_SECONDS = 60
 _LONGEST_BACKOFF = 64.0
 """Source: https://developers.google.com/workspace/drive/api/guides/limits#exponential"""
+
+
+logging.getLogger("googleapiclient.http").setLevel(logging.ERROR)
+"""It warns of every refusal; what those mean is said by our errors."""
 
 
 class Budget:
@@ -84,7 +89,7 @@ class DriveClient:
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         # static: the description ships with the package, so starting needs no network
-        self._service: Any = build(
+        service: Any = build(
             "drive",
             "v3",
             http=httplib2.Http(timeout=TIMEOUT_SECONDS),
@@ -92,6 +97,9 @@ class DriveClient:
             cache_discovery=False,
             client_options={"api_endpoint": f"{settings.drive_api_url}/drive/v3/"},
         )
+        # made once: each collection's methods are generated anew whenever it is asked for
+        names = ("changes", "drives", "files", "permissions")
+        self._collections: dict[str, Any] = {name: getattr(service, name)() for name in names}
 
     def call(self, method: str, **parameters: Any) -> JSON:
         """Return the answer of a method such as `files.list`; parameters that are None are left out.
@@ -121,6 +129,11 @@ class DriveClient:
 
         Passing faults of single calls are tried again; if they do not pass the error is raised, as in `call`.
         """
+        if len(many) == 1:  # needs no envelope
+            try:
+                return [self.call(method, **many[0])]
+            except DocumentError as error:
+                return [error]
         found: list[JSON | ConcordanceError] = []
         for start in range(0, len(many), BATCH):
             found += self._batch(method, many[start : start + BATCH])
@@ -156,7 +169,7 @@ class DriveClient:
     def _request(self, method: str, parameters: Mapping[str, Any]) -> Any:
         collection, _, name = method.partition(".")
         given = {key: value for key, value in parameters.items() if value is not None}
-        return getattr(getattr(self._service, collection)(), name)(**given)
+        return getattr(self._collections[collection], name)(**given)
 
     def _batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:
         found: dict[str, JSON | ConcordanceError] = {}
@@ -196,7 +209,8 @@ class DriveClient:
         except HttpError as error:
             raise self._explain(method, error) from None
         except (OSError, HTTPException, httplib2.HttpLib2Error, BatchError) as error:
-            self._local.http.close()  # half an answer may be left on the connection
+            if (http := getattr(self._local, "http", None)) is not None:
+                http.close()  # half an answer may be left on the connection
             raise RetryLaterError(f"Drive did not answer ({method}: {type(error).__name__}).") from error
         raise AssertionError  # unreachable: the second attempt returns or raises
 

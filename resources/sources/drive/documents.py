@@ -31,6 +31,13 @@ class Found:
     outside: list[JSON] = field(default_factory=list[JSON])
     settled: list[str] = field(default_factory=list[str])
 
+    def add(self, other: Found) -> None:
+        """Take in what came of further files."""
+        self.seen += other.seen
+        self.refused += other.refused
+        self.outside += other.outside
+        self.settled += other.settled
+
 
 class Documents:
     """Describes files for one sync."""

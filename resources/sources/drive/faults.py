@@ -22,7 +22,6 @@ EXPORT_LIMIT_MB = 10
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
 
 _RATE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "sharingRateLimitExceeded"})
-_SCOPE = frozenset({"insufficientPermissions", "insufficientScopes", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
 _FORBIDDING = frozenset({"domainPolicy", "accessNotConfigured", "SERVICE_DISABLED", "appNotInstalledWithUser"})
 _NO_DOWNLOAD = frozenset({"cannotDownloadFile", "cannotDownloadAbusiveFile", "cannotExportFile", "fileNotDownloadable"})
 
@@ -65,7 +64,7 @@ def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | 
 
 
 def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> ConcordanceError:
-    if reasons & _SCOPE:
+    if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons or ("insufficientPermissions" in reasons and "scope" in message):
         return AuthorizationError(f"The credentials of Drive lack the scope drive.readonly. {hint}")
     if reasons & _FORBIDDING:
         return AuthorizationError(

@@ -225,11 +225,15 @@ class Following:
     def _sort_files(self, partition: str, work: _Page) -> None:
         """Describe changed files where they lie now; what lies in no root is gone, unless a shortcut leads to it."""
         changes, notes = work.changes, work.notes
-        gathered: dict[str, JSON] = {}
+        found = self._documents.describe(list(changes.files.values()), notes)
+        if not work.page.first:
+            # whoever read the page first has reported what lies in other roots, and those may have moved on since
+            found.seen = [item for item in found.seen if item.partition == partition]
+            found.refused = [refusal for refusal in found.refused if refusal.partition == partition]
+        changed = {**changes.files}
         for files in self._listing.below(work.gathered, partition, notes):
-            gathered |= {file["id"]: file for file in files}
-        changed = {**changes.files, **gathered}
-        found = self._documents.describe(list(changed.values()), notes)
+            changed |= {file["id"]: file for file in files}
+            found.add(self._documents.describe(files, notes))
         work.deleted |= changes.gone
         work.deleted |= dict.fromkeys(found.settled)
 
@@ -241,10 +245,6 @@ class Following:
             return trail is None or trail.partition != partition
 
         self._targets.settle(notes, changes, found, has_left, work.deleted)
-        if not work.page.first:
-            # whoever read the page first has reported what lies in other roots, and those may have moved on since
-            found.seen = [one for one in found.seen if one.partition == partition or one.source_id in gathered]
-            found.refused = [one for one in found.refused if one.partition == partition or one.source_id in gathered]
         self._place(work, found)
         work.found = found
 

@@ -91,15 +91,8 @@ class Readers:
     def _list(self, ids: Sequence[str]) -> list[list[JSON] | None]:
         """Return the permissions of each file, None where the account may not know them."""
         many = [{"fileId": one, "pageSize": _PAGE, "fields": _LIST, "supportsAllDrives": True} for one in ids]
-        # one question needs no envelope
-        answers = self._client.batch("permissions.list", many) if len(many) > 1 else [self._one(one) for one in many]
+        answers = self._client.batch("permissions.list", many)
         return [self._whole(one, answer) for one, answer in zip(ids, answers, strict=True)]
-
-    def _one(self, parameters: JSON) -> JSON | ConcordanceError:
-        try:
-            return self._client.call("permissions.list", **parameters)
-        except (NotFoundError, ForbiddenError) as error:
-            return error
 
     def _whole(self, file_id: str, answer: JSON | ConcordanceError) -> list[JSON] | None:
         if isinstance(answer, NotFoundError | ForbiddenError):

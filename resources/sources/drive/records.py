@@ -53,7 +53,6 @@ def describe(file: JSON, trail: Trail, grant: Grant, settings: Settings) -> Item
         collection_ids=trail.folders,
         tags={"sharing": grant.sharing},
         description=file.get("description") or None,
-        profile=settings.chunk_profile,
         locator=kind.way,
     )
 
@@ -69,6 +68,7 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
         reason=reason,
         version=version_of(file),
         owner=readers.owner_of(file),
+        collection_ids=trail.folders,
     )
 
 

@@ -1,0 +1,241 @@
+"""A test collection in BEIR layout enters; an index of it, made by the production stages, and each query's ranking leave.
+
+The folder holds `corpus.jsonl` (_id, title, text), `queries.jsonl` (_id, text) and judgements in `qrels.tsv` or
+`qrels/test.tsv`. Documents are normalised, chunked, embedded and written as points as a sync does it, without the registry:
+test documents are nobody's. Vectors are kept by text, so that a second evaluation embeds nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from qdrant_client import QdrantClient, models
+
+from assets.chunked import batches
+from assets.points import WRITE_POINTS
+from assets.stages.chunk import chunk
+from assets.stages.language import identify
+from assets.stages.normalize import Draft, assemble
+from assets.stages.parse.text import parse
+from assets.stages.payload import chunk_payload, document_payload
+from assets.stages.profiles import Profile
+from resources import bm25, qdrant
+from resources.domain import ParsedDocument, SourceName, chunk_id, document_id
+from resources.embedding import Embedder
+from resources.errors import InvalidRequestError
+from resources.lake import Lake
+from resources.ports import Tokenizer
+from resources.tables import embedded_table
+
+JUDGEMENTS = ("qrels.tsv", "qrels/test.tsv")
+EMBED_CHUNKS = 1000
+"""Texts between two writes to the lake: what an interrupted evaluation embeds again is at most this."""
+PERMISSIONS = ["public"]
+
+Progress = Callable[[str], None]
+
+
+class Row(NamedTuple):
+    """A document or a query."""
+
+    id: str
+    text: str = ""
+    title: str = ""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A row as it stands in the files: some write ids as numbers, and null for nothing."""
+
+    id: str | int = msgspec.field(name="_id")
+    text: str | None = None
+    title: str | None = None
+
+
+class JudgedCollection(NamedTuple):
+    """Documents, judged queries, and judgements (query id → document id → grade)."""
+
+    name: str
+    documents: list[Row]
+    queries: list[Row]
+    judgements: dict[str, dict[str, int]]
+
+
+class Target(NamedTuple):
+    """What a collection is indexed with, and where."""
+
+    qdrant: QdrantClient
+    lake: Lake
+    embedder: Embedder
+    tokenizer: Tokenizer
+    profile: Profile
+
+
+class Indexed(NamedTuple):
+    """An indexed test collection: chunk id → payload, document id → the collection's own id."""
+
+    payloads: dict[str, dict[str, Any]]
+    ids: dict[str, str]
+
+
+def read_collection(folder: Path) -> JudgedCollection:
+    """Read a folder; queries without a relevant document are left out. Raises `InvalidRequestError` naming file and line."""
+    found = next((folder / name for name in JUDGEMENTS if (folder / name).is_file()), None)
+    missing = [name for name in ("corpus.jsonl", "queries.jsonl") if not (folder / name).is_file()]
+    missing += ["qrels.tsv"] if found is None else []
+    if found is None or missing:
+        raise InvalidRequestError(
+            f"{folder}: lacks {', '.join(missing)}. A test collection is a folder in BEIR layout: corpus.jsonl (_id, title, text), "
+            "queries.jsonl (_id, text), qrels.tsv (query, document, grade)."
+        )
+    documents = _rows(folder / "corpus.jsonl")
+    judgements = _judgements(found)
+    queries = [query for query in _rows(folder / "queries.jsonl") if query.id in judgements and query.text.strip()]
+    if not documents or not queries:
+        raise InvalidRequestError(
+            f"{folder}: holds no {'documents' if not documents else 'query with a relevant document'}."
+        )
+    kept = {query.id: judgements[query.id] for query in queries}
+    return JudgedCollection(folder.resolve().name, documents, queries, kept)
+
+
+def _rows(path: Path) -> list[Row]:
+    decode = msgspec.json.Decoder(_Line).decode
+    rows: dict[str, Row] = {}
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                read = decode(line)
+            except msgspec.DecodeError as error:
+                raise InvalidRequestError(f"{path}, line {number}: {error}.") from error
+            row = Row(str(read.id), read.text or "", read.title or "")
+            if row.id in rows:
+                raise InvalidRequestError(f"{path}, line {number}: the _id {row.id!r} is there twice.")
+            rows[row.id] = row
+    return list(rows.values())
+
+
+def _judgements(path: Path) -> dict[str, dict[str, int]]:
+    """Return the judgements of queries that have a relevant document. A first line without a number is a header."""
+    found: dict[str, dict[str, int]] = {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        for number, row in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
+            if not any(row):
+                continue
+            try:
+                query, document, grade = row
+                found.setdefault(query, {})[document] = int(grade)
+            except ValueError:
+                if number > 1:
+                    raise InvalidRequestError(
+                        f"{path}, line {number}: should be query id, document id and a whole number, parted by tabs."
+                    ) from None
+                found.clear()
+    return {query: grades for query, grades in found.items() if any(grade > 0 for grade in grades.values())}
+
+
+def index_collection(collection: JudgedCollection, target: Target, progress: Progress) -> Indexed:
+    """Index a test collection behind the alias of a vector server of its own, which holds nothing else."""
+    rows = list(_chunks(collection, target))
+    vectors = _Vectors([row for _, row in rows], target, progress)
+    dimensions = target.embedder.dimensions
+    name = f"{qdrant.ALIAS}_evaluation_{dimensions}"
+    qdrant.create_collection(target.qdrant, name, dimensions)
+    average = bm25.mean_length([row["text"] for _, row in rows])
+    payloads: dict[str, dict[str, Any]] = {}
+    for part in batches(rows, WRITE_POINTS):
+        written = {
+            chunk_id(shared["doc_id"], target.profile.version, row["chunk_index"]): shared | chunk_payload(row)
+            for shared, row in part
+        }
+        sparse = bm25.encode_documents([row["text"] for _, row in part], average)
+        qdrant.upsert(target.qdrant, name, _points(written, [vectors.of(row["text_hash"]) for _, row in part], sparse))
+        payloads |= written
+    qdrant.switch_alias(target.qdrant, name)
+    ids = {document_id(SourceName.FILES, _source_id(collection, row)): row.id for row in collection.documents}
+    return Indexed(payloads, ids)
+
+
+def _points(
+    payloads: Mapping[str, dict[str, Any]], dense: Sequence[list[float]], sparse: Sequence[bm25.SparseVector]
+) -> models.Batch:
+    return models.Batch(
+        ids=list(payloads),
+        vectors={
+            qdrant.DENSE: list(dense),
+            qdrant.KEYWORD: [models.SparseVector(indices=vector.indices, values=vector.values) for vector in sparse],
+        },
+        payloads=list(payloads.values()),
+    )
+
+
+def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each chunk as (what its document's points share, its row)."""
+    now = datetime.now(UTC)
+    for row in collection.documents:
+        shared = _shared(collection, row, now)
+        for piece in chunk(parse_row(row), target.tokenizer, target.profile):
+            places = msgspec.json.encode(piece.places).decode() if piece.places else None
+            yield shared, msgspec.structs.asdict(piece) | {"places": places}
+
+
+def parse_row(row: Row) -> ParsedDocument:
+    """Return a document as plain text below its title, the way a text with a heading is parsed."""
+    heading = [Draft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
+    body = parse(row.text.encode()).drafts if row.text.strip() else []
+    text, blocks = assemble([*heading, *body])
+    return ParsedDocument(text=text, blocks=blocks, title=row.title or None, language=identify(text, blocks))
+
+
+def _source_id(collection: JudgedCollection, row: Row) -> str:
+    return f"{collection.name}/{row.id}"
+
+
+def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, Any]:
+    source_id = _source_id(collection, row)
+    nothing = dict.fromkeys(("url", "owner", "author", "created_at", "modified_at"))
+    return document_payload(
+        nothing
+        | {
+            "doc_id": document_id(SourceName.FILES, source_id),
+            "title": row.title or row.id,
+            "source": SourceName.FILES.value,
+            "source_id": source_id,
+            "partition": collection.name,
+            "collection_ids": [collection.name],
+            "path": source_id,
+            "mime_type": "text/plain",
+            "tags": {},
+            "permissions": PERMISSIONS,
+            "acl_checked_at": now,
+        }
+    )
+
+
+class _Vectors:
+    """The vector of each chunk's text: from the lake or, the first time, from the model."""
+
+    def __init__(self, chunks: Sequence[Mapping[str, Any]], target: Target, progress: Progress) -> None:
+        rows = list({row["text_hash"]: row for row in chunks}.values())
+        hashes = [row["text_hash"] for row in rows]
+        table = embedded_table(target.embedder.model, target.embedder.dimensions)
+        found, self._matrix = target.lake.vectors(table, hashes)
+        self._rows = {text_hash: number for number, text_hash in enumerate(hashes)}
+        todo = [number for number, known in enumerate(found.tolist()) if not known]
+        for done, part in enumerate(batches(todo, EMBED_CHUNKS)):
+            progress(f"Embedding {len(todo)} texts, {done * EMBED_CHUNKS} done …")
+            vectors = target.embedder.embed([rows[number]["text"] for number in part])
+            self._matrix[list(part)] = vectors
+            tokens = [rows[number]["tokens"] for number in part]
+            written = [hashes[number] for number in part]
+            target.lake.append_vectors(table, target.embedder.model, written, vectors, tokens, datetime.now(UTC))
+
+    def of(self, text_hash: str) -> list[float]:
+        """Return one vector as the client sends it."""
+        return self._matrix[self._rows[text_hash]].tolist()

@@ -1,0 +1,140 @@
+"""Rankings and relevance judgements enter; nDCG, recall, reciprocal rank, their uncertainty, and comparisons leave.
+
+The measures are trec_eval's, through ir-measures, and the statistics SciPy's: none of the formulas is ours. A ranking is a list
+of document ids, the best first; judgements map query id → document id → grade (above 0 is relevant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Judgements = Mapping[str, Mapping[str, int]]
+Rankings = Mapping[str, Sequence[str]]
+
+RESAMPLES = 9999
+"""Source: Davison & Hinkley, Bootstrap Methods and their Application (1997), section 4.2.2: 999 or more; B+1 divides the levels."""
+CONFIDENCE = 0.95
+SEED = 20_251_120
+"""Any number: the same rankings give the same intervals."""
+
+
+class QueryScores(msgspec.Struct, frozen=True):
+    """What one query's ranking is worth, each 0..1."""
+
+    ndcg_10: float
+    recall_10: float
+    recall_50: float
+    reciprocal_rank: float
+
+
+class Measures(
+    msgspec.Struct, frozen=True, rename={"ndcg_10": "ndcg@10", "recall_10": "recall@10", "recall_50": "recall@50"}
+):
+    """Means over queries, and the 95 % confidence interval of the mean nDCG@10 over queries of this kind."""
+
+    ndcg_10: float
+    recall_10: float
+    recall_50: float
+    mrr: float
+    ci95: tuple[float, float]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How one configuration's nDCG@10 differs from another's on the very same queries."""
+
+    difference: float
+    """Mean of first minus second; positive when the first is better."""
+    ci95: tuple[float, float]
+    p: float
+    """Two-sided: how often chance alone, swapping the two on each query at random, makes a difference this large."""
+    better: int
+    """Queries on which the first is better; the rest are worse or equal."""
+    worse: int
+
+
+def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
+    """Return each judged query's scores, in the order of the judgements; a query without a ranking scores 0."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    measures = {nDCG @ 10: "ndcg_10", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"}
+    # trec_eval sorts by score and breaks ties by name: falling numbers keep the ranking as it is
+    run = {
+        query: {doc: -float(rank) for rank, doc in enumerate(dict.fromkeys(docs))} for query, docs in rankings.items()
+    }
+    qrels = {query: dict(grades) for query, grades in judgements.items()}
+    values = {query: dict.fromkeys(QueryScores.__struct_fields__, 0.0) for query in judgements}
+    for metric in ir_measures.iter_calc(list(measures), qrels, {query: docs for query, docs in run.items() if docs}):
+        values[metric.query_id][measures[metric.measure]] = float(metric.value)
+    return {query: QueryScores(**found) for query, found in values.items()}
+
+
+def summarise(scores: Mapping[str, QueryScores]) -> Measures:
+    """Return means and the interval. Raises `ValueError` without any query."""
+    if not scores:
+        raise ValueError("there is no judged query to measure")
+    ndcg = np.array([one.ndcg_10 for one in scores.values()])
+    return Measures(
+        ndcg_10=_rounded(ndcg.mean()),
+        recall_10=_rounded(np.mean([one.recall_10 for one in scores.values()])),
+        recall_50=_rounded(np.mean([one.recall_50 for one in scores.values()])),
+        mrr=_rounded(np.mean([one.reciprocal_rank for one in scores.values()])),
+        ci95=_interval(ndcg),
+    )
+
+
+def compare(first: Mapping[str, QueryScores], second: Mapping[str, QueryScores]) -> Comparison:
+    """Return the paired comparison of nDCG@10 over the queries that both have. Raises `ValueError` without any."""
+    shared = [query for query in first if query in second]
+    if not shared:
+        raise ValueError("the two share no query")
+    differences = np.array([first[query].ndcg_10 - second[query].ndcg_10 for query in shared])
+    return Comparison(
+        difference=_rounded(differences.mean()),
+        ci95=_interval(differences),
+        p=_chance(differences),
+        better=int((differences > 0).sum()),
+        worse=int((differences < 0).sum()),
+    )
+
+
+def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the bootstrap interval of the mean; where all values are equal, or there is one, the mean twice."""
+    if len(values) < 2 or np.ptp(values) == 0:
+        return _rounded(values.mean()), _rounded(values.mean())
+    from scipy.stats import bootstrap
+
+    found = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="BCa",
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return _rounded(found.low), _rounded(found.high)
+
+
+def _chance(differences: NDArray[np.float64]) -> float:
+    """Return p of the paired randomisation test (signs of the differences flipped at random).
+
+    Source: Smucker, Allan, Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval Evaluation",
+    CIKM 2007.
+    """
+    if not differences.any():
+        return 1.0
+    from scipy.stats import permutation_test
+
+    found = permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True,
+        rng=np.random.default_rng(SEED),
+    )  # fmt: skip
+    return _rounded(np.mean(found.pvalue))
+
+
+def _rounded(value: float | np.floating) -> float:
+    return round(float(value), 4)

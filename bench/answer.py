@@ -1,0 +1,249 @@
+"""Answers: time of `POST /api/ask` without the language model's own, against a stand-in model on the loopback, whole and streamed.
+
+`python -m bench.answer [--rounds 4] [--gate]`: indexes the sample company into embedded parts in a temporary folder, serves it in a
+process of its own, and asks its 50 answerable questions in the name of those who may read them, nothing cached. The model's own
+time is what the stand-in measures itself, so that the way to it and back counts as ours. Plain searches in the same run say what
+the machine is worth at the moment. `--gate` prints the figures that the
+"No data found" gate is calibrated on instead. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+
+from assets import pipeline
+from orchestration import sample
+from resources import keys
+from resources.domain import Access, SourceName
+from resources.embedded.postgres import EmbeddedPostgres
+from resources.embedded.processes import free_port
+from resources.logging import configure
+from resources.migrate import migrate
+from resources.settings import Settings
+from resources.syncing import open_sync
+from serving.auth import mint
+from tests.fixtures.llm import ModelServer
+from tests.fixtures.vector import VectorProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+AIM_MS = 100
+
+
+def main() -> None:
+    """Run it all and print."""
+    configure("warning", "bench")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=4, help="how often each question is asked, whole and streamed")
+    parser.add_argument("--gate", action="store_true", help="print the gate's figures instead")
+    arguments = parser.parse_args()
+    with _indexed() as settings:
+        figures = asyncio.run(_gate(settings)) if arguments.gate else _measure(settings, arguments.rounds)
+    print(json.dumps(figures))
+
+
+@contextmanager
+def _indexed() -> Iterator[Settings]:
+    """Yield settings of embedded parts that hold the sample company."""
+    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
+    folder.chmod(0o711)
+    plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port())  # type: ignore[call-arg]
+    postgres, vectors = EmbeddedPostgres(plain), VectorProcess(folder / "vectors")
+    try:
+        keys.ensure(plain)
+        postgres.start()
+        vectors.start()
+        migrate(plain.postgres_dsn)
+        settings = plain.model_copy(update={"qdrant_url": vectors.url, "file_roots": sample.roots()})
+        with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
+            pipeline.sync(run)
+        yield settings
+    finally:
+        vectors.close()
+        postgres.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _serving(settings: Settings, model: ModelServer) -> Iterator[tuple[str, int]]:
+    """Yield the address and process id of the serving app, nothing cached."""
+    port = free_port()
+    wanted = {
+        "HOME": str(settings.home),
+        "POSTGRES_PORT": str(settings.postgres_port),
+        "QDRANT_URL": settings.qdrant_url or "",
+        "HTTP_PORT": str(port),
+        "LLM_MODEL": "stand-in",
+        "LLM_BASE_URL": model.url,
+        "SEARCH_CACHE_SECONDS": "0",
+        "ANSWER_CACHE_SECONDS": "0",
+        "SEARCH_RATE_LIMIT": "1000000",
+        "LOG_LEVEL": "warning",
+    }
+    environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
+    process = subprocess.Popen([sys.executable, "-m", "serving"], cwd=ROOT, env=environment)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                httpx.get(f"{url}/healthz")
+                break
+            except httpx.TransportError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+        yield url, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _measure(settings: Settings, rounds: int) -> dict[str, Any]:
+    people = sample.people()
+    questions = [one for one in (*sample.questions(), *sample.questions(more=True)) if one.source_id]
+    asked = [(people[one.may[0]], one.question) for one in questions]
+    tokens = {one.id: mint(settings, one.email, one.groups, False, _HOUR) for one in people.values()}
+    with (
+        ModelServer() as model,
+        _serving(settings, model) as (url, pid),
+        httpx.Client(base_url=url, timeout=60) as http,
+    ):
+        timed: dict[str, list[float]] = {"whole": [], "streamed": [], "first_event": [], "model": [], "search": []}
+        for person, question in asked[:10]:
+            _whole(http, model, tokens[person.id], question)
+        random.Random(7).shuffle(asked)
+        found = 0
+        for _ in range(rounds):
+            for person, question in asked:
+                ms, own, answer = _whole(http, model, tokens[person.id], question)
+                found += answer["found"]
+                timed["whole"].append(ms)
+                timed["model"].append(own)
+                ms, first = _streamed(http, model, tokens[person.id], question)
+                timed["streamed"].append(ms)
+                timed["first_event"].append(first)
+                began = time.perf_counter()
+                http.post("/api/rag/search", headers=_headers(tokens[person.id]), json={"query": question})
+                timed["search"].append((time.perf_counter() - began) * 1000)
+        memory = psutil.Process(pid).memory_info().rss / 2**20
+    figures: dict[str, Any] = {
+        "answers": len(timed["whole"]),
+        "found": found,
+        "p50_ms": _percentile(timed["whole"], 50),
+        "p90_ms": _percentile(timed["whole"], 90),
+        "p99_ms": _percentile(timed["whole"], 99),
+        "streamed_p90_ms": _percentile(timed["streamed"], 90),
+        "first_event_p90_ms": _percentile(timed["first_event"], 90),
+        "search_p50_ms": _percentile(timed["search"], 50),
+        "search_p90_ms": _percentile(timed["search"], 90),
+        "model_p50_ms": _percentile(timed["model"], 50),
+        "aim_p90_ms": AIM_MS,
+        "rss_mb": round(memory),
+    }
+    for name, value in figures.items():
+        print(f"{name:20} {value}")
+    return figures
+
+
+_HOUR = timedelta(hours=1)
+
+
+def _percentile(values: list[float], share: float) -> float:
+    return round(float(np.percentile(values, share)), 1)
+
+
+def _headers(token: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", **more}
+
+
+def _whole(http: httpx.Client, model: ModelServer, token: str, question: str) -> tuple[float, float, dict[str, Any]]:
+    """Return ms without the model's own, the model's, and the answer."""
+    before, began = model.spent, time.perf_counter()
+    response = http.post("/api/ask", headers=_headers(token), json={"query": question})
+    ms = (time.perf_counter() - began) * 1000
+    response.raise_for_status()
+    own = (model.spent - before) * 1000
+    return ms - own, own, response.json()
+
+
+def _streamed(http: httpx.Client, model: ModelServer, token: str, question: str) -> tuple[float, float]:
+    """Return ms of the whole stream without the model's own, and ms to the first event."""
+    before, began, first = model.spent, time.perf_counter(), 0.0
+    headers = _headers(token, Accept="text/event-stream")
+    with http.stream("POST", "/api/ask", headers=headers, json={"query": question}) as response:
+        response.raise_for_status()
+        for _ in response.iter_raw():
+            first = first or (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - began - (model.spent - before)) * 1000, first
+
+
+async def _gate(settings: Settings) -> dict[str, Any]:
+    """Return the gate's figures: by meaning and words, and by words alone."""
+    from serving.answers.extractive import headings
+    from serving.answers.gate import GATES, POOL, Evidence, judge
+    from serving.deps import Services
+    from serving.schemas import SearchRequest
+
+    services = Services(settings)
+    await services.open()
+    people = sample.people()
+    scores: dict[str, list[tuple[float, str]]] = {
+        "with": [],
+        "without": [],
+        "with_by_words": [],
+        "without_by_words": [],
+    }
+    try:
+        for one in (*sample.questions(), *sample.questions(more=True)):
+            person = people[one.may[0]] if one.may else people["helen"]
+            groups = {f"group:{name}" for name in person.groups}
+            principals = frozenset({person.email, f"domain:{person.email.partition('@')[2]}", "public", *groups})
+            access = Access(email=person.email, principals=principals)
+            wanted = SearchRequest(query=one.question, top_k=POOL, group_by_document=False)
+            found = [
+                Evidence(f"{headings(r.hit.title, r.hit.section_path)} {r.hit.chunk_text}", r.candidate.dense_score)
+                for r in (await services.retriever.passages(wanted, access)).ranked
+            ]
+            kind = "with" if one.source_id else "without"
+            gate = GATES.get(services.embedder.model, 0.5)
+            scores[kind].append((judge(one.question, found, gate).score, one.question))
+            scores[f"{kind}_by_words"].append((judge(one.question, found, None).score, one.question))
+    finally:
+        await services.close()
+    for suffix in ("", "_by_words"):
+        print(f"\nlowest with an answer{suffix}:")
+        for score, question in sorted(scores[f"with{suffix}"])[:5]:
+            print(f"  {score:.3f}  {question}")
+        print(f"highest without one{suffix}:")
+        for score, question in sorted(scores[f"without{suffix}"])[-5:]:
+            print(f"  {score:.3f}  {question}")
+    return {
+        "model": services.embedder.model,
+        "gate": GATES.get(services.embedder.model),
+        "without_highest": round(max(scores["without"])[0], 3),
+        "with_lowest": [round(score, 3) for score, _ in sorted(scores["with"])[:3]],
+        "without_highest_by_words": round(max(scores["without_by_words"])[0], 3),
+        "with_lowest_by_words": [round(score, 3) for score, _ in sorted(scores["with_by_words"])[:3]],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""`eval`: how good the search is on a test collection, measured in this process; nothing needs to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from assets.stages.measure_ranking import Measures
+    from orchestration.evaluation import Report
+
+HEADER = f"{'':10}{'nDCG@10':>9}{'95 % interval':>18}{'Recall@10':>11}{'Recall@50':>11}{'MRR':>8}"
+CERTAIN = 0.05
+
+
+def evaluate(
+    folder: Path,
+    /,
+    *,
+    fusion: Annotated[
+        Literal["weighted", "rrf", "dbsf", "minmax"] | None,
+        Parameter(help="Fusion of the hybrid search; default: the setting FUSION."),
+    ] = None,
+    depth: Annotated[
+        int | None, Parameter(help="Candidates taken from each leg; default: the setting SEARCH_DEPTH.")
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Another configuration to compare with, query by query: FUSION/DEPTH/DENSE_WEIGHT (rrf, rrf/100, weighted/50/0.6), "
+            "vector or keyword. May repeat.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure search quality on a test collection: nDCG@10, recall, MRR and latency of dense, keyword and hybrid search.
+
+    Parameters
+    ----------
+    folder
+        A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv).
+    """
+    from orchestration import evaluation
+    from resources.logging import configure
+    from resources.settings import load
+
+    configure("warning")
+    settings = load()
+    hybrid = evaluation.configuration(settings, fusion or "", depth=depth)
+    others = [evaluation.configuration(settings, text, depth=depth) for text in compare or ()]
+    report = evaluation.evaluate(settings, folder, hybrid=hybrid, others=others, progress=note)
+    if json:
+        say_json(report)
+    else:
+        _show(report)
+
+
+def _show(report: Report) -> None:
+    say(f"{report.collection}: {report.documents} documents, {report.queries} judged queries")
+    say(HEADER)
+    for name, measures in (("dense", report.dense), ("keyword", report.keyword), ("hybrid", report.hybrid)):
+        say(_line(name, measures))
+    say(f"hybrid search: p50 {report.latency_ms.p50:.1f} ms, p95 {report.latency_ms.p95:.1f} ms")
+    for one in report.compare:
+        result = one.result
+        verdict = "a real difference" if result.p < CERTAIN else "may well be chance"
+        say(
+            f"{one.first} {one.first_ndcg_10:.4f} against {one.second} {one.second_ndcg_10:.4f}: {result.difference:+.4f} "
+            f"[{result.ci95[0]:+.4f}, {result.ci95[1]:+.4f}], better on {result.better} and worse on {result.worse} queries, "
+            f"p = {result.p:.4f}: {verdict}"
+        )
+
+
+def _line(name: str, measures: Measures) -> str:
+    interval = f"{measures.ci95[0]:.4f}-{measures.ci95[1]:.4f}"
+    return f"{name:10}{measures.ndcg_10:>9.4f}{interval:>18}{measures.recall_10:>11.4f}{measures.recall_50:>11.4f}{measures.mrr:>8.4f}"

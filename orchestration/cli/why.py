@@ -1,0 +1,122 @@
+"""`why`: traces one document from its source to its rank, for the operator, who sees its state whoever may read it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from resources.domain import Access
+    from resources.settings import Settings
+    from serving.why import Trace
+
+
+def why(
+    source: str,
+    /,
+    *,
+    as_: Annotated[str, Parameter(name="--as", help="Email of the person who does not find it.")],
+    group: Groups = None,
+    query: Annotated[str | None, Parameter(help="A query to rank the document for, as that person.")] = None,
+    json: Json = False,
+) -> None:
+    """Say why a person does not find a document: seen, parsed, indexed, permitted, rank.
+
+    Parameters
+    ----------
+    source
+        Its source id, doc_id or link (Drive, Slack, a book's page, our viewer).
+    """
+    import msgspec
+
+    from resources.settings import load
+
+    found = look(load(), source, as_, group or [], query)
+    if json:
+        say_json(msgspec.to_builtins(found))
+        return
+    for line in _told(found, source, as_, query):
+        say(line)
+
+
+def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:
+    """Return the trace. Raises `NotRunningError` when the database, or with a query the HTTP interface, does not answer."""
+    from orchestration.cli.installed import database
+    from orchestration.cli.querying import ask
+    from resources.durations import duration
+    from serving.references import reference
+    from serving.why import RANKS, parameters, trace
+    from sql import statement
+
+    named, max_age = reference(source), duration(settings.acl_max_age)
+    fresh_since = datetime.now(UTC) - max_age
+    with database(settings) as connection:
+        access = _access(connection, email, groups, fresh_since)
+        wanted = parameters(named, access, fresh_since)
+        row = connection.execute(statement("cli", "why").encode(), wanted).fetchone()
+    points = None if row is None else _points(settings, row["doc_id"])
+    rank = None
+    if query is not None and row is not None:
+        answer = ask(settings, email, groups, {"query": query, "top_k": RANKS})
+        rank = _rank(row["doc_id"], answer["results"])
+    return trace(row, points=points, asked=query is not None, rank=rank, max_age=max_age)
+
+
+def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
+    """Return who the person is, with what the synced directory says."""
+    from resources import permissions
+    from resources.domain import Access
+    from sql import statement
+
+    address = permissions.email(email)
+    wanted = {"email": address, "fresh_since": fresh_since}
+    rows = connection.execute(statement("serving", "directory").encode(), wanted).fetchall()
+    told = [row["principal"] for row in rows]
+    teams = [name for name in told if name.startswith("slack:")]
+    known = [name for name in told if name.startswith("group:")]
+    return Access(email=address, principals=permissions.principals_of(address, [*groups, *known], teams))
+
+
+def _points(settings: Settings, doc_id: str) -> int | None:
+    from resources import qdrant
+    from resources.errors import ConcordanceError
+
+    client = qdrant.client(settings)
+    try:
+        return qdrant.count_points(client, qdrant.ALIAS, [doc_id])
+    except ConcordanceError:
+        return None  # told as such: the trace says that the index does not answer
+    finally:
+        client.close()
+
+
+def _rank(doc_id: str, results: list[dict[str, Any]]) -> int | None:
+    for place, one in enumerate(results, start=1):
+        if doc_id in (one["doc_id"], *(other["doc_id"] for other in one["also_in"])):
+            return place
+    return None
+
+
+def _told(found: Trace, source: str, email: str, query: str | None) -> list[str]:
+    if not found.found:
+        return [f"No source has shown {source}. Is its root, drive or channel configured? See: concordance status"]
+    stages = found.stages
+    points = (
+        "the vector index does not answer"
+        if stages.embedded is None
+        else f"{stages.embedded} points in the vector index"
+    )
+    lines = [
+        f"State      {found.state}",
+        f"Parsed     {'yes' if stages.parsed else 'no'}",
+        f"Indexed    {'yes' if stages.indexed else 'no'}: {stages.chunked} chunks in Postgres, {points}",
+        f"Permitted  {'yes' if found.permitted else 'no'}, for {email}",
+    ]
+    if query is not None:
+        lines.append(f"Rank       {found.rank if found.rank is not None else 'none'}, for {query!r}")
+    return [*lines, found.reason or "Nothing keeps it from being found."]

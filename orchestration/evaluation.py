@@ -1,0 +1,291 @@
+"""Retrieval quality on a test collection: a folder enters; measures of the dense, keyword and hybrid rankings leave.
+
+The collection is indexed by the production stages into a vector server that lives as long as the evaluation, and asked through
+the production retriever's own parts: plan, engines, fusion, grouping. Neither a running set nor Postgres is needed; what the
+registry would answer comes from memory. Vectors are kept in HOME/eval, everything else goes at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import msgspec
+
+from assets.evaluate import Indexed, JudgedCollection, Target, index_collection, read_collection
+from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
+from assets.stages.profiles import resolve
+from orchestration.environment import child_environment
+from orchestration.services import answers
+from resources import qdrant
+from resources.domain import Access
+from resources.embedded.processes import free_port, tail
+from resources.embedding import embedder, tokenizer
+from resources.errors import InvalidRequestError, ServiceUnavailableError
+from resources.lake import Lake
+from resources.settings import Settings
+from serving.database import Database
+from serving.embedding import QueryEmbedder
+from serving.retrieval.engines import Engines
+from serving.retrieval.fuse import FUSIONS
+from serving.retrieval.hits import Hit, from_payloads
+from serving.retrieval.plan import Plan, plan
+from serving.retrieval.rank import rank
+from serving.schemas import MAX_QUERY, SearchRequest
+
+Mode = Literal["vector", "keyword", "hybrid"]
+DOCUMENTS = 50
+"""Documents a ranking holds: recall is measured down to the fiftieth."""
+SHOWN = 10
+MAX_DEPTH = 2000
+DEEPER = 4
+START_SECONDS = 60
+READER = Access(email="evaluation@localhost", principals=frozenset({"public"}))
+
+
+class Configuration(NamedTuple):
+    """One way to search, written FUSION, FUSION/DEPTH or FUSION/DEPTH/DENSE_WEIGHT; or `vector` or `keyword` for one leg alone."""
+
+    mode: Mode
+    fusion: str
+    depth: int
+    dense_weight: float
+
+    @property
+    def label(self) -> str:
+        """How people write it."""
+        return (
+            f"{self.fusion}/{self.depth}/{self.dense_weight:g}"
+            if self.mode == "hybrid"
+            else f"{self.mode}/{self.depth}"
+        )
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Milliseconds of a hybrid search, one after the other: query embedded, both legs, fusion, grouping."""
+
+    p50: float
+    p95: float
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """The evaluated hybrid configuration against another one."""
+
+    first: str
+    second: str
+    first_ndcg_10: float = msgspec.field(name="first_ndcg@10")
+    second_ndcg_10: float = msgspec.field(name="second_ndcg@10")
+    result: Comparison
+
+
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an evaluation found."""
+
+    collection: str
+    documents: int
+    queries: int
+    dense: Measures
+    keyword: Measures
+    hybrid: Measures
+    latency_ms: Latency
+    compare: list[Compared] = []
+
+
+def configuration(settings: Settings, text: str = "", *, depth: int | None = None) -> Configuration:
+    """Read a configuration; what it leaves open comes from the settings. Raises `InvalidRequestError`."""
+    name, _, rest = text.partition("/")
+    chosen, _, weight = rest.partition("/")
+    name = name or settings.fusion
+    if name not in {*FUSIONS, "vector", "keyword"}:
+        known = ", ".join([*FUSIONS, "vector", "keyword"])
+        raise InvalidRequestError(
+            f"There is no fusion {name!r}. Known: {known}; a depth and a dense weight may follow: rrf/100/0.6."
+        )
+    mode = cast("Mode", name if name in {"vector", "keyword"} else "hybrid")
+    try:
+        wanted = int(chosen) if chosen else depth or settings.search_depth
+        share = float(weight) if weight else settings.dense_weight
+    except ValueError:
+        raise InvalidRequestError(f"{text!r}: write FUSION/DEPTH/DENSE_WEIGHT, such as weighted/50/0.7.") from None
+    if not SHOWN <= wanted <= MAX_DEPTH or not 0 <= share <= 1:
+        raise InvalidRequestError(f"{text or wanted}: the depth is {SHOWN} to {MAX_DEPTH}, the dense weight 0 to 1.")
+    return Configuration(mode, settings.fusion if mode != "hybrid" else name, wanted, share)
+
+
+def evaluate(
+    settings: Settings,
+    folder: Path,
+    *,
+    hybrid: Configuration,
+    others: Sequence[Configuration] = (),
+    progress: Callable[[str], None],
+) -> Report:
+    """Index the folder, run every judged query in each mode, and measure."""
+    collection = read_collection(folder)
+    with _home(settings) as own, vector_server(own) as url:
+        own = own.model_copy(update={"qdrant_url": url, "qdrant_api_key": None})
+        return asyncio.run(_evaluate(own, collection, hybrid, others, progress))
+
+
+async def _evaluate(
+    settings: Settings,
+    collection: JudgedCollection,
+    hybrid: Configuration,
+    others: Sequence[Configuration],
+    progress: Callable[[str], None],
+) -> Report:
+    indexed = _index(settings, collection, progress)
+    progress(
+        f"{len(indexed.payloads)} chunks of {len(collection.documents)} documents; {len(collection.queries)} queries …"
+    )
+    dense, keyword = (hybrid._replace(mode=mode) for mode in ("vector", "keyword"))
+    scores: dict[Configuration, dict[str, QueryScores]] = {}
+    seconds: list[float] = []
+    async with _searcher(settings, indexed) as searcher:
+        for one in dict.fromkeys((dense, keyword, hybrid, *others)):
+            rankings: dict[str, list[str]] = {}
+            for query in collection.queries:
+                rankings[query.id], took = await searcher.search(query.text, one)
+                seconds += [took] if one == hybrid else []
+            scores[one] = score(collection.judgements, rankings)
+    measures = {one: summarise(found) for one, found in scores.items()}
+    return Report(
+        collection=collection.name,
+        documents=len(collection.documents),
+        queries=len(collection.queries),
+        dense=measures[dense],
+        keyword=measures[keyword],
+        hybrid=measures[hybrid],
+        latency_ms=_latency(seconds),
+        compare=[
+            Compared(
+                first=hybrid.label,
+                second=other.label,
+                first_ndcg_10=measures[hybrid].ndcg_10,
+                second_ndcg_10=measures[other].ndcg_10,
+                result=compare(scores[hybrid], scores[other]),
+            )
+            for other in others
+        ],
+    )
+
+
+class Searcher:
+    """Asks the index as a search does, without HTTP, cache, registry and audit."""
+
+    def __init__(self, settings: Settings, indexed: Indexed, engines: Engines) -> None:
+        self._settings = settings
+        self._ids = indexed.ids
+        self._engines = engines
+        now = datetime.now(UTC)
+        self._hits: dict[str, Hit] = from_payloads(indexed.payloads, READER, now, datetime.min.replace(tzinfo=UTC)).hits
+
+    async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:
+        """Return the ranked document ids, and the seconds that the first page took.
+
+        What the candidates lack for a full ranking is appended from a deeper search, as somebody who reads on would see it.
+        """
+        began = time.perf_counter()
+        search = self._plan(query, wanted)
+        shown, saturated = await self._ranked(search)
+        took = time.perf_counter() - began
+        while len(shown) < DOCUMENTS and saturated and search.depth < MAX_DEPTH:
+            search = search._replace(depth=min(MAX_DEPTH, search.depth * DEEPER))
+            deeper, saturated = await self._ranked(search)
+            shown |= {doc_id: None for doc_id in deeper if doc_id not in shown}
+        return [self._ids[doc_id] for doc_id in shown][:DOCUMENTS], took
+
+    def _plan(self, query: str, wanted: Configuration) -> Plan:
+        """Return the plan of a search. The limit on a query's length is the interface's: test questions may be whole abstracts."""
+        text = " ".join(query.split())
+        request = SearchRequest(query=text[:MAX_QUERY], mode=wanted.mode, top_k=SHOWN)
+        return plan(request, self._settings)._replace(
+            query=text, fusion=wanted.fusion, depth=wanted.depth, dense_weight=wanted.dense_weight
+        )
+
+    async def _ranked(self, search: Plan) -> tuple[dict[str, None], bool]:
+        """Return the documents in order, those with the very same text beside each other, and whether more may be found."""
+        found = await self._engines.find(search, READER, with_payload=False)
+        if found.warnings:
+            raise ServiceUnavailableError(f"The evaluation is not complete: {found.warnings[0][1]}")
+        ranked = rank(found.candidates.ranked, self._hits, now=datetime.now(UTC), threshold=None, group=True)
+        shown = {hit.doc_id: None for one in ranked for hit in (one.hit, *one.also_in)}
+        return shown, found.candidates.saturated
+
+
+@asynccontextmanager
+async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Searcher]:
+    queries = QueryEmbedder(lambda: embedder(settings))
+    await queries.start()
+    client = qdrant.async_client(settings)
+    try:
+        # never opened: it would answer only while the vector server is down
+        yield Searcher(settings, indexed, Engines(client, Database(settings.postgres_dsn), queries))
+    finally:
+        await client.close()
+
+
+def _index(settings: Settings, collection: JudgedCollection, progress: Callable[[str], None]) -> Indexed:
+    model = embedder(settings)
+    client = qdrant.client(settings)
+    try:
+        target = Target(
+            qdrant=client,
+            lake=Lake((settings.home / "eval" / "lake").as_uri()),
+            embedder=model,
+            tokenizer=tokenizer(settings),
+            profile=resolve(settings.chunk_profile, model.window),
+        )
+        return index_collection(collection, target, progress)
+    finally:
+        client.close()
+
+
+def _latency(seconds: Sequence[float]) -> Latency:
+    import numpy as np
+
+    p50, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
+    return Latency(p50=round(float(p50), 2), p95=round(float(p95), 2))
+
+
+@contextmanager
+def _home(settings: Settings) -> Generator[Settings]:
+    """Yield settings whose HOME can be written to: a temporary one where theirs can't."""
+    try:
+        (settings.home / "eval").mkdir(parents=True, exist_ok=True)
+    except OSError:
+        with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
+            yield settings.model_copy(update={"home": Path(folder)})
+        return
+    yield settings
+
+
+@contextmanager
+def vector_server(settings: Settings) -> Generator[str]:
+    """Run an empty vector server on a free port for a block; yields its URL. Raises `ServiceUnavailableError`."""
+    environment = child_environment(settings)
+    environment.pop("CONCORDANCE_QDRANT_API_KEY", None)
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
+        log = Path(folder, "log")
+        command = [sys.executable, "-m", "resources.embedded.vector", "--path", f"{folder}/index", "--port", str(port)]
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment)
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not answers(f"{url}/readyz"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise ServiceUnavailableError(f"The vector server for the evaluation did not start: {tail(log)}")
+                time.sleep(0.05)
+            yield url
+        finally:
+            process.terminate()
+            process.wait()

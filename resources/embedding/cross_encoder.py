@@ -1,0 +1,119 @@
+"""A cross-encoder on the CPU: a query with passages enters, how relevant each is leaves, from the same BERT engine as the embedder.
+
+Folders of sentence-transformers cross-encoders (ms-marco-MiniLM-L6-v2 and its kind): a BERT with a pooler and one output. Nothing is
+downloaded here: a hub's name stands for what `hf download` has put into this machine's cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.embedding.convert import converted
+from resources.embedding.folder import ModelFolder, read_folder
+from resources.embedding.wordpieces import WordPieces
+from resources.errors import ConfigurationError
+
+BATCH_PAIRS = 8
+QUERY_TOKENS = 64
+"""Of a longer query the beginning is read; the passage has the rest of the window."""
+_VARIABLE = "CONCORDANCE_RERANK_MODEL"
+
+
+class CrossEncoder:
+    """One model in this process. Thread-safe: CTranslate2 queues the passes and lets go of the GIL."""
+
+    def __init__(self, model: str, cache: Path, *, quantization: str = "int8", threads: int | None = None) -> None:
+        import ctranslate2
+
+        try:
+            folder = read_folder(str(_folder(model)))
+            self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
+            self._pooler, self._head = _heads(folder)
+            path = converted(folder, cache, quantization)
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace("CONCORDANCE_EMBEDDING_MODEL", _VARIABLE)) from error
+        self.model = folder.name
+        self._window = folder.window
+        self._encoder = ctranslate2.Encoder(
+            str(path), compute_type=quantization, inter_threads=threads or min(8, os.cpu_count() or 1), intra_threads=1
+        )
+
+    def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        """Return the relevance of each passage, in order, as the sigmoid of the model's output: shape (n,), 0..1."""
+        if not passages:
+            return np.zeros(0, dtype=np.float32)
+        asked, *texts = self._pieces.ids([query, *passages])
+        pairs = [self._pair(asked[:QUERY_TOKENS], text) for text in texts]
+        order = sorted(
+            range(len(pairs)), key=lambda index: len(pairs[index][0])
+        )  # so that batches carry little padding
+        scores = np.empty(len(pairs), dtype=np.float32)
+        for start in range(0, len(order), BATCH_PAIRS):
+            part = order[start : start + BATCH_PAIRS]
+            scores[part] = self._forward([pairs[index] for index in part])
+        return scores
+
+    def _pair(self, query: list[int], text: list[int]) -> tuple[list[int], list[int]]:
+        """Return token ids and segment ids of `[CLS] query [SEP] passage [SEP]`."""
+        first = [*self._pieces.prefix, *query, *self._pieces.suffix]
+        second = [*text[: self._window - len(first) - len(self._pieces.suffix)], *self._pieces.suffix]
+        return [*first, *second], [0] * len(first) + [1] * len(second)
+
+    def _forward(self, pairs: list[tuple[list[int], list[int]]]) -> NDArray[np.float32]:
+        width = max(len(ids) for ids, _ in pairs)
+        segments = [[*types, *[0] * (width - len(types))] for _, types in pairs]
+        output = self._encoder.forward_batch([ids for ids, _ in pairs], token_type_ids=segments)
+        first: NDArray[np.float32] = np.array(output.last_hidden_state)[:, 0]
+        weight, bias = self._pooler
+        pooled = np.tanh(first @ weight.T + bias)
+        weight, bias = self._head
+        logits: NDArray[np.float32] = (pooled @ weight.T + bias)[:, 0]
+        return 1 / (1 + np.exp(-logits))
+
+
+def _folder(model: str) -> Path:
+    """Return the folder of a model: as given, or where the hub's own tool has put it."""
+    path = Path(model).expanduser()
+    if path.is_dir() or model.startswith((".", "/", "~")) or model.count("/") != 1:
+        return path
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise ConfigurationError(
+            f"{_VARIABLE}: {model} is not on this machine, and nothing is downloaded at run time. Download it once with: "
+            f"hf download {model}"
+        ) from None
+
+
+Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
+    """Return weight and bias of the pooler and of the one output. Raises `ConfigurationError` for models of another kind."""
+    from safetensors import safe_open
+
+    with safe_open(folder.path / "model.safetensors", framework="numpy") as file:
+        names = {str(name).removeprefix("bert."): str(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+
+        def layer(name: str) -> Layer:
+            try:
+                weight, bias = (file.get_tensor(names[f"{name}.{part}"]) for part in ("weight", "bias"))
+            except KeyError:
+                raise ConfigurationError(
+                    f"{_VARIABLE}: {folder.path} has no {name}: it is no cross-encoder. Choose one such as "
+                    "cross-encoder/ms-marco-MiniLM-L6-v2."
+                ) from None
+            return np.asarray(weight, dtype=np.float32), np.asarray(bias, dtype=np.float32)
+
+        pooler, head = layer("pooler.dense"), layer("classifier")
+    if head[0].shape[0] != 1:
+        raise ConfigurationError(f"{_VARIABLE}: {folder.path} has {head[0].shape[0]} outputs; a reranker has one.")
+    return pooler, head

@@ -1,0 +1,37 @@
+"""An answer in the making: what the steps of writing it leave for each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from serving.answers.cleaning import Cleaner
+from serving.answers.prompt import NO_DATA
+from serving.answers.support import Verdict
+from serving.schemas import Warning_
+
+
+@dataclass
+class Draft:
+    """An answer in the making."""
+
+    text: str = ""
+    mode: Literal["model", "extractive", "none"] = "none"
+    cached: bool = False
+    sentences: list[Verdict] = field(default_factory=list[Verdict])
+    cleaner: Cleaner = field(default_factory=lambda: Cleaner(0))
+    removed_citations: int = 0
+    removed_links: int = 0
+    model_ms: float = 0.0
+    warnings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    completed: bool = False
+
+    def told(self) -> list[Warning_]:
+        """Return the warnings as people are told them."""
+        return [Warning_(code, message) for code, message in self.warnings]
+
+
+def says_no_data(text: str) -> bool:
+    """Tell whether a model's reply says that the sources do not answer."""
+    plain = text.strip().strip("\"'“”.*").casefold()
+    return plain.startswith(NO_DATA.casefold()) and len(plain) < 2 * len(NO_DATA)

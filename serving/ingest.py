@@ -1,0 +1,183 @@
+"""Ingest: a request and its caller enter; the caller's document leaves, kept as an upload with a job that can be followed.
+
+What is sent along is taken as it is. What lies in a file root is named by its path there, never by an address outside; only who
+may read it may ingest it, and the copy is shared with nobody who may not read the original. Metadata: request > sidecar > path >
+defaults. Blocking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from resources import filetypes, permissions
+from resources.blobs import Blob, Blobs
+from resources.domain import Access, Item
+from resources.errors import InvalidRequestError, SkipDocumentError
+from resources.postgres import session
+from resources.settings import FileRoot, Settings
+from resources.sources import sidecars
+from resources.sources.files import Files
+from resources.sources.tree import parts_of
+from resources.sources.uploads import UploadRecord, put_ingest_job, record
+from serving.contracts.ingest import IngestRequest
+from serving.errors import ProblemError
+from serving.uploads import clean_name, one_line, too_large
+
+SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
+OWN_ID_TAG = "external_id"
+"""Tag that keeps the caller's own `doc_id`, so that a search can be narrowed to it."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|//|data:|[A-Za-z]+:\\", re.IGNORECASE)
+
+
+class Taken(NamedTuple):
+    """A document's bytes and what is known of it beside the request."""
+
+    file_name: str
+    pieces: Iterable[bytes]
+    tags: dict[str, Any]
+    title: str | None = None
+    description: str | None = None
+    readers: tuple[str, ...] | None = None
+    """Whom the copy may be shared with at most; None: whom the caller likes."""
+
+
+class Ingested(NamedTuple):
+    """What was kept, and the job that tells how it goes on."""
+
+    job_id: str
+    kept: UploadRecord
+    blob: Blob
+    mime_type: str
+
+
+def ingest(settings: Settings, blobs: Blobs, request: IngestRequest, access: Access) -> Ingested:
+    """Keep a document for the caller.
+
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for a type that is not supported, and the problems
+    `not-found` and `too-large`.
+    """
+    given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
+    if len(given) != 1:
+        raise InvalidRequestError("Give one of blob_path, content and content_base64.")
+    taken = _from_root(settings, request.blob_path, access) if request.blob_path is not None else _inline(request)
+    tags = _tags(request, taken)
+    share = _shared(request.share, taken.readers)
+    name = clean_name(request.filename) if request.filename else taken.file_name
+    if filetypes.declared(name) != filetypes.declared(taken.file_name):
+        raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(taken.file_name)}.")
+    head = bytearray()
+    with blobs.writer() as writer:
+        for piece in taken.pieces:
+            head += piece[: filetypes.HEAD_BYTES - len(head)]
+            writer.write(piece)
+            if writer.size > settings.max_upload_bytes:
+                raise too_large(settings.max_upload_bytes)
+        mime_type = filetypes.mime_type(name, bytes(head))
+        blob = writer.commit()
+    own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
+    with session(settings.postgres_dsn) as connection, connection.transaction():
+        kept = record(
+            connection,
+            owner=access.email,
+            content_hash=blob.content_hash,
+            size=blob.size,
+            file_name=name,
+            title=(one_line(request.title, 500) if request.title else "") or taken.title,
+            description=(request.description or "").replace("\x00", "").strip() or taken.description,
+            mime_type=mime_type,
+            permissions=share,
+            tags=tags,
+            name=own,
+        )
+        job_id = put_ingest_job(connection, kept, owner=access.email)
+    return Ingested(job_id, kept, blob, mime_type)
+
+
+def locate(roots: Sequence[FileRoot], blob_path: str) -> tuple[str, str] | None:
+    """Return a root's name and the path in it, None when no root holds it.
+
+    Raises `InvalidRequestError` for an address that no root could have, and for a path that leads out of its root.
+    """
+    if not _SCHEME.match(blob_path):
+        _check_plain(blob_path.removeprefix("/"))
+        name, _, path = blob_path.removeprefix("/").partition("/")
+        return (name, path) if path and any(root.name == name for root in roots) else None
+    if not blob_path.lower().startswith(SCHEMES):
+        raise InvalidRequestError(
+            "blob_path: external addresses are not fetched. Name a file in a file root, such as ROOT/folder/file.pdf."
+        )
+    _check_plain(unquote(blob_path.partition("://")[2]).lstrip("/"))
+    holding = [root for root in roots if blob_path.startswith(f"{root.url}/")]
+    root = max(holding, key=lambda one: len(one.url), default=None)
+    return None if root is None else (root.name, unquote(blob_path[len(root.url) + 1 :]))
+
+
+def _check_plain(path: str) -> None:
+    try:
+        parts_of(path)
+    except SkipDocumentError:
+        raise InvalidRequestError("blob_path: is no plain path; it may not lead out of its root.") from None
+
+
+def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
+    """Return a file of a root, for those who may read it; for others it is as if it were not there."""
+    place = locate(settings.file_roots, blob_path)
+    filetypes.declared(blob_path)  # by its name alone: says nothing of what there is
+    files = Files(settings)
+    item = files.look(*place) if place is not None else None
+    if not isinstance(item, Item) or access.principals.isdisjoint(item.permissions):
+        raise ProblemError("not-found", "blob_path: there is no such file in the file roots, or you may not read it.")
+    if item.size is not None and item.size > settings.max_upload_bytes:
+        raise too_large(settings.max_upload_bytes)
+    name = item.path.rpartition("/")[2]
+    title = item.title if item.title != name else None
+    return Taken(name, files.fetch(item), item.tags, title, item.description, item.permissions)
+
+
+def _inline(request: IngestRequest) -> Taken:
+    if request.content is not None:
+        data = request.content.encode("utf-8", "replace")
+        if "\x00" in request.content:
+            raise InvalidRequestError("content: must not hold a NUL character; send bytes as content_base64.")
+    else:
+        data = request.content_base64 or b""
+    if not data.strip():
+        raise InvalidRequestError("content: is empty.")
+    kind = (request.content_type or "").partition(";")[0].strip().lower()
+    if request.filename is not None:
+        name = clean_name(request.filename)
+    else:
+        endings = {mime: ending for ending, mime in reversed(list(filetypes.MIME_TYPES.items()))}
+        if kind and kind not in endings:
+            raise SkipDocumentError(f"Files of type {kind} are not supported. {filetypes.supported()}")
+        stem = one_line(request.title or request.doc_id or "document", 100).replace("/", "-")
+        name = clean_name(stem + endings[kind or "text/markdown"])
+    return Taken(name, [data], {})
+
+
+def _tags(request: IngestRequest, taken: Taken) -> dict[str, Any]:
+    """Return the tags, the request's first. Tenant and dataset must be among them."""
+    own = {OWN_ID_TAG: request.doc_id} if request.doc_id is not None else {}
+    merged = sidecars.merge(own, request.tags, taken.tags)
+    try:
+        sidecars.check_plain(merged)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"tags: {error}.") from None
+    for name in sidecars.REQUIRED:
+        value = merged.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidRequestError(f"tags.{name}: is required; say whose document this is and of which collection.")
+    return merged
+
+
+def _shared(wanted: Sequence[str], readers: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the principals that a copy is shared with. Raises `InvalidRequestError` for one that the original's readers don't cover."""
+    share = permissions.normalize(wanted)
+    for principal in share if readers is not None else ():
+        domain = f"domain:{principal.rpartition('@')[2]}" if ":" not in principal else principal
+        if not {principal, domain, permissions.PUBLIC} & set(readers or ()):
+            raise InvalidRequestError(f"share: {principal} may not read the original; a copy is never shared wider.")
+    return share

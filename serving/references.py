@@ -1,0 +1,121 @@
+"""What people call a document: an id, a link of Drive, Slack, a book or our own viewer, or a path enters; what to look for leaves.
+
+Pure: nothing here knows whether a document exists. Whoever looks it up adds the caller's principals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, unquote, urldefrag, urlsplit
+
+import msgspec
+
+from resources.domain import SourceName, document_id
+from resources.errors import InvalidRequestError
+from resources.settings import FileRoot
+
+MAX_LENGTH = 4000
+_VIEWER = re.compile(r"/documents/([0-9a-fA-F-]{32,36})/?")
+_DRIVE_PATH = re.compile(r"/(?:d|folders)/([A-Za-z0-9_-]+)")
+_SLACK_MESSAGE = re.compile(r"/archives/([A-Z0-9]+)/p(\d{10})(\d{6})/?")
+"""Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
+_SLACK_FILE = re.compile(r"/files/[A-Z0-9]+/(F[A-Z0-9]+)(?:/|$)")
+_TS = re.compile(r"\d{10}\.\d{6}")
+_NAMED_SOURCE = re.compile(r"(google[_-]drive|slack|uploads?|files):(?!//)(.+)", re.DOTALL)
+_PAGE_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to look: any of the ids and addresses; or, in a Slack channel, a document's name there, or whose messages were then."""
+
+    doc_ids: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    channel: str | None = None
+    names: tuple[str, ...] = ()
+    moment: datetime | None = None
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a book: ids, addresses, and paths within a root, the likeliest first."""
+
+    doc_ids: list[str]
+    urls: list[str]
+    paths: list[str]
+
+
+def reference(text: str) -> Reference:
+    """Return what a source id or a link leads to. Raises `InvalidRequestError` for nothing at all."""
+    text = text.strip().replace("\0", "")
+    if not text or len(text) > MAX_LENGTH:
+        raise InvalidRequestError(
+            f"source: give the source id or the link of a document, at most {MAX_LENGTH} characters."
+        )
+    if not text.lower().startswith(("http://", "https://")):
+        return Reference(doc_ids=_ids(text))
+    link, _ = urldefrag(text)
+    try:
+        parts = urlsplit(link)
+        host, query = (parts.hostname or "").lower(), parse_qs(parts.query)
+    except ValueError:
+        raise InvalidRequestError("source: this is no link that can be read.") from None
+    urls = _addresses(text, link)
+    if found := _VIEWER.search(parts.path):
+        return Reference(doc_ids=_ids(found[1]), urls=urls)
+    if host == "google.com" or host.endswith(".google.com"):
+        named = _DRIVE_PATH.search(parts.path)
+        drive = named[1] if named else next(iter(query.get("id", [])), None)
+        return Reference(doc_ids=(document_id(SourceName.GOOGLE_DRIVE, drive),) if drive else (), urls=urls)
+    if found := _SLACK_MESSAGE.fullmatch(parts.path):
+        return _message(found, query, urls)
+    if found := _SLACK_FILE.match(parts.path):
+        return Reference(urls=urls, names=(found[1],))
+    return Reference(urls=urls)
+
+
+def page(text: str, roots: Sequence[FileRoot]) -> Page:
+    """Return where to look for a page of a book that its reader's browser names: by address, path of the address, or file path."""
+    text = text.strip().replace("\0", "")
+    if text.lower().startswith(("http://", "https://")):
+        found = reference(text)
+        return Page(doc_ids=list(found.doc_ids), urls=list(found.urls), paths=[])
+    urls: list[str] = []
+    for root in roots if text.startswith("/") else ():
+        if root.base_url is not None:
+            parts = urlsplit(root.base_url)
+            urls += _addresses(f"{parts.scheme}://{parts.netloc}{text}", f"{parts.scheme}://{parts.netloc}{text}")
+    path = unquote(urldefrag(text).url).removeprefix("./").strip("/")
+    stems = [path] + ([path.removeprefix("docs/")] if path.startswith("docs/") else [])
+    paths = [stem + ending for stem in stems for ending in _PAGE_ENDINGS if stem]
+    return Page(doc_ids=list(_ids(text)), urls=urls, paths=paths)
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    """Return the ids of the documents that a source may call so; a `doc_id` stands for itself."""
+    if (named := _NAMED_SOURCE.fullmatch(text)) is not None:
+        return (document_id(SourceName.parse(named[1]), named[2]),)
+    ids = [document_id(source, text) for source in SourceName]
+    with contextlib.suppress(ValueError):  # an id of the source's own
+        ids.append(str(uuid.UUID(text)))
+    return tuple(ids)
+
+
+def _addresses(*links: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for link in links:
+        plain = link.rstrip("/")
+        found += [link, plain, f"{plain}/"]
+    return tuple(dict.fromkeys(found))
+
+
+def _message(found: re.Match[str], query: dict[str, list[str]], urls: tuple[str, ...]) -> Reference:
+    """Return the thread that a message belongs to, or the conversation that went on at its time."""
+    channel, seconds, rest = found.groups()
+    thread = next((ts for ts in query.get("thread_ts", []) if _TS.fullmatch(ts)), None)
+    if thread is not None:
+        return Reference(urls=urls, channel=channel, names=(thread,))
+    moment = datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(rest))
+    return Reference(urls=urls, channel=channel, names=(f"{seconds}.{rest}",), moment=moment)

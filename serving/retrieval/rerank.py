@@ -1,0 +1,56 @@
+"""The reranker as searches use it: a query and the best passages enter, a relevance in 0..1 for each leaves, or None when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.errors import ConcordanceError
+from resources.logging import logger
+from serving.retrieval.cache import Candidate
+from serving.retrieval.hits import Hit
+
+log = logger("serving")
+
+
+class ScoresPairs(Protocol):
+    """What a search needs of a cross-encoder."""
+
+    def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        """Return the relevance of each passage, in order, 0..1."""
+        ...
+
+
+class Reranker:
+    """Runs the cross-encoder in a thread, outside the GIL. Without a model it is there and answers None."""
+
+    def __init__(self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float) -> None:
+        self._load = load
+        self._model: ScoresPairs | None = None
+        self._depth = depth
+        self.threshold = threshold
+        """Passages that score lower are left out, unless a request brings a threshold of its own."""
+
+    async def start(self) -> None:
+        """Load the model; a failure is logged, and searches keep their fused order and say so."""
+        try:
+            self._model = await asyncio.to_thread(self._load)
+        except ConcordanceError as error:
+            log.warning("reranker_not_ready", error=str(error))
+
+    async def scores(
+        self, query: str, candidates: Sequence[Candidate], hits: Mapping[str, Hit]
+    ) -> dict[str, float] | None:
+        """Return the relevance of the first candidates that may be shown, by chunk id; None when there is no reranker."""
+        if self._model is None:
+            return None
+        best = [hits[one.chunk_id] for one in candidates if one.chunk_id in hits][: self._depth]
+        texts = [
+            hit.chunk_text if hit.chunk_text.startswith(hit.title) else f"{hit.title}\n{hit.chunk_text}" for hit in best
+        ]
+        found = await asyncio.to_thread(self._model.score, query, texts)
+        return {hit.chunk_id: float(score) for hit, score in zip(best, found, strict=True)}

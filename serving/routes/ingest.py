@@ -1,0 +1,84 @@
+"""`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any, Literal
+
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from resources.domain import Access, State
+from resources.errors import ConcordanceError
+from resources.logging import logger
+from serving.contracts.ingest import Counts, IngestJob, IngestRequest, IngestResponse
+from serving.deps import Services
+from serving.errors import ProblemError
+from serving.ingest import ingest
+from serving.routes.uploads import launch_upload_sync
+
+MAX_INGEST_BYTES = 8 * 1024 * 1024
+"""Largest body: what is larger is uploaded, or named by its path in a file root."""
+
+log = logger("serving")
+
+
+@post(
+    "/api/ingest",
+    operation_id="ingest",
+    status_code=202,
+    tags=["documents"],
+    summary="Ingest a document",
+    request_max_body_size=MAX_INGEST_BYTES,
+)
+async def start_ingest(
+    request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
+) -> IngestResponse:
+    """Keep a document, sent along or named by its place in a file root, and have it indexed as the caller's own."""
+    try:
+        done = await asyncio.to_thread(ingest, services.settings, services.blobs, data, request.user)
+    except ConcordanceError:
+        services.metrics.uploads.labels("refused").inc()
+        raise
+    sync = await launch_upload_sync(services, request.user.email)
+    services.metrics.uploads.labels("new" if done.kept.created else "known").inc()
+    log.info(
+        "ingest", job_id=done.job_id, doc_id=done.kept.doc_id, sync=sync, bytes=done.blob.size, mime_type=done.mime_type
+    )
+    return IngestResponse(done.job_id, done.kept.doc_id)
+
+
+@get("/api/ingest/{job_id:str}", operation_id="ingestStatus", tags=["documents"], summary="How an ingest went")
+async def ingest_status(
+    request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
+) -> IngestJob:
+    """Tell the one who asked for it how it stands; for others there is no such job."""
+    missing = ProblemError("not-found", "There is no such job, or it is not yours.")
+    try:
+        wanted = {"job_id": str(uuid.UUID(job_id)), "email": request.user.email}
+    except ValueError:
+        raise missing from None
+    rows = await services.database.fetch("ingest_job", wanted)
+    if not rows:
+        raise missing
+    return _job(rows[0])
+
+
+def _job(row: dict[str, Any]) -> IngestJob:
+    status: Literal["queued", "running", "success", "failed"] = "queued"
+    stage, error = None, None
+    if row["taken_back"]:
+        status, error = "failed", "Its owner has taken it back."
+    elif row["seen"]:
+        stage = row["stage"] or row["running_stage"] or "raw"
+        if row["state"] in (State.SKIPPED, State.FAILED):
+            status, error = "failed", row["reason"] or "It could not be indexed."
+        elif row["indexed"]:
+            status, stage = "success", "indexed"
+        else:
+            status = "running"
+    done = status == "success"
+    counts = Counts(int(done), row["chunk_count"] if done else 0, (row["page_count"] or 0) if done else 0)
+    return IngestJob(job_id=row["job_id"], doc_id=row["doc_id"], status=status, stage=stage, counts=counts, error=error)

@@ -1,0 +1,59 @@
+"""`GET /api/why`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from resources.domain import Access
+from resources.errors import ConcordanceError
+from resources.logging import logger
+from resources.qdrant import qdrant_errors
+from serving.deps import Services
+from serving.references import MAX_LENGTH, reference
+from serving.retrieval.plan import Narrowing, filter_for
+from serving.routes.search import take_turn
+from serving.schemas import MAX_QUERY, SearchRequest
+from serving.why import NOBODY, RANKS, Trace, parameters, rank_of, trace
+
+log = logger("serving")
+
+
+@get("/api/why", operation_id="why", tags=["documents"], summary="Why can't I find this document?")
+async def why(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    source: Annotated[str, QueryParameter(min_length=1, max_length=MAX_LENGTH)],
+    asked: Annotated[str | None, QueryParameter(name="query", max_length=MAX_QUERY)] = None,
+) -> Trace:
+    """Trace a document that the caller may read from its source to its rank for a query, by source id or link.
+
+    What does not exist and what the caller may not read are answered alike, administrators included, after the same work.
+    """
+    access = request.user
+    take_turn(services, access)
+    wanted = parameters(reference(source), access, services.fresh_since())
+    rows = await services.database.fetch("why", wanted)
+    row = rows[0] if rows else None
+    doc_id = row["doc_id"] if row is not None else NOBODY
+    points, rank = await _points(services, access, doc_id), None
+    if asked is not None:
+        search = SearchRequest(query=asked, top_k=RANKS)
+        rank = rank_of(doc_id, (await services.retriever.search(search, access)).results)
+    return trace(row, points=points, asked=asked is not None, rank=rank, max_age=services.acl_max_age)
+
+
+async def _points(services: Services, access: Access, doc_id: str) -> int | None:
+    """Return how many points this caller can find of a document; None when the index does not answer."""
+    of_document = filter_for(access, Narrowing(document_ids=(doc_id,), include_archived=True))
+    try:
+        with qdrant_errors("count points"):
+            return (
+                await services.qdrant.count(services.embedder.collection, count_filter=of_document, exact=True)
+            ).count
+    except ConcordanceError as error:
+        log.warning("qdrant_unavailable", error=str(error))
+        return None

@@ -1,0 +1,125 @@
+"""Why a document is not found: what the registry and the index know of it enters, one answer from source to rank leaves. Pure.
+
+`Trace` is the same for what a person may not see and for what does not exist: the statement that reads the registry takes the
+person's principals, and everything else is done alike for both. The operator's command line reads without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from resources.domain import STAGES, Access, State
+from serving.references import Reference
+from serving.schemas import Result
+
+RANKS = 50
+"""Documents that a rank is looked for among."""
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""Counted in the index where there is no document, so that both cost the same."""
+
+
+class Stages(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the document came. `chunked` are its chunks in Postgres, `embedded` its points in Qdrant (null: it does not answer)."""
+
+    seen: bool = False
+    parsed: bool = False
+    chunked: int = 0
+    embedded: int | None = 0
+    indexed: bool = False
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a document is or is not found. `rank` counts from 1, null when the query does not find it among the first 50."""
+
+    found: bool = False
+    state: str | None = None
+    reason: str | None = None
+    stages: Stages = Stages()
+    permitted: bool = False
+    rank: int | None = None
+
+
+def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[str, Any]:
+    """Return the parameters of the statements called `why`."""
+    return {
+        "doc_ids": list(named.doc_ids),
+        "urls": list(named.urls),
+        "channel": named.channel,
+        "names": list(named.names),
+        "moment": named.moment,
+        "email": access.email,
+        "principals": sorted(access.principals),
+        "fresh_since": fresh_since,
+    }
+
+
+def rank_of(doc_id: str | None, results: Sequence[Result]) -> int | None:
+    """Return the place of a document among results, or of the passage that stands for it where both say the same."""
+    for place, one in enumerate(results, start=1):
+        if doc_id in (one.doc_id, *(other.doc_id for other in one.also_in)):
+            return place
+    return None
+
+
+def trace(
+    row: Mapping[str, Any] | None, *, points: int | None, asked: bool, rank: int | None, max_age: timedelta
+) -> Trace:
+    """Return the answer for a row of `why`; `asked`: there was a query, `points`: what Qdrant holds of the document."""
+    if row is None:
+        return Trace()
+    state = State(row["state"]) if row["state"] is not None else None
+    indexed = bool(row["indexed"]) and state == State.LIVE and points == row["chunks"]
+    failed_at = STAGES.index(row["stage"]) if row["stage"] in STAGES and state != State.LIVE else 0
+    stages = Stages(
+        seen=True,
+        parsed=bool(row["indexed"]) or row["chunks"] > 0 or failed_at > STAGES.index("parsed"),
+        chunked=row["chunks"],
+        embedded=points,
+        indexed=indexed,
+    )
+    return Trace(
+        found=True,
+        state=state.value if state is not None else "queued",
+        reason=_reason(row, state, stages, asked=asked, rank=rank, max_age=max_age),
+        stages=stages,
+        permitted=row["permitted"],
+        rank=rank,
+    )
+
+
+def _reason(
+    row: Mapping[str, Any],
+    state: State | None,
+    stages: Stages,
+    *,
+    asked: bool,
+    rank: int | None,
+    max_age: timedelta,
+) -> str | None:
+    """Return the first thing that keeps the document from being found, None when nothing does."""
+    if state is None:
+        return "It is uploaded and waits for the next sync of uploads."
+    if state != State.LIVE:
+        gone = {
+            State.DELETED: "It is gone from its source.",
+            State.LOST_ACCESS: "The source no longer lets us read it.",
+        }
+        return row["reason"] or gone.get(state)
+    if not row["permitted"]:
+        return "This person is none of those who may read it."
+    if row["stale"]:
+        hours = max_age.total_seconds() / 3600
+        return f"Its permissions were last checked more than {hours:g} h ago: it is held back until a sync reaches its source."
+    if not stages.indexed:
+        if stages.embedded is None:
+            return "The vector index does not answer, so that nobody knows whether it is there."
+        return "It is not complete in the index; the next sync of its source indexes it."
+    if row["archived"]:
+        return "It is archived: searches leave it out unless filters.include_archived is true."
+    if asked and rank is None:
+        return f"The query does not find it among the first {RANKS} documents."
+    return None

@@ -1,0 +1,76 @@
+-- What the registry knows of a document, whoever may read it, for the operator; permitted: whether this person may.
+-- Parameters: doc_ids, urls, channel, names, moment, email, principals, fresh_since. Grain: at most one document.
+WITH named AS (
+    SELECT
+        w.doc_id,
+        0 AS away
+    FROM unnest(%(doc_ids)s::uuid []) AS w (doc_id)
+    UNION ALL
+    SELECT
+        u.doc_id,
+        1 AS away
+    FROM documents AS u
+    WHERE u.url = ANY(%(urls)s::text [])
+    UNION ALL
+    SELECT
+        m.doc_id,
+        CASE WHEN split_part(m.source_id, '/', 3) = ANY(%(names)s::text []) THEN 0 ELSE 2 END AS away
+    FROM documents AS m
+    WHERE
+        m.source = 'slack'
+        AND cardinality(%(names)s::text []) > 0
+        AND (%(channel)s::text IS NULL OR m.partition = %(channel)s::text)
+        AND (
+            split_part(m.source_id, '/', 3) = ANY(%(names)s::text [])
+            OR (
+                m.tags @> '{"thread": false}'
+                AND m.mime_type = 'application/vnd.concordance.conversation+json'
+                AND %(moment)s::timestamptz BETWEEN m.created_at AND m.modified_at
+            )
+        )
+),
+
+ours AS (
+    SELECT
+        d.doc_id,
+        d.state,
+        d.reason,
+        d.stage,
+        d.created_at,
+        n.away,
+        coalesce(d.tags ->> 'lifecycle' = 'archived', FALSE) AS archived,
+        coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS stale,
+        d.permissions && %(principals)s::text [] AS permitted,
+        coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
+    FROM named AS n
+    INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+    UNION ALL
+    SELECT
+        u.doc_id,
+        NULL AS state,
+        NULL AS reason,
+        NULL AS stage,
+        u.created_at,
+        3 AS away,
+        FALSE AS archived,
+        FALSE AS stale,
+        u.permissions && %(principals)s::text [] AS permitted,
+        FALSE AS indexed
+    FROM named AS n
+    INNER JOIN uploads AS u ON n.doc_id = u.doc_id
+    WHERE u.deleted_at IS NULL
+)
+
+SELECT
+    o.doc_id::text AS doc_id,
+    o.state,
+    o.reason,
+    o.stage,
+    o.archived,
+    o.stale,
+    o.permitted,
+    o.indexed,
+    (SELECT count(*) FROM chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
+FROM ours AS o
+ORDER BY o.permitted DESC, o.away ASC, o.created_at DESC NULLS LAST
+LIMIT 1;

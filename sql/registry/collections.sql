@@ -1,0 +1,194 @@
+-- Collections of the index: the active one that searches read, one that is built beside it, and the one that it replaced.
+-- Grain: collection, document or chunk, as each statement says.
+
+-- name: active_collection^
+-- The collection behind the alias. Grain: collection.
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window
+FROM index_collections
+WHERE active;
+
+-- name: building_collection^
+-- The collection that a reindex is filling. Grain: collection.
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window
+FROM index_collections
+WHERE building;
+
+-- name: kept_collection^
+-- The collection that was replaced last. Grain: collection.
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window
+FROM index_collections
+WHERE NOT active AND NOT building AND replaced_at IS NOT NULL
+ORDER BY replaced_at DESC
+LIMIT 1;
+
+-- name: collection^
+-- Parameters: name. Grain: collection.
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, active, building
+FROM index_collections
+WHERE name = :name;
+
+-- name: collections
+-- Every collection that was ever made here. Grain: collection.
+SELECT name, model, dimensions, active, building, replaced_at, coalesce(replaced_at > now() - make_interval(mins => 1), FALSE) AS just_replaced
+FROM index_collections
+ORDER BY name;
+
+-- name: save_collection!
+-- Parameters: name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window.
+INSERT INTO index_collections AS c (
+    name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window
+)
+VALUES (
+    :name, :model, :dimensions, :chunking_version, :bm25_avg_len, :provider, :model_source, :model_dimensions, :model_window
+)
+ON CONFLICT (name) DO UPDATE SET
+    provider = excluded.provider, model_source = excluded.model_source, model_dimensions = excluded.model_dimensions,
+    model_window = excluded.model_window;
+
+-- name: activate!
+-- Parameters: name. Grain: collection.
+UPDATE index_collections SET active = TRUE, building = FALSE, replaced_at = NULL WHERE name = :name;
+
+-- name: deactivate_others!
+-- Parameters: name. Grain: collection.
+UPDATE index_collections SET active = FALSE, replaced_at = now() WHERE name <> :name AND active;
+
+-- name: begin_building!
+-- Parameters: name. Grain: collection.
+UPDATE index_collections SET building = TRUE WHERE name = :name;
+
+-- name: forget_collection!
+-- The collection and what it is known to hold. Parameters: name. Grain: collection.
+DELETE FROM index_collections WHERE name = :name AND NOT active;
+
+-- name: forget_entries!
+-- Nothing counts as held by a collection beside the active one. Parameters: collection. Grain: document.
+DELETE FROM index_entries WHERE collection = :collection;
+
+-- name: clear_beside!
+-- No collection beside the active one is left. Grain: chunk.
+TRUNCATE chunks_beside;
+
+-- name: profiles_in_use
+-- Chunking profiles of documents that have content. Grain: profile.
+SELECT profile, count(*) AS documents
+FROM documents
+WHERE state = 'live' AND content_key IS NOT NULL
+GROUP BY profile
+ORDER BY profile;
+
+-- name: pending_beside
+-- Live documents that a collection beside the active one does not hold as it should. Parameters: source, partitions text[] or null,
+-- doc_ids or null, collection, signatures jsonb (profile -> signature) of it, served jsonb or null: then only those that it holds
+-- otherwise, or that the active one, of these signatures, has yet to take in. Grain: document.
+SELECT
+    d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
+    d.description, d.profile, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
+FROM documents AS d
+LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection
+WHERE
+    d.source = :source AND d.state = 'live' AND d.content_key IS NOT NULL
+    AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
+    AND (:doc_ids::uuid [] IS NULL OR d.doc_id = ANY(:doc_ids))
+    AND e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile)
+    AND (
+        :served::jsonb IS NULL OR e.doc_id IS NOT NULL
+        OR d.indexed_content IS DISTINCT FROM d.content_key || '|' || (:served::jsonb ->> d.profile)
+    )
+ORDER BY d.partition, d.source_id;
+
+-- name: begin_beside!
+-- Say that the points of these documents are in motion in a collection beside the active one. Parameters: collection, rows jsonb.
+WITH facts AS (
+    SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
+),
+
+noted AS (
+    UPDATE documents AS d SET document_title = f.document_title, language = f.language, page_count = f.page_count
+    FROM facts AS f
+    WHERE
+        d.doc_id = f.doc_id
+        AND (d.document_title, d.language, d.page_count) IS DISTINCT FROM (f.document_title, f.language, f.page_count)
+)
+
+INSERT INTO index_entries (collection, doc_id)
+SELECT :collection, d.doc_id FROM documents AS d INNER JOIN facts AS f ON f.doc_id = d.doc_id
+ON CONFLICT (collection, doc_id) DO UPDATE SET content = '';
+
+-- name: drop_beside!
+-- Parameters: doc_ids. Grain: chunk.
+DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []);
+
+-- name: indexed_beside!
+-- A collection beside the active one holds these documents as wanted. Parameters: collection, rows jsonb. Grain: document.
+UPDATE index_entries AS e SET
+    content = r.indexed_content, payload = r.indexed_payload, chunk_count = r.chunk_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
+
+-- name: to_repaint_beside
+-- Live documents whose payload in a collection beside the active one is out of date. Parameters: source, collection. Grain: document.
+SELECT d.*, p.acl_checked_at
+FROM index_entries AS e
+INNER JOIN documents AS d ON d.doc_id = e.doc_id
+LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
+WHERE e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.payload IS DISTINCT FROM d.payload_hash
+ORDER BY d.doc_id;
+
+-- name: repainted_beside!
+-- Parameters: collection, rows jsonb. Grain: document.
+UPDATE index_entries AS e SET payload = r.indexed_payload
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
+
+-- name: left_behind^
+-- Documents that the active collection has something of and the one beside it not as it should; and the points that this one should
+-- have. Parameters: collection, signatures jsonb. Grain: one row.
+SELECT
+    count(*) FILTER (
+        WHERE d.state = 'live' AND d.content_key IS NOT NULL AND d.indexed_content IS NOT NULL
+        AND e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile)
+    ) AS documents,
+    cast(coalesce(sum(e.chunk_count), 0) AS bigint) AS points,
+    cast(coalesce(array_agg(DISTINCT d.source) FILTER (
+        WHERE d.state = 'live' AND d.content_key IS NOT NULL AND d.indexed_content IS NOT NULL
+        AND e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile)
+    ), '{}') AS text []) AS sources
+FROM documents AS d
+LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection;
+
+-- name: keep_entries!
+-- What the active collection holds, before another takes its place. Parameters: collection. Grain: document.
+INSERT INTO index_entries AS e (collection, doc_id, content, payload, chunk_count)
+SELECT :collection, doc_id, indexed_content, indexed_payload, chunk_count FROM documents WHERE indexed_content IS NOT NULL
+ON CONFLICT (collection, doc_id) DO UPDATE SET
+    content = excluded.content, payload = excluded.payload, chunk_count = excluded.chunk_count;
+
+-- name: take_entries!
+-- Let the documents say what a collection holds that becomes the active one. Parameters: collection. Grain: document.
+UPDATE documents AS d SET
+    indexed_content = e.content, indexed_payload = e.payload, indexed_at = now(), chunk_count = coalesce(e.chunk_count, 0)
+FROM documents AS b
+LEFT JOIN index_entries AS e ON e.doc_id = b.doc_id AND e.collection = :collection
+WHERE d.doc_id = b.doc_id AND (d.indexed_content IS NOT NULL OR e.doc_id IS NOT NULL);
+
+-- name: exchange_chunks#
+-- Each collection keeps its passages when the two change places: at once for every reader. Grain: table.
+ALTER TABLE chunks RENAME TO chunks_moving;
+ALTER TABLE chunks_beside RENAME TO chunks;
+ALTER TABLE chunks_moving RENAME TO chunks_beside;
+
+-- name: readable_sample
+-- Live documents with a title of their own and who may read each, in an order that is neither theirs nor today's. Parameters: most.
+-- Grain: document.
+SELECT doc_id::text AS doc_id, title, source, source_id, permissions
+FROM documents
+WHERE state = 'live' AND cardinality(permissions) > 0 AND indexed_content <> '' AND chunk_count > 0 AND title ~ '\w+\W+\w+'
+ORDER BY md5(doc_id::text)
+LIMIT :most;
+
+-- name: expected
+-- The documents that questions name, and who may read each. Parameters: source_ids text[]. Grain: document.
+SELECT doc_id::text AS doc_id, source, source_id, permissions
+FROM documents
+WHERE source_id = ANY(:source_ids) AND state = 'live' AND cardinality(permissions) > 0;

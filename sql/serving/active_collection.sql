@@ -1,0 +1,12 @@
+-- Purpose: the collection that searches read, and the model that belongs to it. No parameters. Grain: one row, none before the first sync.
+-- Index: index_collections_one_active.
+SELECT
+    name,
+    model,
+    dimensions,
+    provider,
+    model_source,
+    model_dimensions,
+    model_window
+FROM index_collections
+WHERE active

@@ -1,0 +1,34 @@
+-- Purpose: the document that a reader's page shows, if this caller may read it; of several the best match, then the latest.
+-- Parameters: doc_ids, urls, paths (within any file root), collection_id (null: any), principals, fresh_since.
+-- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
+WITH named AS (
+    SELECT
+        w.doc_id,
+        1 AS away
+    FROM unnest(%(doc_ids)s::uuid []) AS w (doc_id)
+    UNION ALL
+    SELECT
+        u.doc_id,
+        2 AS away
+    FROM documents AS u
+    WHERE u.url = ANY(%(urls)s::text [])
+    UNION ALL
+    SELECT
+        f.doc_id,
+        2 + w.place::integer AS away
+    FROM unnest(%(paths)s::text []) WITH ORDINALITY AS w (path, place)
+    CROSS JOIN partitions AS p
+    INNER JOIN documents AS f ON f.source = 'files' AND f.source_id = p.partition || '/' || w.path
+    WHERE p.source = 'files'
+)
+
+SELECT d.doc_id::text AS doc_id
+FROM named AS n
+INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+WHERE
+    d.state = 'live'
+    AND d.permissions && %(principals)s::text []
+    AND d.acl_checked_at >= %(fresh_since)s
+    AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(d.collection_ids))
+ORDER BY n.away ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
+LIMIT 1

@@ -1,0 +1,22 @@
+-- Purpose: how a request to ingest stands, for the one who made it: whether a sync has seen its change, and what the ledger says.
+-- Parameters: job_id, email. Grain: request. Index: primary keys, unique doc_id of uploads, sync_jobs_one_running.
+SELECT
+    j.job_id::text AS job_id,
+    j.doc_id::text AS doc_id,
+    u.deleted_at IS NOT NULL AS taken_back,
+    coalesce(p.cursor ~ '^[0-9]{1,18}$' AND p.cursor::bigint >= j.change, FALSE) AND d.doc_id IS NOT NULL AS seen,
+    d.state,
+    d.reason,
+    d.stage,
+    s.stage AS running_stage,
+    coalesce(
+        d.state = 'live' AND starts_with(d.indexed_content, d.content_key || '|') AND d.indexed_payload = d.payload_hash, FALSE
+    ) AS indexed,
+    d.chunk_count,
+    d.page_count
+FROM ingest_jobs AS j
+INNER JOIN uploads AS u ON j.doc_id = u.doc_id
+LEFT JOIN partitions AS p ON p.source = 'upload' AND u.day = p.partition
+LEFT JOIN documents AS d ON j.doc_id = d.doc_id
+LEFT JOIN sync_jobs AS s ON s.source = 'upload' AND s.status = 'running'
+WHERE j.job_id = %(job_id)s::uuid AND j.owner = %(email)s

@@ -1,0 +1,56 @@
+"""A first sync of 5,000 files, killed at random moments: it goes on where it stopped and downloads nothing twice."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from assets.raw import collect
+from resources.domain import SourceName
+from resources.simulators.drive import Drive
+from resources.sources import open_source
+from resources.syncing import open_sync
+from tests.fixtures.drive import DriveSite
+from tests.fixtures.installation import Installation
+from tests.fixtures.step import Worker, follow
+
+FILES = 5000
+FOLDERS = 50
+KILLS = 3
+SECONDS = 120
+
+
+def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_site: DriveSite) -> None:
+    drive = drive_site.drive
+    drive.validate = None  # the simulator's own tests do that; here its time would count
+    folders = [drive.folder(f"Folder {number}", drive.my_drive) for number in range(FOLDERS)]
+    for number in range(FILES):
+        drive.file(f"{number}.txt", folders[number % FOLDERS], f"The number of this file is {number}.\n")
+    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, drive_roots=("my_drive",))
+    random = Random(7)
+    in_flight = open_source(installation.settings, SourceName.GOOGLE_DRIVE).fetchers
+    worker = Worker(installation.settings)
+    try:
+        for _ in range(KILLS):
+            before, goal = downloads(drive), random.randint(200, 1200)
+            worker.begin(SourceName.GOOGLE_DRIVE)
+            deadline = time.monotonic() + SECONDS
+            while downloads(drive) < before + goal and time.monotonic() < deadline:
+                time.sleep(0.002)
+            worker.kill()
+            assert before + goal <= downloads(drive) < FILES, "it was not killed in the middle"
+    finally:
+        worker.close()
+    with open_sync(installation.settings, SourceName.GOOGLE_DRIVE, requested_by="test") as run:
+        collect(run, open_source(installation.settings, SourceName.GOOGLE_DRIVE))
+        run.completed.add("raw")
+    assert downloads(drive) <= FILES + KILLS * in_flight  # what was on the wire when it died
+    (row,) = installation.rows("SELECT count(*) AS live FROM documents WHERE state = 'live'")
+    assert row["live"] == FILES
+    (part,) = installation.rows("SELECT source_count FROM partitions WHERE partition = 'my_drive'")
+    assert part["source_count"] == FILES
+
+
+def downloads(drive: Drive) -> int:
+    """How many contents the simulator handed out."""
+    return drive.calls["files.get"]

@@ -1,0 +1,283 @@
+"""Another embedding model for the index: searches go on, syncs reach both collections, a crash costs nothing, a loss is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from assets.reindex import Reindex, open_reindex
+from assets.switch import switch
+from assets.targets import Target
+from orchestration.cli import run as command
+from orchestration.environment import child_environment
+from resources import qdrant
+from resources.embedding import choose
+from tests.fixtures.installation import Installation
+from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.serving import Running
+from tests.fixtures.step import follow, web
+from tests.fixtures.tiny_model import make_tiny_model
+
+ANIMALS = ("zebra", "otter", "heron", "badger", "lynx", "stork", "marten", "ibex", "beaver", "osprey", "vole", "mink")
+ADA = "ada@acme.example"
+SECONDS = 60
+
+WORKER = """
+import os, signal, sys
+from assets.reindex import open_reindex
+from resources.embedding import choose
+from resources.settings import load
+parts = []
+def told(done, of):
+    parts.append(done)
+    if len(parts) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+with open_reindex(load()) as work:
+    made = work.begin(work.wanted(choose(work.settings, sys.argv[1], None)))
+    work.fill(made, told, 1, batch=5)
+"""
+
+
+def page(animal: str, more: str = "") -> str:
+    return f"# Keeping a {animal}\n\nThe {animal} sleeps in its den by day and eats at dusk. {more}\n"
+
+
+def fill(installation: Installation) -> None:
+    for animal in ANIMALS:
+        installation.write(f"{animal}.md", page(animal))
+    installation.sync()
+
+
+def quiet(_done: int, _of: int) -> None:
+    """Ignore progress."""
+
+
+def build(work: Reindex, model: str, told: Callable[[int, int], None] = quiet, batch: int = 1000) -> Target:
+    """Fill the collection of a model and return its target."""
+    made = work.begin(work.wanted(choose(work.settings, model, None)))
+    work.fill(made, told, 1, batch=batch)
+    return made
+
+
+def payloads(installation: Installation, name: str) -> dict[str, Mapping[str, Any]]:
+    """Return one payload a document of a collection, by source id."""
+    client = qdrant.client(installation.settings)
+    found, _ = client.scroll(name, limit=10_000, with_payload=True)
+    client.close()
+    return {str((record.payload or {})["source_id"]): record.payload or {} for record in found}
+
+
+def alias(installation: Installation) -> str | None:
+    client = qdrant.client(installation.settings)
+    try:
+        return qdrant.current_collection(client)
+    finally:
+        client.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+class Load:
+    """Searches without a pause from a thread; `faults` holds what was wrong with an answer."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._search, daemon=True)
+        self.faults: list[Any] = []
+        self.searches = 0
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join(SECONDS)
+
+    def _search(self) -> None:
+        while not self._stop.is_set():
+            animal = ANIMALS[self.searches % len(ANIMALS)]
+            body = {"query": f"where does the {animal} sleep", "top_k": 3}
+            response = self._running.request("POST", "/api/rag/search", ADA, json=body)
+            answer = response.json()
+            if response.status_code != 200 or not answer["results"] or answer["warnings"]:
+                self.faults.append((response.status_code, answer))
+            self.searches += 1
+
+
+def test_searches_go_on_while_the_model_changes_and_back(
+    installation: Installation, bundled_model: Any, tmp_path: Path
+) -> None:
+    folder = make_tiny_model(tmp_path / "tiny")
+    follow(installation)
+    fill(installation)
+    old = alias(installation)
+
+    with web(installation, bundled_model) as running:
+
+        def cosine() -> float:
+            return running.search("zebra", ADA, explain=True)["results"][0]["explain"]["dense_score"]
+
+        load, before = Load(running), cosine()
+        with load.going_on():
+            with open_reindex(installation.settings) as work:
+                made = build(work, str(folder))
+                assert alias(installation) == old
+                assert cosine() == pytest.approx(before, abs=1e-5)
+                switch(work, made)
+            assert alias(installation) == made.collection.name
+            until(lambda: abs(cosine() - before) > 1e-4)
+            seen = load.searches
+            until(lambda: load.searches > seen + 5)
+            changed = cosine()
+            with open_reindex(installation.settings) as work:
+                kept = work.begin(work.kept())
+                work.fill(kept, quiet, 1)
+                switch(work, kept)
+            until(lambda: abs(cosine() - changed) > 1e-4)
+            assert cosine() == pytest.approx(before, abs=1e-5)
+        assert load.faults == []
+        assert load.searches > 10
+    assert alias(installation) == old
+    run = installation.sync()
+    assert (run.counts.synced, run.counts.embedded) == (0, 0)
+    assert installation.agrees()
+
+
+def test_what_changes_during_the_build_reaches_both(installation: Installation, tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path / "tiny")
+    fill(installation)
+    old = alias(installation)
+    assert old is not None
+    told: list[int] = []
+
+    def change(_done: int, _of: int) -> None:
+        told.append(1)
+        if len(told) != 2:  # the first part is written, others are to come
+            return
+        (installation.root / "zebra.md").unlink()
+        installation.write("otter.md", page("otter"), permissions=["bob@acme.example"])
+        installation.write("heron.md", page("heron", "It was ringed in the marsh."))
+        installation.write("crane.md", page("crane"))
+        run = installation.sync()
+        assert run.error is None
+        assert run.counts.deleted == 1
+
+    with open_reindex(installation.settings) as work:
+        made = build(work, str(folder), change, batch=4)
+        new = made.collection.name
+        for name in (old, new):
+            found = payloads(installation, name)
+            assert set(found) == {f"docs/{animal}.md" for animal in (*ANIMALS, "crane")} - {"docs/zebra.md"}, name
+            assert found["docs/otter.md"]["permissions"] == ["bob@acme.example"]
+            assert "ringed" in found["docs/heron.md"]["chunk_text"]
+        switch(work, made)
+    # what changes after that reaches the kept one too where it is a right or a deletion
+    (installation.root / "lynx.md").unlink()
+    installation.write("vole.md", page("vole"), permissions=["bob@acme.example"])
+    installation.sync()
+    assert installation.agrees()
+    for name in (old, new):
+        found = payloads(installation, name)
+        assert "docs/lynx.md" not in found
+        assert found["docs/vole.md"]["permissions"] == ["bob@acme.example"]
+    receipts = installation.rows("SELECT count(*) AS receipts FROM deletion_receipts WHERE points_gone_at IS NOT NULL")
+    assert receipts == [{"receipts": 2}]
+
+
+@pytest.fixture
+def service() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dimensions=48) as server:
+        yield server
+
+
+@pytest.fixture
+def served(installation: Installation, service: OpenAIServer) -> Installation:
+    """The installation with a service that has other models."""
+    update = {"openai_base_url": service.url, "openai_api_key": SecretStr("test")}
+    installation.settings = installation.settings.model_copy(update=update)
+    fill(installation)
+    return installation
+
+
+def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: OpenAIServer) -> None:
+    environment = {**os.environ, **child_environment(served.settings), "PYTHONPATH": str(Path.cwd())}
+    worker = subprocess.run(
+        [sys.executable, "-c", WORKER, "word-counts"], env=environment, stderr=subprocess.PIPE, timeout=240, check=False
+    )
+    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()[-2000:]
+    fetched = served.rows("SELECT count(*) AS entries FROM index_entries WHERE content <> ''")
+    assert fetched == [{"entries": 5}]
+    with open_reindex(served.settings) as work:
+        made = build(work, "word-counts")
+        switch(work, made)
+    texts = [text for request in service.requests for text in request["input"] if text not in ("dimensions", "warm up")]
+    assert len(texts) == len(set(texts)) == len(ANIMALS)
+    assert alias(served) == made.collection.name
+    assert set(payloads(served, made.collection.name)) == {f"docs/{animal}.md" for animal in ANIMALS}
+    assert served.sync().counts.embedded == 0
+    assert served.agrees()
+
+
+def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
+    served: Installation,
+    service: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    for name, value in child_environment(served.settings).items():
+        monkeypatch.setenv(name, value)
+    questions = tmp_path / "questions.json"
+    # none of these words stand in the page: only a model that knows what they mean finds it
+    questions.write_text(json.dumps([{"question": "striped horses", "source_id": "docs/zebra.md"}]))
+    old = alias(served)
+
+    def reindex(*arguments: str) -> tuple[int, dict[str, Any]]:
+        status = command(["reindex", *arguments, "--json"])
+        said = capsys.readouterr()
+        assert said.out, said.err
+        return status, json.loads(said.out.splitlines()[-1])
+
+    status, report = reindex("--model", "word-counts")
+    assert (status, report["switched"], report["estimate"]["to_embed"]) == (0, False, len(ANIMALS))
+    assert report["estimate"]["tokens"] > 0
+    assert served.rows("SELECT name FROM index_collections WHERE building") == []
+    status, report = reindex("--model", "word-counts", "--questions", str(questions), "--yes")
+    assert (status, report["switched"], report["questions"]["passed"]) == (1, False, False)
+    assert report["questions"]["loss"] > 0.03
+    assert alias(served) == old
+    status, report = reindex("--model", "word-counts", "--yes", "--force")
+    assert (status, report["switched"], report["estimate"]["to_embed"]) == (0, True, 0)
+    assert alias(served) != old
+    assert command(["cleanup", "--yes"]) == 2  # replaced this minute: a search may still use it
+    assert reindex("--rollback")[1]["switched"]
+    assert alias(served) == old
+    served.rows("UPDATE index_collections SET replaced_at = now() - interval '1 hour' WHERE NOT active RETURNING name")
+    capsys.readouterr()
+    assert command(["cleanup", "--yes", "--vectors", "--json"]) == 0
+    (dropped,) = json.loads(capsys.readouterr().out)["collections"]
+    assert dropped["model"] == "word-counts"
+    assert [row["name"] for row in served.rows("SELECT name FROM index_collections")] == [old]
+    assert served.rows("SELECT count(*) AS rows FROM chunks_beside") == [{"rows": 0}]
+    assert served.sync().counts.embedded == 0
+    assert served.agrees()

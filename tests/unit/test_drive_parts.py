@@ -1,0 +1,312 @@
+"""The pure parts of the Drive connector: kinds, cursors, notes, sorting of changes, records and errors."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources.domain import Item, Refusal, SourceName
+from resources.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    ConcordanceError,
+    RateLimitedError,
+    RetryLaterError,
+    SkipDocumentError,
+)
+from resources.filetypes import DOCX, XLSX
+from resources.settings import Settings
+from resources.sources.drive import cursor
+from resources.sources.drive.client import Budget
+from resources.sources.drive.cursor import Cursor, Place
+from resources.sources.drive.faults import ForbiddenError, NotFoundError, PageTokenError, explain
+from resources.sources.drive.kinds import kind_of, name_for
+from resources.sources.drive.notes import Folder, Notes, RootNote, Shortcut
+from resources.sources.drive.permissions import Grant
+from resources.sources.drive.records import describe
+from resources.sources.drive.sorting import sort
+from resources.sources.drive.tree import Trail
+
+GOOGLE = "application/vnd.google-apps."
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type", "fetched", "way"),
+    [
+        ("Plan", f"{GOOGLE}document", "text/markdown", "export"),
+        ("Budget", f"{GOOGLE}spreadsheet", XLSX, "export"),
+        ("Talk", f"{GOOGLE}presentation", "text/plain", "export"),
+        ("a.pdf", "application/pdf", "application/pdf", "media"),
+        ("a", "application/pdf", "application/pdf", "media"),
+        ("a.docx", "application/octet-stream", DOCX, "media"),
+        ("a.md", "text/plain", "text/markdown", "media"),
+        ("a.MD", "text/x-markdown", "text/markdown", "media"),
+        ("a.csv", "text/plain; charset=utf-8", "text/csv", "media"),
+        ("notes", "text/plain", "text/plain", "media"),
+        ("notes.log", "text/plain", "text/plain", "media"),
+        ("a.txt", "application/pdf", "application/pdf", "media"),
+        ("a.jsonl", "application/json", "application/x-ndjson", "media"),
+    ],
+)
+def test_what_is_fetched_of_a_file(name: str, mime_type: str, fetched: str, way: str) -> None:
+    assert kind_of(name, mime_type) == (fetched, way)
+    assert name_for(name, fetched).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type", "reason"),
+    [
+        ("Survey", f"{GOOGLE}form", "Google forms"),
+        ("Sketch", f"{GOOGLE}drawing", "Google drawings"),
+        ("Site", f"{GOOGLE}site", "Docs, Sheets and Slides"),
+        ("New", f"{GOOGLE}something", "something"),
+        ("film.mp4", "video/mp4", ".mp4 are not supported"),
+        ("film", "video/mp4", "without an extension"),
+    ],
+)
+def test_what_is_not_has_its_reason(name: str, mime_type: str, reason: str) -> None:
+    with pytest.raises(SkipDocumentError, match=reason):
+        kind_of(name, mime_type)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        Cursor(token="7", account="ada@acme.example"),
+        Cursor(token="7", account="a", listing=Place()),
+        Cursor(token="7", account="a", watched="x", listing=Place(query=3, page="~!", size=200)),
+    ],
+)
+def test_a_cursor_survives(kept: Cursor) -> None:
+    assert cursor.decode(cursor.encode(kept)) == kept
+
+
+@pytest.mark.parametrize("text", [None, "", "7", "{}", '{"token": 7}', "nonsense"])
+def test_a_cursor_that_is_none_lists_anew(text: str | None) -> None:
+    assert cursor.decode(text) is None
+
+
+class Kept(dict[str, Any]):
+    """`Memory` of one partition."""
+
+    def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:
+        assert (source, partition) == (SourceName.GOOGLE_DRIVE, "p")
+        keys = sorted(self, key=str.encode)
+        return {key: self[key] for key in keys if key >= low and (high is None or key < high)}
+
+    def save(self, entries: dict[str, Any]) -> None:
+        for key, value in json.loads(json.dumps(entries)).items():
+            if value is None:
+                self.pop(key, None)
+            else:
+                self[key] = value
+
+
+def test_notes_come_back_as_they_were() -> None:
+    kept = Kept()
+    notes = Notes(kept, "p").load()
+    root = RootNote(id="r", name="Root", kind="folder", drive="d", parent="u", above=("u",))
+    notes.set_root(root)
+    notes.set_members(["1 ada"])
+    notes.set_folder("r", Folder(name="Root"))
+    notes.set_folder("a", Folder(name="A", parent="r", access="x", limited=True))
+    notes.set_person("1", "ada@acme.example")
+    notes.set_shortcut("s", Shortcut(target="t", parent="a", outside=True))
+    notes.set_end(datetime(2026, 1, 2, tzinfo=UTC), "a")
+    kept.save(notes.take())
+    assert notes.take() == {}
+
+    again = Notes(kept, "p")
+    assert again.pointed_at() == {"t"}
+    assert again.root == root
+    assert again.members == ["1 ada"]
+    assert again.load().folders == notes.folders
+    assert again.people == {"1": "ada@acme.example"}
+    assert again.shortcuts == notes.shortcuts
+    assert again.due(datetime(2026, 1, 1, tzinfo=UTC)) == []
+    assert again.due(datetime(2026, 1, 3, tzinfo=UTC)) == ["a"]
+    assert again.due(datetime(2026, 1, 3, tzinfo=UTC)) == []
+    again.set_folder("a", Folder(name="A", parent="r", access="x", limited=True))
+    kept.save(again.take())
+    assert Notes(kept, "p").due(datetime(2026, 1, 3, tzinfo=UTC)) == []
+
+
+def test_starting_over_forgets_all_but_the_root() -> None:
+    kept = Kept()
+    notes = Notes(kept, "p").load()
+    notes.set_root(RootNote(id="r", name="Root", kind="mine"))
+    notes.set_folder("a", Folder(name="A"))
+    notes.set_person("1", "ada@acme.example")
+    notes.set_shortcut("s", Shortcut(target="t", parent="a"))
+    notes.set_end(datetime(2026, 1, 2, tzinfo=UTC), "a")
+    kept.save(notes.take())
+    again = Notes(kept, "p")
+    again.start_over()
+    again.set_person("1", "ada@acme.example")
+    kept.save(again.take())
+    assert set(kept) == {"!root", "p:1"}
+
+
+def test_what_lies_below_a_folder() -> None:
+    notes = Notes(Kept(), "p").load()
+    for one, parent in {
+        "r": None,
+        "a": "r",
+        "b": "a",
+        "c": "b",
+        "x": "elsewhere",
+        "y": "x",
+        "l": "m",
+        "m": "l",
+    }.items():
+        notes.set_folder(one, Folder(name=one, parent=parent))
+    assert notes.below("a") == {"a", "b", "c"}
+    assert notes.inside("c", "r")
+    assert notes.inside("r", "r")
+    assert not notes.inside("y", "r")
+    assert not notes.inside("l", "r")
+    assert not notes.inside("gone", "r")
+
+
+def test_changes_are_sorted_by_what_they_mean() -> None:
+    plain, folder = {"id": "f", "mimeType": "text/plain"}, {"id": "d", "mimeType": f"{GOOGLE}folder"}
+    found = sort(
+        [
+            {"changeType": "drive", "driveId": "x"},
+            {"changeType": "file", "fileId": "f", "removed": True, "time": "2026-01-01T00:00:00.000Z"},
+            {"changeType": "file", "fileId": "f", "file": plain},
+            {"changeType": "file", "fileId": "d", "file": folder},
+            {
+                "changeType": "file",
+                "fileId": "t",
+                "time": "2026-01-02T00:00:00Z",
+                "file": {**plain, "trashed": True, "trashedTime": "2026-01-01T00:00:00.000Z"},
+            },
+            {"changeType": "file", "fileId": "r", "removed": True, "time": "2026-01-03T00:00:00.000Z"},
+        ]
+    )
+    assert (set(found.files), set(found.folders), found.unseen) == ({"f"}, {"d"}, {"r"})
+    assert found.gone == {"t": datetime(2026, 1, 1, tzinfo=UTC), "r": datetime(2026, 1, 3, tzinfo=UTC)}
+
+
+FILE = {
+    "id": "1",
+    "name": "note.md",
+    "mimeType": "text/plain",
+    "md5Checksum": "abc",
+    "headRevisionId": "r",
+    "modifiedTime": "2026-01-02T00:00:00.000Z",
+    "createdTime": "2026-01-01T00:00:00.000Z",
+    "size": "12",
+    "webViewLink": "https://drive.google.com/file/d/1/view",
+    "owners": [{"emailAddress": "Ada@acme.example"}],
+}
+TRAIL = Trail("my_drive", ("f", "root"), ("My Drive", "Folder"))
+
+
+def test_a_file_becomes_a_document(tmp_path: Path) -> None:
+    grant = Grant(frozenset({"b@acme.example", "ada@acme.example"}), "shared")
+    item = describe(FILE, TRAIL, grant, Settings(_env_file=None, home=tmp_path))
+    assert item == Item(
+        source_id="1",
+        partition="my_drive",
+        title="note.md",
+        path="My Drive/Folder/note.md",
+        mime_type="text/markdown",
+        version="abc",
+        permissions=("ada@acme.example", "b@acme.example"),
+        owner="ada@acme.example",
+        author="ada@acme.example",
+        url="https://drive.google.com/file/d/1/view",
+        size=12,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        modified_at=datetime(2026, 1, 2, tzinfo=UTC),
+        collection_ids=("f", "root"),
+        tags={"sharing": "shared"},
+        locator="media",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"size": "0"}, "empty"),
+        ({"size": "11"}, "too large"),
+        ({"mimeType": f"{GOOGLE}form"}, "forms"),
+    ],
+)
+def test_a_refusal_says_why(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    settings = Settings(_env_file=None, home=tmp_path, max_file_bytes=10)
+    refusal = describe({**FILE, **change}, TRAIL, Grant(frozenset(), "private"), settings)
+    assert isinstance(refusal, Refusal)
+    assert reason in refusal.reason
+    assert refusal.collection_ids == ("f", "root")
+
+
+def test_the_version_of_a_google_document_is_its_time(tmp_path: Path) -> None:
+    file = {key: value for key, value in FILE.items() if key not in {"md5Checksum", "headRevisionId"}}
+    item = describe(
+        {**file, "mimeType": f"{GOOGLE}document"},
+        TRAIL,
+        Grant(frozenset(), "private"),
+        Settings(_env_file=None, home=tmp_path),
+    )
+    assert isinstance(item, Item)
+    assert (item.version, item.size, item.locator) == ("2026-01-02T00:00:00.000Z", None, "export")
+
+
+def error(reason: str, message: str = "It went wrong.", **more: Any) -> str:
+    return json.dumps({"error": {"code": 0, "message": message, "errors": [{"reason": reason, **more}]}})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, error("authError"), AuthorizationError),
+        (403, error("rateLimitExceeded"), RateLimitedError),
+        (403, error("userRateLimitExceeded"), RateLimitedError),
+        (429, "not json", RateLimitedError),
+        (403, error("exportSizeLimitExceeded"), SkipDocumentError),
+        (403, error("cannotDownloadFile"), SkipDocumentError),
+        (403, error("insufficientPermissions", "Request had insufficient authentication scopes."), AuthorizationError),
+        (403, error("insufficientPermissions", "Insufficient permissions for this file."), ForbiddenError),
+        (403, error("accessNotConfigured"), AuthorizationError),
+        (403, error("dailyLimitExceeded"), AbortSyncError),
+        (403, error("insufficientFilePermissions"), ForbiddenError),
+        (403, "", ForbiddenError),
+        (404, error("notFound", location="fileId"), NotFoundError),
+        (400, error("invalid", "Invalid Value", location="pageToken"), PageTokenError),
+        (410, error("deleted"), PageTokenError),
+        (400, error("invalid", location="q"), AbortSyncError),
+        (408, "", RetryLaterError),
+        (500, error("backendError"), RetryLaterError),
+        (503, "<html>", RetryLaterError),
+    ],
+)
+def test_each_error_says_what_to_do(status: int, body: str, kind: type[ConcordanceError]) -> None:
+    found = explain("files.list", status, {"retry-after": "7"}, body, "Connect again.")
+    assert type(found) is kind
+    if isinstance(found, RateLimitedError):
+        assert found.retry_after == 7
+    if status == 401:
+        assert "Connect again." in str(found)
+
+
+def test_waiting_grows_until_drive_answers() -> None:
+    slept: list[float] = []
+    now = [0.0]
+    budget = Budget(slept.append, lambda: now[0])
+    budget.wait()
+    assert [budget.limited(None) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 64, 64]
+    budget.wait()
+    now[0] = 100
+    budget.wait()
+    budget.answered()
+    assert budget.limited(None) == 1
+    assert budget.limited(30) == 30
+    budget.wait()
+    assert slept == [64, 30]

@@ -1,0 +1,146 @@
+"""Measures agree with what one counts by hand; folders in BEIR layout are read, and faults in them are named."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.evaluate import Row, parse_row, read_collection
+from assets.stages.measure_ranking import compare, score, summarise
+from orchestration.evaluation import Configuration, configuration
+from resources.errors import InvalidRequestError
+from resources.settings import Settings
+
+JUDGEMENTS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"d": 1}}
+
+
+def test_a_ranking_is_worth_what_one_counts_by_hand() -> None:
+    scores = score(JUDGEMENTS, {"q1": ["c", "a", "x"], "q2": ["d"]})
+    first = scores["q1"]
+    assert first.ndcg_10 == pytest.approx((2 / math.log2(3)) / (2 + 1 / math.log2(3)))
+    assert (first.recall_10, first.recall_50, first.reciprocal_rank) == (0.5, 0.5, 0.5)
+    assert scores["q2"].ndcg_10 == scores["q2"].reciprocal_rank == 1
+
+
+def test_the_order_counts_and_not_the_names() -> None:
+    assert score(JUDGEMENTS, {"q2": ["z", "d"]})["q2"].reciprocal_rank == 0.5
+    assert score({"q": {"z": 1}}, {"q": ["a", "z"]})["q"].reciprocal_rank == 0.5
+
+
+def test_recall_is_cut_at_its_depth() -> None:
+    ranking = [f"x{number}" for number in range(20)] + ["d"]
+    found = score(JUDGEMENTS, {"q2": ranking})["q2"]
+    assert (found.recall_10, found.recall_50, found.ndcg_10) == (0, 1, 0)
+
+
+def test_a_query_without_results_counts_as_nothing_found() -> None:
+    scores = score(JUDGEMENTS, {"q2": ["d"], "q1": []})
+    assert list(scores) == ["q1", "q2"]
+    assert summarise(scores).ndcg_10 == 0.5
+
+
+def test_the_interval_holds_the_mean_and_is_the_same_each_time() -> None:
+    judgements = {f"q{number}": {"a": 1} for number in range(30)}
+    rankings = {f"q{number}": ["a"] if number % 3 else ["b", "a"] for number in range(30)}
+    found = summarise(score(judgements, rankings))
+    low, high = found.ci95
+    assert low < found.ndcg_10 < high
+    assert summarise(score(judgements, rankings)) == found
+
+
+@pytest.mark.parametrize("queries", [1, 5])
+def test_equal_scores_have_an_interval_without_width(queries: int) -> None:
+    judgements = {f"q{number}": {"a": 1} for number in range(queries)}
+    assert summarise(score(judgements, {query: ["a"] for query in judgements})).ci95 == (1, 1)
+
+
+def test_nothing_to_measure_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        summarise({})
+    with pytest.raises(ValueError):
+        compare({}, {})
+
+
+def test_a_clear_difference_is_told_from_chance() -> None:
+    judgements = {f"q{number}": {"a": 1} for number in range(40)}
+    good = score(judgements, {query: ["a"] for query in judgements})
+    bad = score(judgements, {query: ["b", "a"] if number < 36 else ["a"] for number, query in enumerate(judgements)})
+    mixed = score(judgements, {query: ["b", "a"] if number == 0 else ["a"] for number, query in enumerate(judgements)})
+    found = compare(good, bad)
+    assert (found.better, found.worse) == (36, 0)
+    assert found.difference > 0
+    assert found.p < 0.01
+    assert compare(bad, good).difference == -found.difference
+    assert compare(good, mixed).p > 0.5
+    assert compare(good, good).p == 1
+
+
+def write(folder: Path, qrels: str = "qrels.tsv", **files: Any) -> Path:
+    rows: dict[str, Any] = {
+        "corpus": [{"_id": "1", "title": "Whales", "text": "They sing."}, {"_id": 2, "title": None, "text": "Boats."}],
+        "queries": [{"_id": "q1", "text": "song"}, {"_id": "q2", "text": "never judged"}, {"_id": "q3", "text": "x"}],
+    } | files
+    folder.mkdir(exist_ok=True)
+    for name in ("corpus", "queries"):
+        lines = [json.dumps(row) for row in rows[name]]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n\n")
+    target = folder / qrels
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(rows.get("judged", "query-id\tcorpus-id\tscore\nq1\t1\t2\nq1\t2\t0\nq3\t2\t0\n"))
+    return folder
+
+
+@pytest.mark.parametrize("qrels", ["qrels.tsv", "qrels/test.tsv"])
+def test_a_folder_in_beir_layout(tmp_path: Path, qrels: str) -> None:
+    found = read_collection(write(tmp_path / "sea", qrels))
+    assert found.name == "sea"
+    assert found.documents == [Row("1", "They sing.", "Whales"), Row("2", "Boats.")]
+    assert [query.id for query in found.queries] == ["q1"]  # the others have no relevant document
+    assert found.judgements == {"q1": {"1": 2, "2": 0}}
+
+
+def test_judgements_need_no_header(tmp_path: Path) -> None:
+    assert read_collection(write(tmp_path, judged="q1\t1\t1\n")).judgements == {"q1": {"1": 1}}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"judged": "q1\t1\t1\nq1\t1\n"}, "qrels.tsv, line 2"),
+        ({"judged": "q1\t1\t0\n"}, "no query with a relevant document"),
+        ({"corpus": [{"_id": "1"}, {"_id": "1"}]}, "line 2: the _id '1' is there twice"),
+        ({"corpus": [{"text": "no id"}]}, "corpus.jsonl, line 1"),
+        ({"corpus": []}, "holds no documents"),
+    ],
+)
+def test_faults_name_file_and_line(tmp_path: Path, files: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        read_collection(write(tmp_path, **files))
+
+
+def test_another_folder_is_told_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match=r"lacks corpus\.jsonl, queries\.jsonl, qrels\.tsv"):
+        read_collection(tmp_path)
+
+
+def test_a_document_is_its_title_above_its_text() -> None:
+    parsed = parse_row(Row("1", "One.\n\nTwo.", "  Of  whales "))
+    assert parsed.text == "Of whales\n\nOne.\n\nTwo."
+    assert [block.kind for block in parsed.blocks] == ["heading", "paragraph", "paragraph"]
+    assert parsed.blocks[1].section_path == ("Of whales",)
+    assert parse_row(Row("1")).blocks == []
+
+
+def test_configurations_are_read_and_written(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path, fusion="dbsf", search_depth=40, dense_weight=0.6)
+    assert configuration(settings) == Configuration("hybrid", "dbsf", 40, 0.6)
+    assert configuration(settings, "rrf", depth=80).label == "rrf/80/0.6"
+    assert configuration(settings, "weighted/100/0.25") == Configuration("hybrid", "weighted", 100, 0.25)
+    assert configuration(settings, "vector").label == "vector/40"
+    for wrong in ("magic", "rrf/x", "rrf/50/2", "rrf/5"):
+        with pytest.raises(InvalidRequestError):
+            configuration(settings, wrong)
