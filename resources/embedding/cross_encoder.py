@@ -73,7 +73,7 @@ class CrossEncoder:
         pooled = np.tanh(first @ weight.T + bias)
         weight, bias = self._head
         logits: NDArray[np.float32] = (pooled @ weight.T + bias)[:, 0]
-        return 1 / (1 + np.exp(-logits))
+        return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
 def _folder(model: str) -> Path:

@@ -96,12 +96,12 @@ def to_search(body: DriveSearchRequest) -> SearchRequest:
 
 
 def from_search(body: DriveSearchRequest, found: SearchResponse, gate: float | None) -> DriveSearchResponse:
-    """Return the results above the threshold: with a reranker its own score decides, else the gate and the same floor."""
+    """Return the relevant results: a reranker has left the others out already, else the gate and the same floor do."""
     warnings = [warning for warning in found.warnings if warning.code != NOT_RERANKED]
     reranked = len(warnings) == len(found.warnings)
     relevant = reranked or judged(body.query, found.results, gate)
-    kept = [result for result in found.results if relevant and result.relevance_score >= FLOOR][: body.limit]
-    return DriveSearchResponse([_result(result) for result in kept], warnings)
+    kept = [result for result in found.results if relevant and (reranked or result.relevance_score >= FLOOR)]
+    return DriveSearchResponse([_result(result) for result in kept[: body.limit]], warnings)
 
 
 def to_ask(body: ChatRequest) -> AskRequest:

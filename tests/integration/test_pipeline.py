@@ -59,18 +59,20 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
         (row["chunk_text"].index("Parking"), "parking"),
     ]
 
+    since = datetime.now(UTC) - timedelta(days=1)
+
     async def rechecked() -> dict[str, Hit]:
         database = Database(installation.settings.postgres_dsn)
         await database.open()
         try:
-            return await recheck(database, ADA, [row["chunk_id"]])
+            return (await recheck(database, ADA, [row["chunk_id"]], since)).hits
         finally:
             await database.close()
 
     hit = asyncio.run(rechecked())[row["chunk_id"]]
     assert hit.anchor == hit.place(0).anchor == "zebra-care"
     assert hit.place(hit.chunk_text.index("Visitors")).anchor == "parking"
-    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, datetime.now(UTC), timedelta(days=1))
+    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, datetime.now(UTC), since)
     assert from_index[row["chunk_id"]].places == hit.places
 
 

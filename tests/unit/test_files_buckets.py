@@ -56,6 +56,21 @@ def test_objects_with_their_sidecars(store: ObjectStore) -> None:
     assert [b"".join(source.fetch(item)) for item in seen.values()] == [b"# Plan", b"old", b"text"]
 
 
+def test_one_object_is_looked_at_as_a_listing_shows_it(store: ObjectStore) -> None:
+    obstore.put(store, "a/plan.md", b"# Plan")
+    obstore.put(store, "a/plan.md.meta.json", b'{"title": "The plan", "permissions": ["public"]}')
+    obstore.put(store, "a/.hidden.md", b"text")
+    obstore.put(store, "a/bad.md", b"text")
+    obstore.put(store, "a/bad.md.meta.json", b"no JSON")
+    source = files(store)
+    assert source.look("b", "a/plan.md") == listing(source)[0]["a/plan.md"]
+    assert not isinstance(source.look("b", "a/bad.md"), Item | None)
+    assert [source.look("b", path) for path in ("a/none.md", "a/.hidden.md", "a/plan.md.meta.json")] == [None] * 3
+    assert source.look("other", "a/plan.md") is None
+    with pytest.raises(SkipDocumentError):
+        source.look("b", "../a/plan.md")
+
+
 def test_the_version_is_the_etag(store: ObjectStore) -> None:
     obstore.put(store, "a.md", b"one")
     before = listing(files(store))[0]["a.md"].version

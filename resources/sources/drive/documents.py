@@ -31,6 +31,14 @@ class Found:
     outside: list[JSON] = field(default_factory=list[JSON])
     settled: list[str] = field(default_factory=list[str])
 
+    def once(self) -> Found:
+        """Return the same with each document once, as it was described last: a batch names none twice."""
+        self.seen = list({item.source_id: item for item in self.seen}.values())
+        shown = {item.source_id for item in self.seen}
+        refused = {refusal.source_id: refusal for refusal in self.refused if refusal.source_id not in shown}
+        self.refused = list(refused.values())
+        return self
+
     def add(self, other: Found) -> None:
         """Take in what came of further files."""
         self.seen += other.seen

@@ -133,7 +133,7 @@ class Following:
         self._sort_folders(partition, work)
         here = cursors.encode(at)
         for files in self._listing.below(self._outermost(work), partition, work.notes):
-            below = self._documents.describe(files, work.notes)
+            below = self._documents.describe(files, work.notes).once()
             self._place(work, below)
             yield Batch(
                 partition=partition,
@@ -246,7 +246,7 @@ class Following:
 
         self._targets.settle(notes, changes, found, has_left, work.deleted)
         self._place(work, found)
-        work.found = found
+        work.found = found.once()
 
     def _place(self, work: _Page, found: Found) -> None:
         for item in found.seen:

@@ -165,7 +165,7 @@ class Listing:
                 last = ended and number == len(queries) - 1
                 next_place = Place(query=number + ended, page=following, size=place.size)
                 at = Cursor(token=at.token, account=at.account, listing=None if last else next_place)
-                found = self._documents.describe(page["files"], notes)
+                found = self._documents.describe(page["files"], notes).once()
                 yield Batch(
                     partition=partition,
                     seen=found.seen,

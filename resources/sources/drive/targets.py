@@ -74,6 +74,7 @@ class Targets:
         found = Found()
         deleted: dict[str, datetime | None] = {one: None for one, file in answers.items() if file is None}
         self._show(notes, [file for file in answers.values() if file is not None], found, deleted)
+        found.once()
         watched = turn[-1] if len(targets) > WATCHED else ""
         yield Batch(
             partition=partition,
