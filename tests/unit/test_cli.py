@@ -21,6 +21,7 @@ COMMANDS = [
     "token",
     "sync",
     "search",
+    "why",
     "key",
     "key create",
     "key list",
