@@ -137,7 +137,9 @@ def test_a_listing_that_broke_off_goes_on_and_fetches_nothing_twice(installation
         names, State.LIVE
     )  # what the first pages showed was not taken for gone
     assert partition(installation)["source_count"] == 6
-    assert installation.rows("SELECT source_id FROM listed_documents UNION SELECT source_id FROM fetched_contents") == []
+    assert (
+        installation.rows("SELECT source_id FROM listed_documents UNION SELECT source_id FROM fetched_contents") == []
+    )
     assert installation.agrees()
 
 
