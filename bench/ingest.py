@@ -17,6 +17,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,13 @@ import httpx
 import numpy as np
 import psutil
 
-from assets import pipeline
+from assets import pipeline, targets
 from assets.agreement import agree, totals
 from orchestration.supervisor import start as start_set
 from resources.domain import STAGES, SourceName
 from resources.embedded.processes import free_port
 from resources.logging import configure
-from resources.settings import Settings, load
+from resources.settings import BUNDLED_MODEL, Settings, load
 from resources.syncing import SyncRun, open_sync
 from serving.auth import mint
 
@@ -111,9 +113,7 @@ def _vocabulary() -> list[str]:
 def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncRun, dict[str, float], dict[str, Any]]:
     """Sync once in this process and return seconds a stage and what each did."""
     seconds: dict[str, float] = {}
-    with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
-        if seeded:
-            run.__dict__["embedder"] = Seeded()
+    with without_embedding(seeded), open_sync(settings, SourceName.FILES, requested_by="bench") as run:
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()
@@ -125,10 +125,22 @@ def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncRun, dict[str
     return run, seconds, done
 
 
-class Seeded:
-    """Made-up vectors: what is left of ingest when embedding costs nothing."""
+@contextmanager
+def without_embedding(seeded: bool = True) -> Generator[None]:
+    """Let the stages use made-up vectors in place of the model's."""
+    real = targets.embedder_of
+    if seeded:
+        targets.embedder_of = lambda *_: Seeded()  # type: ignore[assignment,return-value]
+    try:
+        yield
+    finally:
+        targets.embedder_of = real
 
-    model = "bench/seeded"
+
+class Seeded:
+    """Made-up vectors under the model's name: what is left of ingest when embedding costs nothing."""
+
+    model = BUNDLED_MODEL
     dimensions = 384
     window = 256
     price_per_million = 0.0

@@ -24,7 +24,7 @@ from typing import Any
 
 from assets import pipeline
 from assets.agreement import agree, totals
-from bench.ingest import Seeded
+from bench.ingest import without_embedding
 from orchestration.supervisor import start as start_set
 from resources.domain import STAGES, SourceName
 from resources.embedded.processes import free_port
@@ -72,8 +72,7 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
     """Sync once in this process and keep what it took."""
     before, server = Counter(calls), _server_seconds()
     seconds: dict[str, float] = {}
-    with open_sync(settings, source, requested_by="bench") as run:
-        run.__dict__["embedder"] = Seeded()
+    with without_embedding(), open_sync(settings, source, requested_by="bench") as run:
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()

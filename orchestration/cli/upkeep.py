@@ -41,9 +41,10 @@ def reconcile(
     import msgspec
 
     from assets.reconcile import reconcile as compare
+    from orchestration.simulated import with_running_simulators
     from resources.settings import load
 
-    settings = load()
+    settings = with_running_simulators(load())
     reports = [compare(settings, name, apply=apply) for name in _chosen(settings, source)]
     if json:
         say_json(summed(reports) | {"sources": {report.source: msgspec.to_builtins(report) for report in reports}})
@@ -135,11 +136,12 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
         Only this root, channel or day.
     """
     from orchestration.cli.installed import database
+    from orchestration.simulated import with_running_simulators
     from resources.domain import SourceName
     from resources.settings import load
     from sql import queries
 
-    settings = load()
+    settings = with_running_simulators(load())
     with database(settings) as connection:
         rows = list(
             queries("upkeep").approve(connection, source=source, partition=partition, approved_by=getpass.getuser())
@@ -204,9 +206,10 @@ def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
     import msgspec
 
     from assets.audit import audit
+    from orchestration.simulated import with_running_simulators
     from resources.settings import load
 
-    settings = load()
+    settings = with_running_simulators(load())
     reports = [audit(settings, name) for name in _chosen(settings, source)]
     if json:
         say_json({report.source: msgspec.to_builtins(report) for report in reports})
