@@ -134,7 +134,7 @@ def embedder(settings: Settings) -> Embedder:
         settings.embedding_price,
         settings.openai_base_url,
         key.get_secret_value() if key else None,
-        str(settings.home / "models"),
+        str((settings.home / "models").resolve()),  # two homes that share their models share the one in memory
     )
 
 

@@ -28,7 +28,7 @@ DOCUMENTS = [
     {"_id": "empty", "title": "", "text": ""},
 ]
 QUERIES = [
-    {"_id": "1", "text": "Which animals learn music from each other?"},
+    {"_id": "1", "text": "Which animals make music?"},
     {"_id": "2", "text": "TX-7"},
     {"_id": "3", "text": "How is bread made? " * 80},  # longer than the interface allows
     {"_id": "4", "text": "not judged"},
