@@ -11,7 +11,18 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from orchestration.cli import access, connect, installation, querying, reindexing, simulate, syncing, upkeep, why
+from orchestration.cli import (
+    access,
+    connect,
+    evaluating,
+    installation,
+    querying,
+    reindexing,
+    simulate,
+    syncing,
+    upkeep,
+    why,
+)
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -60,6 +71,7 @@ audit.command(upkeep.audit_grants, name="grants")
 app.command(upkeep.receipts)
 app.command(querying.search)
 app.command(why.why)
+app.command(evaluating.evaluate, name="eval")
 app.command(access.token)
 app.command(key)
 key.command(access.create_key, name="create")

@@ -42,6 +42,7 @@ COMMANDS = [
     "audit run",
     "audit grants",
     "receipts",
+    "eval",
 ]
 
 
