@@ -24,7 +24,7 @@ from typing import Any
 
 from assets import pipeline
 from assets.agreement import agree, totals
-from bench.ingest import without_embedding
+from bench.ingest import Seeded, without_embedding
 from orchestration.supervisor import start as start_set
 from resources.domain import STAGES, SourceName
 from resources.embedded.processes import free_port
@@ -73,6 +73,7 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
     before, server = Counter(calls), _server_seconds()
     seconds: dict[str, float] = {}
     with without_embedding(), open_sync(settings, source, requested_by="bench") as run:
+        run.__dict__["embedder"] = Seeded()  # for the first sync of all, which has no collection to take the model from
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()
