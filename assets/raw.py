@@ -214,6 +214,8 @@ def _take_in(
     ]
     # an upload that its owner took back is deleted in the registry already, and not yet in the lake
     emptied += [(before.source_id, before.partition) for before in map(known.get, batch.deleted) if _hidden(before)]
+    # a sync that was killed may have told the lake of a document, and never the registry
+    emptied += [(source_id, batch.partition) for source_id in batch.deleted if source_id not in known]
     vanished = _vanished(run, batch, ids, unseen)
     moves = _moves(batch, known, vanished)
     deleted = brake.sift(list(vanished), batch.deleted_at)
