@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from assets.chunked import batches
@@ -24,7 +26,7 @@ from assets.stages.normalize import Draft, assemble
 from assets.stages.parse.text import parse
 from assets.stages.payload import chunk_payload, document_payload
 from assets.stages.profiles import Profile
-from resources import bm25, qdrant
+from resources import bm25, qdrant, sketch
 from resources.domain import ParsedDocument, SourceName, chunk_id, document_id
 from resources.embedding import Embedder
 from resources.errors import InvalidRequestError
@@ -150,12 +152,17 @@ def index_collection(collection: JudgedCollection, target: Target, progress: Pro
     average = bm25.mean_length([row["text"] for _, row in rows])
     payloads: dict[str, dict[str, Any]] = {}
     for part in batches(rows, WRITE_POINTS):
+        dense = vectors.rows([row["text_hash"] for _, row in part])
         written = {
-            chunk_id(shared["doc_id"], target.profile.version, row["chunk_index"]): shared | chunk_payload(row)
-            for shared, row in part
+            chunk_id(shared["doc_id"], target.profile.version, row["chunk_index"]): {
+                **shared,
+                **chunk_payload(row),
+                qdrant.SKETCH: small,
+            }
+            for (shared, row), small in zip(part, sketch.encode(dense), strict=True)
         }
         sparse = bm25.encode_documents([row["text"] for _, row in part], average)
-        qdrant.upsert(target.qdrant, name, _points(written, [vectors.of(row["text_hash"]) for _, row in part], sparse))
+        qdrant.upsert(target.qdrant, name, _points(written, dense.tolist(), sparse))
         payloads |= written
     qdrant.switch_alias(target.qdrant, name)
     ids = {document_id(SourceName.FILES, _source_id(collection, row)): row.id for row in collection.documents}
@@ -236,6 +243,6 @@ class _Vectors:
             written = [hashes[number] for number in part]
             target.lake.append_vectors(table, target.embedder.model, written, vectors, tokens, datetime.now(UTC))
 
-    def of(self, text_hash: str) -> list[float]:
-        """Return one vector as the client sends it."""
-        return self._matrix[self._rows[text_hash]].tolist()
+    def rows(self, hashes: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a hash, in order."""
+        return self._matrix[[self._rows[text_hash] for text_hash in hashes]]

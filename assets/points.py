@@ -17,7 +17,7 @@ from assets.collection import check_capacity
 from assets.parsed import Pending
 from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
 from assets.targets import Collection
-from resources import bm25, qdrant
+from resources import bm25, qdrant, sketch
 from resources.domain import chunk_id
 from resources.errors import AbortSyncError
 from resources.syncing import SyncRun
@@ -27,6 +27,7 @@ from sql import queries
 if TYPE_CHECKING:
     from typing import Self
 
+    import numpy as np
     from numpy.typing import NDArray
 
 WRITE_POINTS = 1000
@@ -144,13 +145,17 @@ class PointWriter:
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
             sparse = bm25.encode_documents([row.chunk["text"] for row in part], self._collection.bm25_avg_len)
+            hashes = [row.chunk["text_hash"] for row in part]
             points = models.Batch(
                 ids=[row.point_id for row in part],
                 vectors={
-                    qdrant.DENSE: [vectors.of(row.chunk["text_hash"]) for row in part],
+                    qdrant.DENSE: vectors.rows(hashes).tolist(),
                     qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
                 },
-                payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
+                payloads=[
+                    {**shared[row.doc_id], **chunk_payload(row.chunk), qdrant.SKETCH: small}
+                    for row, small in zip(part, sketch.encode(vectors.rows(hashes)), strict=True)
+                ],
             )
             qdrant.upsert(self._run.qdrant, self._collection.name, points)
         if stale:
@@ -181,8 +186,8 @@ class Vectors:
                 f"{int((~found).sum())} chunks have no vector in the lake yet. Materialize the asset embedded, then indexed."
             )
         self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
-        self._matrix: NDArray[Any] = matrix
+        self._matrix = matrix
 
-    def of(self, text_hash: str) -> list[float]:
-        """Return one vector as the client sends it."""
-        return self._matrix[self._rows[text_hash]].tolist()
+    def rows(self, hashes: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a hash, in order."""
+        return self._matrix[[self._rows[text_hash] for text_hash in hashes]]

@@ -52,21 +52,20 @@ READER = Access(email="evaluation@localhost", principals=frozenset({"public"}))
 
 
 class Configuration(NamedTuple):
-    """One way to search, written FUSION, FUSION/DEPTH or FUSION/DEPTH/DENSE_WEIGHT; or `vector` or `keyword` for one leg alone."""
+    """One way to search, written FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT, the rest left out; `vector` or `keyword` is one leg alone."""
 
     mode: Mode
     fusion: str
     depth: int
     dense_weight: float
+    agreement: float
 
     @property
     def label(self) -> str:
         """How people write it."""
-        return (
-            f"{self.fusion}/{self.depth}/{self.dense_weight:g}"
-            if self.mode == "hybrid"
-            else f"{self.mode}/{self.depth}"
-        )
+        if self.mode != "hybrid":
+            return f"{self.mode}/{self.depth}"
+        return f"{self.fusion}/{self.depth}/{self.dense_weight:g}/{self.agreement:g}"
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -101,23 +100,27 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def configuration(settings: Settings, text: str = "", *, depth: int | None = None) -> Configuration:
     """Read a configuration; what it leaves open comes from the settings. Raises `InvalidRequestError`."""
-    name, _, rest = text.partition("/")
-    chosen, _, weight = rest.partition("/")
-    name = name or settings.fusion
+    given = dict(zip(("fusion", "depth", "dense_weight", "agreement"), text.split("/"), strict=False))
+    name = given.get("fusion") or settings.fusion
     if name not in {*FUSIONS, "vector", "keyword"}:
         known = ", ".join([*FUSIONS, "vector", "keyword"])
         raise InvalidRequestError(
-            f"There is no fusion {name!r}. Known: {known}; a depth and a dense weight may follow: rrf/100/0.6."
+            f"There is no fusion {name!r}. Known: {known}; depth, dense weight and agreement may follow: rrf/100/0.6/0."
         )
     mode = cast("Mode", name if name in {"vector", "keyword"} else "hybrid")
     try:
-        wanted = int(chosen) if chosen else depth or settings.search_depth
-        share = float(weight) if weight else settings.dense_weight
+        wanted = int(given.get("depth") or depth or settings.search_depth)
+        weight = float(given.get("dense_weight") or settings.dense_weight)
+        agreement = float(given.get("agreement") or settings.agreement)
     except ValueError:
-        raise InvalidRequestError(f"{text!r}: write FUSION/DEPTH/DENSE_WEIGHT, such as weighted/50/0.7.") from None
-    if not SHOWN <= wanted <= MAX_DEPTH or not 0 <= share <= 1:
-        raise InvalidRequestError(f"{text or wanted}: the depth is {SHOWN} to {MAX_DEPTH}, the dense weight 0 to 1.")
-    return Configuration(mode, settings.fusion if mode != "hybrid" else name, wanted, share)
+        raise InvalidRequestError(
+            f"{text!r}: write FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT: weighted/50/0.7/0.3."
+        ) from None
+    if not SHOWN <= wanted <= MAX_DEPTH or not 0 <= weight <= 1 or not 0 <= agreement <= 1:
+        raise InvalidRequestError(
+            f"{text or wanted}: the depth is {SHOWN} to {MAX_DEPTH}, dense weight and agreement are 0 to 1."
+        )
+    return Configuration(mode, settings.fusion if mode != "hybrid" else name, wanted, weight, agreement)
 
 
 def evaluate(
@@ -208,7 +211,11 @@ class Searcher:
         text = " ".join(query.split())
         request = SearchRequest(query=text[:MAX_QUERY], mode=wanted.mode, top_k=SHOWN)
         return plan(request, self._settings)._replace(
-            query=text, fusion=wanted.fusion, depth=wanted.depth, dense_weight=wanted.dense_weight
+            query=text,
+            fusion=wanted.fusion,
+            depth=wanted.depth,
+            dense_weight=wanted.dense_weight,
+            agreement=wanted.agreement,
         )
 
     async def _ranked(self, search: Plan) -> tuple[dict[str, None], bool]:

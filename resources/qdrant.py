@@ -22,6 +22,8 @@ ALIAS = "documents"
 """The alias that every read goes through; the collection behind it is named for its model and dimensions."""
 DENSE = "dense"
 KEYWORD = "bm25"
+SKETCH = "sketch"
+"""Payload field with a small copy of the dense vector, for comparing hits with each other; see `resources.sketch`."""
 TIMEOUT_SECONDS = 60
 PAGE_POINTS = 1000
 

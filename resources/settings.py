@@ -211,6 +211,12 @@ class Settings(BaseSettings):
         le=1,
         description="Reranked passages below this relevance are left out, unless the request has a threshold.",
     )
+    agreement: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Share of a passage's fused score that its nearest neighbours among the candidates decide; 0 turns it off.",
+    )
     acl_max_age: str = Field(
         "24h",
         pattern=r"^\d+[smhd]$",

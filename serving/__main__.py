@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -18,6 +19,8 @@ def main() -> int:
     """Serve until told to stop; requests under way are finished first. Returns the exit status."""
     # A parent that runs in a script's background hands on an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Small matrices only: threads of their own cost far more than they save, above all while others want the cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         settings = load()
         configure(settings.log_level, "serving")

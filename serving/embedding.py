@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.embedding.background import background
 from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
 from resources.qdrant import ALIAS
@@ -45,10 +46,11 @@ class EmbedsQueries(Protocol):
 
 
 class Active(NamedTuple):
-    """The collection to search and the embedder of its vectors."""
+    """The collection to search, the embedder of its vectors, and that one's cosine of unrelated texts (None: not measured yet)."""
 
     collection: str
     embedder: EmbedsQueries
+    floor: float | None
 
 
 Row = Mapping[str, Any]
@@ -80,7 +82,7 @@ class QueryEmbedder:
     def pinned(cls, embedder: EmbedsQueries, collection: str) -> QueryEmbedder:
         """Return one for this collection, whichever is active: to compare two."""
         made = cls(lambda: embedder)
-        made._active = Active(collection, embedder)
+        made._active = Active(collection, embedder, background(embedder))
         made.fault = None
         return made
 
@@ -93,6 +95,11 @@ class QueryEmbedder:
     def collection(self) -> str:
         """What to search. Read it in the same breath as `query` is called, so that both are of one collection."""
         return self._active.collection if self._active else ALIAS
+
+    @property
+    def floor(self) -> float:
+        """What the model gives to texts that have nothing in common; 0 while that is not known."""
+        return (self._active.floor or 0.0) if self._active else 0.0
 
     async def start(self) -> None:
         """Load and warm the model, then follow the active collection; a failure is logged and searches degrade."""
@@ -118,6 +125,8 @@ class QueryEmbedder:
             raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
         try:
             vector = await asyncio.to_thread(held.embedder.embed_query, text)
+            if held.floor is None:  # the service did not answer at start
+                self._active = held._replace(floor=await asyncio.to_thread(background, held.embedder))
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = error.retry_after if isinstance(error, RetryLaterError) else None
@@ -165,13 +174,15 @@ class QueryEmbedder:
                 self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=str(error))
             return False
+        floor = None
         try:
             await asyncio.to_thread(embedder.embed_query, "warm up")
+            floor = await asyncio.to_thread(background, embedder)
             self.fault = None
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=self.fault)
         if self._active is not None:
             log.info("collection_changed", collection=name, model=embedder.model)
-        self._active = Active(name, embedder)
+        self._active = Active(name, embedder, floor)
         return True

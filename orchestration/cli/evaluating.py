@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -33,8 +34,8 @@ def evaluate(
         list[str] | None,
         Parameter(
             negative="",
-            help="Another configuration to compare with, query by query: FUSION/DEPTH/DENSE_WEIGHT (rrf, rrf/100, weighted/50/0.6), "
-            "vector or keyword. May repeat.",
+            help="Another configuration to compare with, query by query: FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT (rrf, rrf/100, "
+            "weighted/50/0.6, weighted/50/0.7/0), vector or keyword. May repeat.",
         ),
     ] = None,
     json: Json = False,
@@ -46,6 +47,7 @@ def evaluate(
     folder
         A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv).
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this stands for
     from orchestration import evaluation
     from resources.logging import configure
     from resources.settings import load

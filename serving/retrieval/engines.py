@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,9 +19,10 @@ from resources.bm25 import encode_query
 from resources.domain import Access
 from resources.errors import AbortSyncError, ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant import qdrant_errors
+from resources.qdrant import SKETCH, qdrant_errors
 from serving.database import Database
 from serving.embedding import QueryEmbedder
+from serving.retrieval.agree import agree
 from serving.retrieval.cache import Candidate, Candidates
 from serving.retrieval.fuse import Leg, fuse
 from serving.retrieval.plan import Narrowing, Plan, queries
@@ -59,7 +61,10 @@ class Engines:
         """Return candidates. Raises `ServiceUnavailableError` when neither engine answers."""
         warnings: list[tuple[str, str]] = []
         dense = None
-        collection = self._embedder.collection  # by name: the model that embeds the query below is this one's
+        collection, floor = (
+            self._embedder.collection,
+            self._embedder.floor,
+        )  # by name: the model that embeds the query below is this one's
         if search.mode != "keyword":
             try:
                 dense = await self._embedder.query(search.query)
@@ -68,7 +73,9 @@ class Engines:
                 warnings.append(EMBEDDING_DOWN)
                 search = search._replace(mode="keyword")
         try:
-            return await self._from_qdrant(collection, search, access, dense, warnings, with_payload=with_payload)
+            return await self._from_qdrant(
+                collection, floor, search, access, dense, warnings, with_payload=with_payload
+            )
         except ConcordanceError as error:
             if not isinstance(error, ServiceUnavailableError | AbortSyncError):
                 raise
@@ -80,6 +87,7 @@ class Engines:
     async def _from_qdrant(
         self,
         collection: str,
+        floor: float,
         search: Plan,
         access: Access,
         dense: list[float] | None,
@@ -98,18 +106,16 @@ class Engines:
                     answers = await self._qdrant.query_batch_points(collection, batch)
         except TimeoutError as error:
             raise ServiceUnavailableError(f"Qdrant took more than {QDRANT_SECONDS:.0f} s.") from error
-        payloads = (
-            {str(point.id): point.payload or {} for answer in answers[:2] for point in answer.points}
-            if with_payload
-            else {}
-        )
+        payloads = {str(point.id): point.payload for answer in answers[:2] for point in answer.points if point.payload}
         legs = iter(answers)
         dense_hits = _scores(next(legs)) if dense is not None else {}
         keyword_hits = _scores(next(legs)) if keyword is not None else {}
         dense_extra, keyword_extra = (_scores(leg) for leg in legs) if len(answers) == 4 else ({}, {})
         saturated = max(len(dense_hits), len(keyword_hits)) >= search.depth
-        ranked = _ranked(search, Leg(dense_hits, dense_extra), Leg(keyword_hits, keyword_extra))
-        return Retrieved(Candidates(ranked, saturated, search.depth), warnings, payloads)
+        sketches = {chunk_id: payload[SKETCH] for chunk_id, payload in payloads.items() if SKETCH in payload}
+        dense_leg = Leg(dense_hits, dense_extra, floor)
+        ranked = _ranked(search, dense_leg, Leg(keyword_hits, keyword_extra), sketches)
+        return Retrieved(Candidates(ranked, saturated, search.depth), warnings, payloads if with_payload else {})
 
     async def _from_postgres(self, search: Plan, access: Access, warnings: list[tuple[str, str]]) -> Retrieved:
         rows = await self._database.fetch("full_text", full_text_parameters(search, access))
@@ -121,8 +127,12 @@ def _scores(answer: QueryResponse) -> dict[str, float]:
     return {str(point.id): point.score for point in answer.points}
 
 
-def _ranked(search: Plan, dense: Leg, keyword: Leg) -> list[Candidate]:
+def _ranked(
+    search: Plan, dense: Leg, keyword: Leg, sketches: Mapping[str, str] = MappingProxyType({})
+) -> list[Candidate]:
     fused = fuse(search.mode, search.fusion, dense, keyword, search.dense_weight)
+    if search.mode == "hybrid":
+        fused = agree(fused, sketches, search.agreement)
     dense_ranks, keyword_ranks = dense.ranks(), keyword.ranks()
     return [
         Candidate(

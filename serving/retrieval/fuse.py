@@ -26,6 +26,8 @@ class Leg(NamedTuple):
 
     hits: Scores
     extra: Scores = MappingProxyType({})
+    floor: float = 0.0
+    """What the leg gives to passages that have nothing to do with the query."""
 
     def score(self, chunk_id: str) -> float | None:
         """Return the leg's score of a chunk, if it is known."""
@@ -46,11 +48,11 @@ def _candidates(dense: Leg, keyword: Leg) -> list[str]:
 
 
 def weighted(dense: Leg, keyword: Leg, dense_weight: float) -> dict[str, float]:
-    """Return `dense_weight` of the cosine plus the rest of BM25 over the query's best BM25."""
+    """Return `dense_weight` of the cosine, counted from the model's floor, plus the rest of BM25 over the query's best BM25."""
     best = max(keyword.hits.values(), default=0.0)
     fused: dict[str, float] = {}
     for chunk_id in _candidates(dense, keyword):
-        cosine = clamp(dense.score(chunk_id) or 0.0)
+        cosine = clamp(((dense.score(chunk_id) or 0.0) - dense.floor) / (1 - dense.floor))
         share = clamp((keyword.score(chunk_id) or 0.0) / best) if best > 0 else 0.0
         fused[chunk_id] = dense_weight * cosine + (1 - dense_weight) * share
     return fused

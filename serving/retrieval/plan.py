@@ -17,7 +17,7 @@ from qdrant_client import models
 from resources.bm25 import SparseVector
 from resources.domain import Access, SourceName
 from resources.errors import InvalidRequestError
-from resources.qdrant import DENSE, KEYWORD
+from resources.qdrant import DENSE, KEYWORD, SKETCH
 from resources.settings import Settings
 from serving.schemas import MAX_QUERY, DateRange, Filters, SearchRequest
 
@@ -48,6 +48,7 @@ class Plan(NamedTuple):
     fusion: str
     depth: int
     dense_weight: float
+    agreement: float
     narrowing: Narrowing
 
 
@@ -138,6 +139,7 @@ def plan(request: SearchRequest, settings: Settings) -> Plan:
         fusion=request.fusion or settings.fusion,
         depth=max(request.depth or settings.search_depth, request.top_k),
         dense_weight=settings.dense_weight,
+        agreement=settings.agreement,
         narrowing=narrowing(request.filters or Filters()),
     )
 
@@ -183,8 +185,11 @@ def queries(
         legs.append((dense, DENSE))
     if sparse is not None:
         legs.append((sparse, KEYWORD))
+    sketches: list[str] | bool = [SKETCH] if len(legs) == 2 and search.agreement > 0 else False
     batch = [
-        models.QueryRequest(query=vector, using=name, filter=condition, limit=limit, with_payload=with_payload)
+        models.QueryRequest(
+            query=vector, using=name, filter=condition, limit=limit, with_payload=with_payload or sketches
+        )
         for vector, name in legs
     ]
     if len(legs) == 2:

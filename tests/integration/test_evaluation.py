@@ -64,7 +64,7 @@ def test_everything_is_found_and_nothing_embedded_twice(folder: Path, settings: 
     assert report.hybrid.ndcg_10 == report.hybrid.recall_10 == report.hybrid.mrr == 1
     assert report.keyword.recall_50 < 1  # no word of the first question stands in its documents
     assert 0 < report.latency_ms.p50 <= report.latency_ms.p95
-    assert [one.second for one in report.compare] == ["rrf/50/0.7", "keyword/50"]
+    assert [one.second for one in report.compare] == ["rrf/50/0.7/0.3", "keyword/50"]
     assert report.compare[1].result.difference > 0
     assert any(line.startswith("Embedding") for line in said)
 

@@ -136,10 +136,10 @@ def test_a_document_is_its_title_above_its_text() -> None:
 
 
 def test_configurations_are_read_and_written(tmp_path: Path) -> None:
-    settings = Settings(_env_file=None, home=tmp_path, fusion="dbsf", search_depth=40, dense_weight=0.6)
-    assert configuration(settings) == Configuration("hybrid", "dbsf", 40, 0.6)
-    assert configuration(settings, "rrf", depth=80).label == "rrf/80/0.6"
-    assert configuration(settings, "weighted/100/0.25") == Configuration("hybrid", "weighted", 100, 0.25)
+    settings = Settings(_env_file=None, home=tmp_path, fusion="dbsf", search_depth=40, dense_weight=0.6, agreement=0.2)
+    assert configuration(settings) == Configuration("hybrid", "dbsf", 40, 0.6, 0.2)
+    assert configuration(settings, "rrf", depth=80).label == "rrf/80/0.6/0.2"
+    assert configuration(settings, "weighted/100/0.25/0") == Configuration("hybrid", "weighted", 100, 0.25, 0)
     assert configuration(settings, "vector").label == "vector/40"
     for wrong in ("magic", "rrf/x", "rrf/50/2", "rrf/5"):
         with pytest.raises(InvalidRequestError):
