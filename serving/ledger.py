@@ -125,7 +125,7 @@ def report(
                 configured=name in ready,
                 paused=Paused(row["paused_at"], row["paused_reason"] if admin else None) if row["paused_at"] else None,
                 last_sync_at=row["last_sync_at"],
-                last_job=_last_job(row, admin=admin) if row["job_id"] else None,
+                last_job=LastJob(**job_facts(row, admin=admin)) if row["job_id"] else None,
                 totals=Totals(**{field: sum(one[field] for one in held) for field in Totals.__struct_fields__}),
                 partitions=[_partition(one, reasons[name.value, one["partition"]]) for one in held] if admin else UNSET,
             )
@@ -133,20 +133,21 @@ def report(
     return made
 
 
-def _last_job(row: Row, *, admin: bool) -> LastJob:
-    return LastJob(
-        job_id=row["job_id"],
-        status=row["status"],
-        stage=row["stage"],
-        started_at=row["started_at"],
-        completed_at=row["completed_at"],
-        documents_synced=row["synced"],
-        documents_skipped=row["skipped"],
-        documents_deleted=row["deleted"],
-        documents_failed=row["failed"],
-        chunks_embedded=row["embedded"],
-        error_message=row["error_message"] if admin else None,
-    )
+def job_facts(row: Row, *, admin: bool) -> dict[str, Any]:
+    """Return what is told of a sync; its error message is for administrators."""
+    return {
+        "job_id": row["job_id"],
+        "status": row["status"],
+        "stage": row["stage"],
+        "started_at": row["started_at"],
+        "completed_at": row["completed_at"],
+        "documents_synced": row["synced"],
+        "documents_skipped": row["skipped"],
+        "documents_deleted": row["deleted"],
+        "documents_failed": row["failed"],
+        "chunks_embedded": row["embedded"],
+        "error_message": row["error_message"] if admin else None,
+    }
 
 
 def _partition(row: Row, reasons: Sequence[SkippedReason]) -> Partition:

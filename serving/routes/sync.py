@@ -15,6 +15,7 @@ from resources.sources import HOW_TO_SET_UP, configured
 from serving.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
+from serving.ledger import job_facts
 from serving.schemas import SyncFault, SyncRequest, SyncResponse, SyncStatus
 
 
@@ -64,17 +65,7 @@ async def sync_status(
         "sync_errors", {"job_id": job, "owner": None if admin else request.user.email}
     )
     return SyncStatus(
-        job_id=row["job_id"],
         source=row["source"],
-        status=row["status"],
-        stage=row["stage"],
-        started_at=row["started_at"],
-        completed_at=row["completed_at"],
-        documents_synced=row["synced"],
-        documents_skipped=row["skipped"],
-        documents_deleted=row["deleted"],
-        documents_failed=row["failed"],
-        chunks_embedded=row["embedded"],
-        error_message=row["error_message"] if admin else None,
+        **job_facts(row, admin=admin),
         errors=[SyncFault(fault["source_id"], fault["reason"], fault["stage"], fault["outcome"]) for fault in faults],
     )
