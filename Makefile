@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-bench
+TXTAI := .venv-quality
 CODE := sql resources assets orchestration serving
 
 .DEFAULT_GOAL := help
@@ -58,6 +60,26 @@ bench-sync: $(STAMP) ## Drive and Slack against their simulators: 1,000 changed 
 bench-answer: $(STAMP) ## Answers on a stand-in model, without the model's own time
 	@$(BIN)/python -m bench.answer
 
+bench-search: $(STAMP) $(PEERS)/.installed ## Searches at 10,000 to 100,000 chunks over HTTP, and two libraries beside them
+	@$(BIN)/python -m bench.search $(ARGS)
+
+$(PEERS)/.installed: bench/requirements.txt | $(STAMP)
+	@echo "Installing the libraries to compare with into $(PEERS) ..."
+	@$(PYTHON) -m venv $(PEERS)
+	@UV_PYTHON=$(PEERS)/bin/python $(BIN)/uv pip install --quiet --system-certs -r bench/requirements.txt 2>$(PEERS)/uv.log || \
+	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	@touch $@
+
+bench-quality: $(STAMP) $(TXTAI)/.installed ## nDCG@10 beside txtai's on the same vectors, query by query: make bench-quality FOLDERS="a b"
+	@$(BIN)/python -m bench.quality $(FOLDERS)
+
+$(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
+	@echo "Installing the library to compare with into $(TXTAI) ..."
+	@$(PYTHON) -m venv $(TXTAI)
+	@UV_PYTHON=$(TXTAI)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r bench/requirements-quality.txt 2>$(TXTAI)/uv.log || \
+	  $(TXTAI)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-quality.txt
+	@touch $@
+
 bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
 	@$(BIN)/python -m bench.vector
 
@@ -65,4 +87,4 @@ bench-listing: $(STAMP) ## Listing 50,000 files
 	@$(BIN)/python -m bench.listing
 
 clean: ## Remove the environment; data in .concordance stays
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(PEERS) $(TXTAI)

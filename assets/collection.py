@@ -16,6 +16,7 @@ from assets.targets import Collection, Target
 from resources import bm25, qdrant
 from resources.embedding import choice
 from resources.errors import CapacityError
+from resources.naming import keyword_text, name_words
 from resources.syncing import SyncRun
 from sql import queries
 
@@ -100,13 +101,20 @@ def _activate(run: SyncRun, name: str) -> None:
 
 
 def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:
-    """Return the mean BM25 length of the chunks about to be indexed: the corpus's length normalisation is fixed here."""
-    keys = [document.content_key for document in pending[:SAMPLE_DOCUMENTS]]
+    """Return the mean BM25 length of the chunks about to be indexed: the corpus's length normalisation is fixed here.
+
+    Of a document's names the source's counts; a title that the file gives itself stands in its text as a rule.
+    """
+    names = {document.content_key: document.title for document in pending[:SAMPLE_DOCUMENTS]}
     versions = [chunk_version(profile) for profile in made.profiles.values()]
-    texts = (
+    rows = (
         run.lake.scan(CHUNKED)
-        .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
-        .select("text")
+        .filter(
+            pl.col("content_key").is_in(list(names)) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0)
+        )
+        .select("content_key", "chunk_index", "text")
         .collect()
     )
-    return bm25.mean_length(texts["text"].to_list())
+    return bm25.mean_length(
+        [keyword_text(name_words([names[key]], index, text), text) for key, index, text in rows.iter_rows()]
+    )

@@ -31,6 +31,7 @@ from resources.domain import ParsedDocument, SourceName, chunk_id, document_id
 from resources.embedding import Embedder
 from resources.errors import InvalidRequestError
 from resources.lake import Lake
+from resources.naming import keyword_text, name_words
 from resources.ports import Tokenizer
 from resources.tables import embedded_table
 
@@ -149,7 +150,7 @@ def index_collection(collection: JudgedCollection, target: Target, progress: Pro
     dimensions = target.embedder.dimensions
     name = f"{qdrant.ALIAS}_evaluation_{dimensions}"
     qdrant.create_collection(target.qdrant, name, dimensions)
-    average = bm25.mean_length([row["text"] for _, row in rows])
+    average = bm25.mean_length([_keyword_text(shared, row) for shared, row in rows])
     payloads: dict[str, dict[str, Any]] = {}
     for part in batches(rows, WRITE_POINTS):
         dense = vectors.rows([row["text_hash"] for _, row in part])
@@ -161,7 +162,7 @@ def index_collection(collection: JudgedCollection, target: Target, progress: Pro
             }
             for (shared, row), small in zip(part, sketch.encode(dense), strict=True)
         }
-        sparse = bm25.encode_documents([row["text"] for _, row in part], average)
+        sparse = bm25.encode_documents([_keyword_text(shared, row) for shared, row in part], average)
         qdrant.upsert(target.qdrant, name, _points(written, dense.tolist(), sparse))
         payloads |= written
     qdrant.switch_alias(target.qdrant, name)
@@ -180,6 +181,11 @@ def _points(
         },
         payloads=list(payloads.values()),
     )
+
+
+def _keyword_text(shared: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Return what keyword search reads of a chunk; test documents are called by their titles alone."""
+    return keyword_text(name_words([shared["title"]], row["chunk_index"], row["text"]), row["text"])
 
 
 def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -211,7 +217,7 @@ def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, 
         nothing
         | {
             "doc_id": document_id(SourceName.FILES, source_id),
-            "title": row.title or row.id,
+            "title": row.title,
             "source": SourceName.FILES.value,
             "source_id": source_id,
             "partition": collection.name,

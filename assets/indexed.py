@@ -14,6 +14,7 @@ import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
+from assets.keywords import others
 from assets.parsed import Pending
 from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
 from assets.stages.diff import GONE
@@ -83,7 +84,7 @@ def repaint(run: SyncRun, active: Target) -> int:
         run.touched.update(row["partition"] for row in part)
         run.counts.synced += len(part)
         run.progress("indexed")
-    for other in _others(run, active.collection):
+    for other in others(run, name):
         behind = list(registry.to_repaint_beside(run.connection, source=run.source.value, collection=other))
         for part in batches(behind, REMOVE_DOCUMENTS):
             registry.repainted_beside(run.connection, collection=other, rows=_paint(run, other, part))
@@ -98,13 +99,6 @@ def _paint(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) -> str:
     ).decode()
 
 
-def _others(run: SyncRun, active: Collection) -> list[str]:
-    """Return the collections beside the active one that there are: one that is being built, or was replaced and is kept."""
-    known = [row["name"] for row in registry.collections(run.connection) if row["name"] != active.name]
-    there = set(qdrant.collections(run.qdrant)) if known else set[str]()
-    return [name for name in known if name in there]
-
-
 def refresh_checks(run: SyncRun, collection: Collection) -> int:
     """Tell Qdrant when each partition's permissions were last read, a few times in `ACL_MAX_AGE`: search without Postgres asks.
 
@@ -112,7 +106,7 @@ def refresh_checks(run: SyncRun, collection: Collection) -> int:
     """
     seconds = duration(run.settings.acl_max_age).total_seconds() / REFRESHES
     rows = list(registry.to_refresh(run.connection, source=run.source.value, seconds=seconds))
-    names = [collection.name, *_others(run, collection)] if rows else []
+    names = [collection.name, *others(run, collection.name)] if rows else []
     for row in rows:
         checked = rfc3339(row["acl_checked_at"])
         for name in names:

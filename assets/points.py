@@ -20,6 +20,7 @@ from assets.targets import Collection
 from resources import bm25, qdrant, sketch
 from resources.domain import chunk_id
 from resources.errors import AbortSyncError
+from resources.naming import keyword_text, name_words, names_of
 from resources.syncing import SyncRun
 from resources.tables import embedded_table
 from sql import queries
@@ -51,6 +52,13 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     point_id: str
     doc_id: str
     chunk: dict[str, Any]
+    words: str
+    """What it is found by beyond its text."""
+
+
+def keywords_of(row: Mapping[str, Any]) -> str:
+    """Return what a document's keyword vectors are made with beyond its texts, as the registry keeps it; see `to_reword`."""
+    return "\n".join([bm25.VERSION, *names_of(row)])
 
 
 class PointWriter:
@@ -90,6 +98,7 @@ class PointWriter:
                 point_id=chunk_id(entry.document.doc_id, entry.version, piece["chunk_index"]),
                 doc_id=entry.document.doc_id,
                 chunk=piece,
+                words=name_words(names_of(facts[entry.document.doc_id]), piece["chunk_index"], piece["text"]),
             )
             for entry in group
             for piece in entry.chunks
@@ -105,6 +114,7 @@ class PointWriter:
                 "doc_id": entry.document.doc_id,
                 "indexed_content": f"{entry.document.content_key}|{entry.signature}",
                 "indexed_payload": facts[entry.document.doc_id]["payload_hash"],
+                "indexed_keywords": keywords_of(facts[entry.document.doc_id]),
                 "chunk_count": len(entry.chunks),
             }
             for entry in group
@@ -144,7 +154,8 @@ class PointWriter:
 
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
-            sparse = bm25.encode_documents([row.chunk["text"] for row in part], self._collection.bm25_avg_len)
+            texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
+            sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len)
             hashes = [row.chunk["text_hash"] for row in part]
             points = models.Batch(
                 ids=[row.point_id for row in part],
@@ -164,14 +175,14 @@ class PointWriter:
 
     def _copy(self, rows: Sequence[_Row]) -> None:
         table = "chunks" if self._collection.served else "chunks_beside"
-        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens")
+        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words")
         with (
             self._run.connection.cursor() as cursor,
             cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
         ):
             for row in rows:
                 values = [row.chunk[name] for name in CHUNK_FIELDS]
-                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, row.chunk["tokens"]))
+                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, row.chunk["tokens"], row.words))
 
 
 class Vectors:

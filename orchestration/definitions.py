@@ -9,6 +9,7 @@ import dagster as dg
 from assets.factory import source_assets
 from orchestration.checks import source_checks
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
+from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import failure_alert, sync_job, sync_schedule, upload_sensor
 from resources.bindings import Syncs
@@ -21,13 +22,14 @@ def definitions() -> dg.Definitions:
     minutes = load().sync_minutes
     jobs = {source: sync_job(source) for source in SourceName}
     return dg.Definitions(
-        assets=[asset for source in jobs for asset in source_assets(source)],
+        assets=[*(asset for source in jobs for asset in source_assets(source)), relevance_evaluation],
         asset_checks=[check for source in jobs for check in source_checks(source)],
-        jobs=[*jobs.values(), weekly_upkeep, *JOBS],
+        jobs=[*jobs.values(), weekly_upkeep, *JOBS, monthly_evaluation],
         schedules=[
             *(sync_schedule(source, job, minutes) for source, job in jobs.items()),
             weekly_upkeep_schedule,
             *SCHEDULES,
+            monthly_evaluation_schedule,
         ],
         sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],
         resources={"syncs": Syncs()},

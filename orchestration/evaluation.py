@@ -31,6 +31,7 @@ from resources.embedded.processes import free_port, tail
 from resources.embedding import embedder, tokenizer
 from resources.errors import InvalidRequestError, ServiceUnavailableError
 from resources.lake import Lake
+from resources.qdrant_search import Searches
 from resources.settings import Settings
 from serving.database import Database
 from serving.embedding import QueryEmbedder
@@ -216,6 +217,7 @@ class Searcher:
             depth=wanted.depth,
             dense_weight=wanted.dense_weight,
             agreement=wanted.agreement,
+            keyword_engine="qdrant",  # there is no Postgres here
         )
 
     async def _ranked(self, search: Plan) -> tuple[dict[str, None], bool]:
@@ -232,12 +234,12 @@ class Searcher:
 async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Searcher]:
     queries = QueryEmbedder(lambda: embedder(settings))
     await queries.start()
-    client = qdrant.async_client(settings)
+    searches = Searches(settings)
     try:
         # never opened: it would answer only while the vector server is down
-        yield Searcher(settings, indexed, Engines(client, Database(settings.postgres_dsn), queries))
+        yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))
     finally:
-        await client.close()
+        await searches.close()
 
 
 def _index(settings: Settings, collection: JudgedCollection, progress: Callable[[str], None]) -> Indexed:

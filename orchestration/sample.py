@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from orchestration.question_set import Entry
 from orchestration.run_state import read as read_state
 from orchestration.sample_sources import FOLDER, read
-from resources.domain import SourceName
+from resources.domain import SourceName, document_id
 from resources.errors import ConfigurationError
 from resources.keys import make_home
 from resources.settings import FileRoot, Settings
@@ -76,6 +78,28 @@ def questions(more: bool = False) -> list[Question]:
 def questions_of_sources() -> list[Question]:
     """Return the questions that Drive and Slack answer; the first few are the demonstration's."""
     return msgspec.json.decode(read("questions_sources.json"), type=list[Question])
+
+
+def question_set(sources: Collection[SourceName]) -> Iterator[Entry]:
+    """Yield every answerable question about these sources for one person who may find its document and one who never must.
+
+    The people take turns, so that each is asked some.
+    """
+    everybody = people()
+    asked = [*questions(), *questions(more=True), *questions_of_sources()]
+    for number, one in enumerate(asked):
+        if one.source_id is None or one.source not in sources:
+            continue
+        for names, never in ((one.may, False), (one.may_not, True)):
+            if names:
+                person = everybody[names[number % len(names)]]
+                yield Entry(
+                    question=one.question,
+                    documents=[document_id(one.source, one.source_id)],
+                    email=person.email,
+                    groups=person.groups,
+                    never=never,
+                )
 
 
 def roots() -> tuple[FileRoot, ...]:

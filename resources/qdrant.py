@@ -7,9 +7,9 @@ live in `serving/retrieval` and take the person's access.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
@@ -17,6 +17,9 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 
 from resources.errors import AbortSyncError, ServiceUnavailableError
 from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from resources.bm25 import SparseVector
 
 ALIAS = "documents"
 """The alias that every read goes through; the collection behind it is named for its model and dimensions."""
@@ -143,6 +146,19 @@ def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *,
             chosen.must_not = [models.HasIdCondition(has_id=list(keep))]
         with qdrant_errors("delete points of documents"):
             qdrant.delete(name, models.FilterSelector(filter=chosen), wait=True)
+
+
+def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVector]) -> None:
+    """Replace the keyword vectors of those of these points that there are; their dense vectors and payloads stay."""
+    there = existing(qdrant, name, list(vectors))
+    points = [
+        models.PointVectors(id=point, vector={KEYWORD: models.SparseVector(indices=one.indices, values=one.values)})
+        for point, one in vectors.items()
+        if point in there
+    ]
+    if points:
+        with qdrant_errors("update keyword vectors"):
+            qdrant.update_vectors(name, points=points, wait=True)
 
 
 def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:

@@ -187,6 +187,12 @@ class Settings(BaseSettings):
     alert_webhook_url: SecretStr | None = Field(
         None, description="Slack-compatible webhook that alerts are posted to; they are always logged."
     )
+    evaluation_floor: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="Recall@10 on the question set below which the monthly evaluation alerts and its check fails.",
+    )
     search_rate_limit: int = Field(100, ge=1, description="Searches a minute a user.")
     search_cache_seconds: int = Field(
         300, ge=0, description="How long candidates of a search are kept; 0 turns the cache off."
@@ -197,6 +203,18 @@ class Settings(BaseSettings):
     )
     dense_weight: float = Field(
         0.7, ge=0, le=1, description="Share of the dense leg in weighted fusion and RRF; the keyword leg has the rest."
+    )
+    keyword_engine: Literal["qdrant", "postgres"] = Field(
+        "qdrant",
+        description="What finds passages by their words: BM25 in the vector index, or Postgres full-text.",
+    )
+    query_expansion: Literal["off", "paraphrases", "hyde"] = Field(
+        "off",
+        description="What the language model adds to a hybrid or vector search: 2-4 other wordings, or a made-up answer (HyDE). "
+        "Sends every such query to LLM_BASE_URL.",
+    )
+    query_expansion_seconds: float = Field(
+        3, gt=0, le=60, description="Longest wait for that; then the search goes on without, and says so."
     )
     rerank_model: str | None = Field(
         None,
@@ -309,6 +327,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"FILE_ROOTS names {name!r} twice; every root needs a name of its own")
         if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
             raise ValueError("LLM_MODEL needs LLM_API_KEY (or LLM_BASE_URL of a service that asks for none)")
+        if self.query_expansion != "off" and self.llm_model is None:
+            raise ValueError(f"QUERY_EXPANSION={self.query_expansion} needs LLM_MODEL")
         if (
             self.embedding_provider == "openai"
             and self.openai_api_key is None

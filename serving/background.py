@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 
@@ -41,7 +41,7 @@ class Background:
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
         """Queue a write of `sql/serving/<statement>.sql`; never waits."""
         try:
-            self._queue.put_nowait((statement, parameters))
+            self._queue.put_nowait((statement, {name: _storable(value) for name, value in parameters.items()}))
         except asyncio.QueueFull:
             self._metrics.dropped_writes.labels(statement).inc()
 
@@ -87,3 +87,12 @@ class Background:
         except (ServiceUnavailableError, psycopg.Error) as error:
             self._metrics.dropped_writes.labels(name).inc(len(rows))
             log.warning("background_write_failed", statement=name, rows=len(rows), error=str(error))
+
+
+def _storable(value: Any) -> Any:
+    """Return a value without NUL, which no text of Postgres can hold: nobody keeps a search out of the audit with it."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").replace("\\u0000", "\\ufffd")  # as it is, and as JSON writes it
+    if isinstance(value, list):
+        return [_storable(one) for one in cast("list[Any]", value)]
+    return value

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from resources.errors import ServiceUnavailableError
+from resources.errors import InvalidRequestError, ServiceUnavailableError
 from resources.logging import logger
 from sql import statement
 
@@ -54,16 +54,23 @@ class Database:
         """Close every connection."""
         await self._pool.close(timeout=2)
 
-    async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Run `sql/serving/<name>.sql` and return its rows (none for a write). Raises `ServiceUnavailableError`."""
+    async def fetch(
+        self, name: str, parameters: Mapping[str, Any] | None = None, *, prepare: bool | None = None
+    ) -> list[dict[str, Any]]:
+        """Run `sql/serving/<name>.sql` and return its rows (none for a write). Never prepared, it is planned for these very values.
+
+        Raises `InvalidRequestError` for a value that Postgres cannot hold (a NUL in a text), and `ServiceUnavailableError`.
+        """
         text = statement("serving", name)
         for attempt in (1, 2):
             if time.monotonic() < self._rest_until:
                 raise ServiceUnavailableError("Postgres does not answer.")
             try:
                 async with self._pool.connection() as connection:
-                    cursor = await connection.execute(text, parameters)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are our own files)
+                    cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are our own files)
                     return await cursor.fetchall() if cursor.description else []
+            except psycopg.DataError as error:
+                raise InvalidRequestError(f"A value of the request can't be looked up: {error}") from error
             except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed) as error:
                 # A restarted server leaves dead connections in the pool: throw them out and try once more.
                 if attempt == 1 and not isinstance(error, PoolTimeout | PoolClosed | psycopg.errors.QueryCanceled):

@@ -19,7 +19,9 @@ from resources.errors import ServiceUnavailableError
 from resources.keys import secret_key
 from resources.logging import logger
 from resources.qdrant import async_client
+from resources.qdrant_search import Searches
 from resources.settings import Settings
+from serving.answers.model import language_model
 from serving.answers.service import Answers
 from serving.background import Background
 from serving.database import Database
@@ -27,6 +29,7 @@ from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.limits import RateLimit
 from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
+from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 
@@ -88,8 +91,13 @@ class Services:
         self._given = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
         self.background = Background(self.database, self.metrics)
-        engines = Engines(self.qdrant, self.database, self.embedder)
+        self.searches = Searches(settings)
+        engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
+        model = language_model(settings)
+        expander = None
+        if model is not None and settings.query_expansion != "off":
+            expander = Expander(model, self.embedder, settings.query_expansion_seconds)
         self.retriever = Retriever(
             settings,
             self.database,
@@ -99,9 +107,17 @@ class Services:
             self.metrics,
             clock=clock,
             reranker=self.reranker,
+            expander=expander,
         )
         self.answers = Answers(
-            settings, self.database, self.retriever, self.embedder, self.background, self.metrics, clock=clock
+            settings,
+            self.database,
+            self.retriever,
+            self.embedder,
+            self.background,
+            self.metrics,
+            clock=clock,
+            model=model,
         )
 
     def fresh_since(self) -> datetime:
@@ -150,6 +166,7 @@ class Services:
         await self.background.stop()
         await self._registry.close()
         await self.database.close()
+        await self.searches.close()
         await self.qdrant.close()
 
 

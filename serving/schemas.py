@@ -99,7 +99,8 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """How a result came by its rank. Scores are the legs' own: cosine and BM25."""
+    """How a result came by its rank. Scores are the legs' own: the query's cosine, and BM25 or `ts_rank`. `expansions`: what a
+    language model added to the query, if it did."""
 
     dense_score: float | None
     dense_rank: int | None
@@ -108,6 +109,7 @@ class Explanation(msgspec.Struct, frozen=True):
     fused_score: float
     boosts: dict[str, float]
     rerank_score: float | None
+    expansions: list[str] | UnsetType = UNSET
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ class QueryScores(msgspec.Struct, frozen=True):
     """What one query's ranking is worth, each 0..1."""
 
     ndcg_10: float
+    recall_5: float
     recall_10: float
     recall_50: float
     reciprocal_rank: float
@@ -61,7 +62,9 @@ def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     import ir_measures
     from ir_measures import RR, R, nDCG
 
-    measures = {nDCG @ 10: "ndcg_10", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"}
+    measures = {
+        nDCG @ 10: "ndcg_10", R @ 5: "recall_5", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"
+    }  # fmt: skip
     # trec_eval sorts by score and breaks ties by name: falling numbers keep the ranking as it is
     run = {
         query: {doc: -float(rank) for rank, doc in enumerate(dict.fromkeys(docs))} for query, docs in rankings.items()

@@ -17,6 +17,7 @@ from orchestration.cli import (
     evaluating,
     installation,
     querying,
+    questions,
     reindexing,
     simulate,
     syncing,
@@ -47,6 +48,11 @@ simulators = App(
     result_action="return_value",
 )
 prune = App(name="prune", help="Deletions that wait for approval because they are many.", result_action="return_value")
+question_set = App(
+    name="questions",
+    help="Your company's own questions, by which search is measured each month and before a model change.",
+    result_action="return_value",
+)
 audit = App(name="audit", help="Who may find what, and since when.", result_action="return_value")
 
 app.command(installation.up)
@@ -72,6 +78,13 @@ app.command(upkeep.receipts)
 app.command(querying.search)
 app.command(why.why)
 app.command(evaluating.evaluate, name="eval")
+app.command(question_set)
+question_set.command(questions.add)
+question_set.command(questions.add_all, name="import")
+question_set.command(questions.list_all, name="list")
+question_set.command(questions.accept)
+question_set.command(questions.remove)
+question_set.command(questions.run)
 app.command(access.token)
 app.command(key)
 key.command(access.create_key, name="create")

@@ -120,6 +120,20 @@ def _first_sync(settings: Settings) -> None:
     note("The sample company is being indexed; `concordance status` shows how far it is.")
 
 
+def _question_set(settings: Settings) -> None:
+    """Put the sample company's questions into a question set that is empty; one of the person's own is left alone."""
+    from orchestration import sample
+    from orchestration.question_set import put
+    from orchestration.simulated import simulated
+    from resources.domain import SourceName
+    from resources.postgres import session
+    from sql import queries
+
+    with session(settings.postgres_dsn) as connection:
+        if not queries("questions").counted(connection)["questions"]:
+            put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), "sample")
+
+
 def _keep_running(settings: Settings, sample: bool) -> None:
     import logging
 
@@ -137,6 +151,7 @@ def _keep_running(settings: Settings, sample: bool) -> None:
         supervisor.start()
         _say_addresses(settings)
         if sample:
+            _question_set(settings)
             _first_sync(settings)
         note("Ctrl-C or `concordance down` stops it.")
         threading.Event().wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -14,7 +13,7 @@ from orchestration.cli.output import note, say, say_json
 if TYPE_CHECKING:
     from assets.reindex import Estimate, Reindex
     from assets.targets import Target
-    from orchestration.replay import Question, Verdict
+    from orchestration.replay import Verdict
     from resources.settings import Settings
 
 STEPS = 20
@@ -30,12 +29,6 @@ def reindex(
         ),
     ] = None,
     dimensions: Annotated[int | None, Parameter(help="Length of the vectors, where the model lets one choose.")] = None,
-    questions: Annotated[
-        Path | None,
-        Parameter(
-            help="JSON list of {question, source_id} asked of both indexes; without it, titles of documents are asked."
-        ),
-    ] = None,
     yes: Annotated[bool, Parameter(negative="", help="Begin. Without it, only cost and time are shown.")] = False,
     force: Annotated[bool, Parameter(negative="", help="Switch without asking questions of both indexes.")] = False,
     rollback: Annotated[
@@ -46,14 +39,12 @@ def reindex(
     """Build the index with another embedding model beside the present one, compare them, and switch. Run again, it goes on."""
     from assets.reindex import open_reindex
     from assets.switch import switch
-    from orchestration.replay import read_questions
     from resources.embedding import choose
     from resources.errors import InvalidRequestError
     from resources.settings import load
 
     if rollback == (model is not None):
         raise InvalidRequestError("Give either --model M or --rollback.")
-    asked = read_questions(questions) if questions is not None else []
     settings = load()
     _check_database(settings)
     with open_reindex(settings) as work:
@@ -68,7 +59,7 @@ def reindex(
         made = work.begin(made)
         work.fill(made, _progress(), estimate.to_embed)
         if not (rollback or force):
-            verdict = _compare(work, made, asked)
+            verdict = _compare(work, made)
             report["questions"] = verdict
             if not verdict.passed:
                 note(
@@ -173,10 +164,10 @@ def _progress() -> Any:
     return tell
 
 
-def _compare(work: Reindex, made: Target, asked: list[Question]) -> Verdict:
+def _compare(work: Reindex, made: Target) -> Verdict:
     from orchestration.replay import compare
 
-    verdict = compare(work.settings, work.connection, work.active(), made, asked)
+    verdict = compare(work.settings, work.connection, work.active(), made)
     kind = "titles" if verdict.from_titles else "questions"
     note(
         f"{verdict.questions} {kind} asked of both: recall@10 {verdict.active.recall:.3f} → {verdict.new.recall:.3f}, "

@@ -28,11 +28,12 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Candidates(msgspec.Struct, frozen=True, array_like=True):
-    """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more."""
+    """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more. `expansions`: what a model added."""
 
     ranked: list[Candidate]
     saturated: bool
     depth: int
+    expansions: list[str] = []
 
 
 class Found(NamedTuple):

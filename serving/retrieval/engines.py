@@ -1,31 +1,32 @@
-"""The engines that find candidates: one batched Qdrant query, or Postgres full-text while Qdrant is down.
+"""The engines that find candidates: Qdrant by meaning and, as the setting says, its BM25 or Postgres full-text by words.
 
-A plan and the caller's access enter; candidates and warnings leave. Nothing here decides who may read what in the end: that is
-the recheck.
+A plan and the caller's access enter; candidates and warnings leave. Postgres answers alone while Qdrant is down, and Qdrant alone while
+Postgres is. Nothing here decides who may read what in the end: that is the recheck.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from qdrant_client import AsyncQdrantClient
-from qdrant_client.http.models import QueryResponse
+from qdrant_client import models
 
 from resources.bm25 import encode_query
 from resources.domain import Access
-from resources.errors import AbortSyncError, ConcordanceError, RetryLaterError, ServiceUnavailableError
+from resources.errors import AbortSyncError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant import SKETCH, qdrant_errors
+from resources.qdrant import SKETCH
+from resources.qdrant_search import Answer, Searches
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.agree import agree
 from serving.retrieval.cache import Candidate, Candidates
+from serving.retrieval.expand import Expansion
+from serving.retrieval.full_text import full_text
 from serving.retrieval.fuse import Leg, fuse
-from serving.retrieval.plan import Narrowing, Plan, queries
+from serving.retrieval.plan import Plan, queries, scoring
 
 QDRANT_SECONDS = 10.0
 
@@ -46,90 +47,153 @@ class Retrieved(NamedTuple):
     candidates: Candidates
     warnings: list[tuple[str, str]]
     payloads: Mapping[str, Mapping[str, Any]]
-    from_index: bool = True
+
+
+class _Dense(NamedTuple):
+    """A query's own vector, the one to search with (another when it was expanded), and what the latter's cosines are multiplied by."""
+
+    own: list[float]
+    vector: list[float]
+    scale: float
+    floor: float
+    collection: str
+
+
+class _IndexDownError(Exception):
+    """Qdrant does not answer, or not as it should."""
 
 
 class Engines:
     """Finds candidates; degrades, and says so."""
 
-    def __init__(self, qdrant: AsyncQdrantClient, database: Database, embedder: QueryEmbedder) -> None:
-        self._qdrant = qdrant
+    def __init__(self, searches: Searches, database: Database, embedder: QueryEmbedder) -> None:
+        self._searches = searches
         self._database = database
         self._embedder = embedder
 
-    async def find(self, search: Plan, access: Access, *, with_payload: bool) -> Retrieved:
-        """Return candidates. Raises `ServiceUnavailableError` when neither engine answers."""
+    async def find(
+        self, search: Plan, access: Access, expansion: Expansion | None = None, *, with_payload: bool
+    ) -> Retrieved:
+        """Return candidates; with payloads, which stand in for the registry, from Qdrant alone.
+
+        Raises `ServiceUnavailableError` when nothing answers, or Postgres does not and is asked.
+        """
         warnings: list[tuple[str, str]] = []
         dense = None
-        collection, floor = (
-            self._embedder.collection,
-            self._embedder.floor,
-        )  # by name: the model that embeds the query below is this one's
+        collection = self._embedder.collection
         if search.mode != "keyword":
             try:
-                dense = await self._embedder.query(search.query)
+                dense = await self._embed(search, expansion)
             except RetryLaterError as error:
                 log.warning("embedding_unavailable", error=str(error))
                 warnings.append(EMBEDDING_DOWN)
                 search = search._replace(mode="keyword")
         try:
-            return await self._from_qdrant(
-                collection, floor, search, access, dense, warnings, with_payload=with_payload
-            )
-        except ConcordanceError as error:
-            if not isinstance(error, ServiceUnavailableError | AbortSyncError):
-                raise
+            if search.keyword_engine == "qdrant" or search.mode == "vector" or with_payload:
+                found = await self._from_qdrant(collection, search, access, dense, with_payload=with_payload)
+            elif dense is not None:
+                found = await self._from_both(search, access, dense)
+            else:
+                found = await self._from_postgres(search, access)
+            if dense is not None and expansion is not None and dense.vector is not dense.own:
+                found = await self._told(found, search, access, dense, expansion)
+        except _IndexDownError as error:
             log.warning("qdrant_unavailable", error=str(error))
-        if with_payload:
-            raise ServiceUnavailableError("Neither Postgres nor the vector index answers. Try again shortly.")
-        return await self._from_postgres(search, access, [QDRANT_DOWN])
+            if with_payload:
+                raise ServiceUnavailableError(
+                    "Neither Postgres nor the vector index answers. Try again shortly."
+                ) from error
+            warnings[:] = [QDRANT_DOWN]
+            found = await self._from_postgres(search, access)
+        return found._replace(warnings=warnings)
+
+    async def _embed(self, search: Plan, expansion: Expansion | None) -> _Dense:
+        """Return the query's vectors. Collection and floor are read by name: the model that embeds is theirs."""
+        collection, floor = self._embedder.collection, self._embedder.floor
+        own = await self._embedder.query(search.query)
+        if expansion is None or expansion.collection != collection:
+            return _Dense(own, own, 1.0, floor, collection)
+        return _Dense(own, *expansion.mixed(own), floor, collection)
 
     async def _from_qdrant(
-        self,
-        collection: str,
-        floor: float,
-        search: Plan,
-        access: Access,
-        dense: list[float] | None,
-        warnings: list[tuple[str, str]],
-        *,
-        with_payload: bool,
+        self, collection: str, search: Plan, access: Access, dense: _Dense | None, *, with_payload: bool
     ) -> Retrieved:
+        """Both legs in one batch."""
         sparse = encode_query(search.query) if search.mode != "vector" else None
         keyword = sparse if sparse is not None and sparse.indices else None
-        batch = queries(search, access, dense, keyword, with_payload=with_payload)
-        if not batch:
-            return Retrieved(Candidates([], False, search.depth), warnings, {})
-        try:
-            with qdrant_errors("search"):
-                async with asyncio.timeout(QDRANT_SECONDS):
-                    answers = await self._qdrant.query_batch_points(collection, batch)
-        except TimeoutError as error:
-            raise ServiceUnavailableError(f"Qdrant took more than {QDRANT_SECONDS:.0f} s.") from error
-        payloads = {str(point.id): point.payload for answer in answers[:2] for point in answer.points if point.payload}
+        vector = dense.vector if dense is not None else None
+        answers = await self._ask(collection, queries(search, access, vector, keyword, with_payload=with_payload))
+        payloads = _payloads(answers[:2])
         legs = iter(answers)
-        dense_hits = _scores(next(legs)) if dense is not None else {}
+        scale = dense.scale if dense is not None else 1.0
+        dense_hits = _scores(next(legs), scale) if dense is not None else {}
         keyword_hits = _scores(next(legs)) if keyword is not None else {}
-        dense_extra, keyword_extra = (_scores(leg) for leg in legs) if len(answers) == 4 else ({}, {})
-        saturated = max(len(dense_hits), len(keyword_hits)) >= search.depth
-        sketches = {chunk_id: payload[SKETCH] for chunk_id, payload in payloads.items() if SKETCH in payload}
-        dense_leg = Leg(dense_hits, dense_extra, floor)
-        ranked = _ranked(search, dense_leg, Leg(keyword_hits, keyword_extra), sketches)
-        return Retrieved(Candidates(ranked, saturated, search.depth), warnings, payloads if with_payload else {})
+        dense_extra, keyword_extra = (
+            (_scores(next(legs), scale), _scores(next(legs))) if len(answers) == 4 else ({}, {})
+        )
+        dense_leg = Leg(dense_hits, dense_extra, dense.floor if dense is not None else 0.0)
+        found = _candidates(search, dense_leg, Leg(keyword_hits, keyword_extra), payloads)
+        return Retrieved(found, [], payloads if with_payload else {})
 
-    async def _from_postgres(self, search: Plan, access: Access, warnings: list[tuple[str, str]]) -> Retrieved:
-        rows = await self._database.fetch("full_text", full_text_parameters(search, access))
-        ranked = _ranked(search._replace(mode="keyword"), Leg({}), Leg({row["chunk_id"]: row["score"] for row in rows}))
-        return Retrieved(Candidates(ranked, len(rows) >= search.depth, search.depth), warnings, {}, from_index=False)
+    async def _from_both(self, search: Plan, access: Access, dense: _Dense) -> Retrieved:
+        """Qdrant's dense leg beside Postgres full-text, then each one's score of what only the other found."""
+        answers, words = await asyncio.gather(
+            self._ask(dense.collection, [scoring(search, access, dense.vector)]),
+            full_text(self._database, search, access),
+        )
+        near = _scores(answers[0], dense.scale)
+        others = [chunk_id for chunk_id in words if chunk_id not in near]
+        more, words_extra = await asyncio.gather(
+            self._ask(dense.collection, [scoring(search, access, dense.vector, others)] if others else []),
+            full_text(self._database, search, access, [chunk_id for chunk_id in near if chunk_id not in words]),
+        )
+        near_extra = _scores(more[0], dense.scale) if more else {}
+        dense_leg = Leg(near, near_extra, dense.floor)
+        found = _candidates(search, dense_leg, Leg(words, words_extra), _payloads([*answers, *more]))
+        return Retrieved(found, [], {})
+
+    async def _from_postgres(self, search: Plan, access: Access) -> Retrieved:
+        words = await full_text(self._database, search, access)
+        return Retrieved(_candidates(search._replace(mode="keyword"), Leg({}), Leg(words), {}), [], {})
+
+    async def _told(
+        self, found: Retrieved, search: Plan, access: Access, dense: _Dense, expansion: Expansion
+    ) -> Retrieved:
+        """Return the candidates with the cosines of the query itself, which thresholds and the gate of answers are calibrated on."""
+        ids = [candidate.chunk_id for candidate in found.candidates.ranked]
+        answers = await self._ask(dense.collection, [scoring(search, access, dense.own, ids)] if ids else [])
+        own = _scores(answers[0]) if answers else {}
+        ranked = [
+            msgspec.structs.replace(candidate, dense_score=own.get(candidate.chunk_id))
+            for candidate in found.candidates.ranked
+        ]
+        told = msgspec.structs.replace(found.candidates, ranked=ranked, expansions=expansion.texts)
+        return found._replace(candidates=told)
+
+    async def _ask(self, collection: str, batch: Sequence[models.QueryRequest]) -> list[Answer]:
+        if not batch:
+            return []
+        try:
+            return await self._searches.query(collection, batch, QDRANT_SECONDS)
+        except (ServiceUnavailableError, AbortSyncError) as error:
+            raise _IndexDownError(str(error)) from error
 
 
-def _scores(answer: QueryResponse) -> dict[str, float]:
-    return {str(point.id): point.score for point in answer.points}
+def _scores(answer: Answer, scale: float = 1.0) -> dict[str, float]:
+    return {str(point.id): point.score * scale for point in answer.points}
 
 
-def _ranked(
-    search: Plan, dense: Leg, keyword: Leg, sketches: Mapping[str, str] = MappingProxyType({})
-) -> list[Candidate]:
+def _payloads(answers: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
+    return {str(point.id): point.payload for answer in answers for point in answer.points if point.payload}
+
+
+def _candidates(search: Plan, dense: Leg, keyword: Leg, payloads: Mapping[str, Mapping[str, Any]]) -> Candidates:
+    sketches = {chunk_id: payload[SKETCH] for chunk_id, payload in payloads.items() if SKETCH in payload}
+    saturated = max(len(dense.hits), len(keyword.hits)) >= search.depth
+    return Candidates(_ranked(search, dense, keyword, sketches), saturated, search.depth)
+
+
+def _ranked(search: Plan, dense: Leg, keyword: Leg, sketches: Mapping[str, str]) -> list[Candidate]:
     fused = fuse(search.mode, search.fusion, dense, keyword, search.dense_weight)
     if search.mode == "hybrid":
         fused = agree(fused, sketches, search.agreement)
@@ -145,25 +209,3 @@ def _ranked(
         )
         for chunk_id, score in fused.items()
     ]
-
-
-def full_text_parameters(search: Plan, access: Access) -> dict[str, Any]:
-    """Return the parameters of `full_text.sql`: the same access and the same filters as in Qdrant."""
-    wanted: Narrowing = search.narrowing
-    # a tag may hold one value or a list of them; Qdrant matches either
-    tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
-    return {
-        "query": search.query,
-        "principals": sorted(access.principals),
-        "depth": search.depth,
-        "source_types": list(wanted.source_types) or None,
-        "collection_ids": list(wanted.collection_ids) or None,
-        "document_ids": list(wanted.document_ids) or None,
-        "mime_types": list(wanted.mime_types) or None,
-        "authors": list(wanted.authors) or None,
-        "tags": msgspec.json.encode(tags).decode(),
-        "on_created": wanted.field == "created_at",
-        "since": wanted.since,
-        "before": wanted.before,
-        "include_archived": wanted.include_archived,
-    }

@@ -52,6 +52,15 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         return next(begun, whole)
 
 
+class _Row(Hit, frozen=True, kw_only=True):
+    """A passage as the registry tells of it; without its text when it is held back."""
+
+    held_back: bool
+
+
+_ROWS = msgspec.json.Decoder(list[_Row])
+
+
 class Checked(NamedTuple):
     """Passages that may be shown, by chunk id, and how many documents were held back for the age of their permissions."""
 
@@ -64,15 +73,10 @@ async def recheck(database: Database, access: Access, chunk_ids: Sequence[str], 
     if not chunk_ids:
         return Checked({}, 0)
     wanted = {"chunk_ids": list(chunk_ids), "principals": sorted(access.principals), "fresh_since": fresh_since}
-    hits: dict[str, Hit] = {}
-    held: set[str] = set()
-    for row in await database.fetch("recheck", wanted):
-        if row.pop("held_back"):
-            held.add(row["doc_id"])
-        else:
-            row["places"] = msgspec.convert(row["places"] or [], list[Place])
-            hits[row["chunk_id"]] = Hit(**row)
-    return Checked(hits, len(held))
+    (answer,) = await database.fetch("recheck", wanted)
+    rows = _ROWS.decode(answer["hits"])
+    hits: dict[str, Hit] = {row.chunk_id: row for row in rows if not row.held_back}
+    return Checked(hits, len({row.doc_id for row in rows if row.held_back}))
 
 
 def from_payloads(

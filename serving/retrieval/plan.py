@@ -50,6 +50,8 @@ class Plan(NamedTuple):
     dense_weight: float
     agreement: float
     narrowing: Narrowing
+    keyword_engine: str
+    expansion: str
 
 
 def normalise(query: str) -> str:
@@ -141,6 +143,8 @@ def plan(request: SearchRequest, settings: Settings) -> Plan:
         dense_weight=settings.dense_weight,
         agreement=settings.agreement,
         narrowing=narrowing(request.filters or Filters()),
+        keyword_engine=settings.keyword_engine,
+        expansion="off" if request.mode == "keyword" else settings.query_expansion,
     )
 
 
@@ -169,6 +173,18 @@ def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
         )
     archived = models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived"))
     return models.Filter(must=must, must_not=None if wanted.include_archived else [archived])
+
+
+def scoring(
+    search: Plan, access: Access, dense: Sequence[float], chunk_ids: Sequence[str] | None = None
+) -> models.QueryRequest:
+    """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks; with sketches, where agreement asks for them."""
+    condition, limit = filter_for(access, search.narrowing), search.depth
+    if chunk_ids is not None:
+        condition = models.Filter(must=[condition, models.HasIdCondition(has_id=list(chunk_ids))])
+        limit = len(chunk_ids)
+    payload: list[str] | bool = [SKETCH] if search.agreement > 0 else False
+    return models.QueryRequest(query=list(dense), using=DENSE, filter=condition, limit=limit, with_payload=payload)
 
 
 def queries(

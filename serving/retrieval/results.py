@@ -39,8 +39,8 @@ def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime, offs
     return Citation(index, citation(cited, index, style, now.date()), address, style)
 
 
-def explanation(ranked: Ranked) -> Explanation:
-    """Return how the passage came by its rank."""
+def explanation(ranked: Ranked, expansions: Sequence[str] = ()) -> Explanation:
+    """Return how the passage came by its rank, and what was added to the query."""
     candidate = ranked.candidate
     return Explanation(
         dense_score=candidate.dense_score,
@@ -50,6 +50,7 @@ def explanation(ranked: Ranked) -> Explanation:
         fused_score=candidate.fused,
         boosts={"recency": ranked.boost},
         rerank_score=ranked.rerank_score,
+        expansions=list(expansions) or UNSET,
     )
 
 
@@ -62,6 +63,7 @@ def results(
     now: datetime,
     explain: bool,
     neighbours: Mapping[tuple[str, int], list[Neighbour]] | None,
+    expansions: Sequence[str] = (),
 ) -> list[Result]:
     """Return the results in order, numbered from 1 in their citations."""
     wanted = terms(query)
@@ -98,7 +100,7 @@ def results(
                 ],
                 citation=cite(hit, index, style, base_url, now, shown.start),
                 neighbours=neighbours.get((hit.doc_id, hit.chunk_index), []) if neighbours is not None else UNSET,
-                explain=explanation(one) if explain else UNSET,
+                explain=explanation(one, expansions) if explain else UNSET,
             )
         )
     return made

@@ -23,6 +23,7 @@ from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval import cache, hits, rank
 from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
+from serving.retrieval.expand import UNAVAILABLE, Expander, Expansion
 from serving.retrieval.plan import Plan, plan
 from serving.retrieval.rerank import Reranker
 from serving.retrieval.results import results
@@ -40,6 +41,7 @@ class _Answer(NamedTuple):
     cached: bool
     held_back: int
     registry: bool
+    expansions: list[str]
     reranked: bool = False
 
 
@@ -75,8 +77,10 @@ class Retriever:
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reranker: Reranker | None = None,
+        expander: Expander | None = None,
     ) -> None:
         self._reranker = reranker
+        self._expander = expander
         self._settings = settings
         self._database = database
         self._engines = engines
@@ -108,6 +112,7 @@ class Retriever:
                 now=now,
                 explain=request.explain,
                 neighbours=around,
+                expansions=answer.expansions,
             ),
             query_id=query_id,
             latency_ms=round((time.perf_counter() - began) * 1000, 2),
@@ -135,11 +140,13 @@ class Retriever:
         except ServiceUnavailableError as error:
             # Only Postgres raises here while Qdrant answers; when both are down the next line raises in its turn.
             log.warning("search_without_registry", error=str(error))
-        found = await self._engines.find(search, access, with_payload=True)
+        expansion, missed = await self._expand(search)
+        found = await self._engines.find(search, access, expansion, with_payload=True)
         checked = hits.from_payloads(found.payloads, access, now, now - self._max_age)
         ranked = self._rank(found.candidates, checked.hits, request, now)
-        warnings = [*found.warnings, POSTGRES_DOWN]
-        answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False)
+        warnings = [*missed, *found.warnings, POSTGRES_DOWN]
+        added = found.candidates.expansions
+        answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False, expansions=added)
         return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
 
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
@@ -148,9 +155,12 @@ class Retriever:
         known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None)
         found = Retrieved(known.candidates, [], {}) if known.candidates is not None else None
         cached = found is not None
+        expansion, missed = None, None
         while True:
             if found is None:
-                found = await self._engines.find(search, access, with_payload=False)
+                if missed is None:
+                    expansion, missed = await self._expand(search)
+                found = await self._engines.find(search, access, expansion, with_payload=False)
             ids = [candidate.chunk_id for candidate in found.candidates.ranked]
             checked = await hits.recheck(self._database, access, ids, now - self._max_age)
             ranked = self._rank(found.candidates, checked.hits, request, now)
@@ -159,10 +169,18 @@ class Retriever:
             # Chunks that fell away or share documents left too few: look deeper.
             search = search._replace(depth=min(MAX_DEPTH, found.candidates.depth * _DEEPER))
             found, cached = None, False
-        if seconds and not cached and not found.warnings:
+        warnings, added = [*(missed or ()), *found.warnings], found.candidates.expansions
+        if seconds and not cached and not warnings:
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
-        answer = _Answer(ranked, found.warnings, cached=cached, held_back=checked.held_back, registry=True)
+        answer = _Answer(ranked, warnings, cached=cached, held_back=checked.held_back, registry=True, expansions=added)
         return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
+
+    async def _expand(self, search: Plan) -> tuple[Expansion | None, list[tuple[str, str]]]:
+        """Return what the language model adds to the query, if it is to, and the warning that it did not."""
+        if self._expander is None or search.expansion == "off":
+            return None, []
+        expansion = await self._expander.expand(search)
+        return expansion, [] if expansion is not None else [UNAVAILABLE]
 
     async def _reranked(
         self,

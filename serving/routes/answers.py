@@ -123,12 +123,13 @@ def _id(name: str, text: str | None) -> str | None:
 async def feedback(
     request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], services: NamedDependency[Services]
 ) -> FeedbackResponse:
-    """Keep what the caller thinks of an answer or a search of their own."""
+    """Keep what the caller thinks of an answer or a search of their own; where it names a document, propose it as a question."""
     if data.answer_id is None and data.query_id is None:
         raise InvalidRequestError("answer_id: give the id of an answer, or query_id of a search.")
     row = {
         "feedback_id": str(uuid.uuid4()),
         "email": request.user.email,
+        "principals": sorted(request.user.principals),
         "answer_id": _id("answer_id", data.answer_id),
         "query_id": _id("query_id", data.query_id),
         "verdict": data.verdict,

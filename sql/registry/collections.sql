@@ -122,8 +122,10 @@ DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []);
 -- name: indexed_beside!
 -- A collection beside the active one holds these documents as wanted. Parameters: collection, rows jsonb. Grain: document.
 UPDATE index_entries AS e SET
-    content = r.indexed_content, payload = r.indexed_payload, chunk_count = r.chunk_count
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer)
+    content = r.indexed_content, payload = r.indexed_payload, keywords = r.indexed_keywords, chunk_count = r.chunk_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (
+    doc_id uuid, indexed_content text, indexed_payload text, indexed_keywords text, chunk_count integer
+)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: to_repaint_beside
@@ -139,6 +141,38 @@ ORDER BY d.doc_id;
 -- Parameters: collection, rows jsonb. Grain: document.
 UPDATE index_entries AS e SET payload = r.indexed_payload
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
+
+-- name: to_reword_beside
+-- As `to_reword`, of a collection beside the active one. Parameters: source, collection, version. Grain: document.
+SELECT d.doc_id::text AS doc_id, d.title, d.source_title, d.path, e.chunk_count
+FROM index_entries AS e
+INNER JOIN documents AS d ON d.doc_id = e.doc_id
+WHERE
+    e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.content <> ''
+    AND e.keywords IS DISTINCT FROM
+    :version || E'\n' || d.title || E'\n' || d.source_title || E'\n' || substring(d.path FROM '[^/]*$')
+ORDER BY d.doc_id;
+
+-- name: to_reword_passages_beside
+-- As `to_reword_passages`. Parameters: doc_ids, collection, version. Grain: chunk. Index: chunks_beside (doc_id, chunk_index).
+SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
+FROM chunks_beside AS c
+INNER JOIN index_entries AS e ON e.doc_id = c.doc_id AND e.collection = :collection
+WHERE
+    c.doc_id = ANY(:doc_ids::uuid [])
+    AND (c.chunk_index = 0 OR coalesce(NOT starts_with(e.keywords, :version || E'\n'), TRUE));
+
+-- name: name_passages_beside!
+-- Parameters: chunk_ids, words text[]. Grain: chunk. Index: primary key.
+UPDATE chunks_beside AS c SET name_words = r.words
+FROM unnest(:chunk_ids::uuid [], :words::text []) AS r (chunk_id, words)
+WHERE c.chunk_id = r.chunk_id AND c.name_words <> r.words;
+
+-- name: reworded_beside!
+-- Parameters: collection, rows jsonb (doc_id, indexed_keywords). Grain: document.
+UPDATE index_entries AS e SET keywords = r.indexed_keywords
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: left_behind^
@@ -159,15 +193,18 @@ LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collecti
 
 -- name: keep_entries!
 -- What the active collection holds, before another takes its place. Parameters: collection. Grain: document.
-INSERT INTO index_entries AS e (collection, doc_id, content, payload, chunk_count)
-SELECT :collection, doc_id, indexed_content, indexed_payload, chunk_count FROM documents WHERE indexed_content IS NOT NULL
+INSERT INTO index_entries AS e (collection, doc_id, content, payload, keywords, chunk_count)
+SELECT :collection, doc_id, indexed_content, indexed_payload, indexed_keywords, chunk_count
+FROM documents
+WHERE indexed_content IS NOT NULL
 ON CONFLICT (collection, doc_id) DO UPDATE SET
-    content = excluded.content, payload = excluded.payload, chunk_count = excluded.chunk_count;
+    content = excluded.content, payload = excluded.payload, keywords = excluded.keywords, chunk_count = excluded.chunk_count;
 
 -- name: take_entries!
 -- Let the documents say what a collection holds that becomes the active one. Parameters: collection. Grain: document.
 UPDATE documents AS d SET
-    indexed_content = e.content, indexed_payload = e.payload, indexed_at = now(), chunk_count = coalesce(e.chunk_count, 0)
+    indexed_content = e.content, indexed_payload = e.payload, indexed_keywords = e.keywords, indexed_at = now(),
+    chunk_count = coalesce(e.chunk_count, 0)
 FROM documents AS b
 LEFT JOIN index_entries AS e ON e.doc_id = b.doc_id AND e.collection = :collection
 WHERE d.doc_id = b.doc_id AND (d.indexed_content IS NOT NULL OR e.doc_id IS NOT NULL);
@@ -186,9 +223,3 @@ FROM documents
 WHERE state = 'live' AND cardinality(permissions) > 0 AND indexed_content <> '' AND chunk_count > 0 AND title ~ '\w+\W+\w+'
 ORDER BY md5(doc_id::text)
 LIMIT :most;
-
--- name: expected
--- The documents that questions name, and who may read each. Parameters: source_ids text[]. Grain: document.
-SELECT doc_id::text AS doc_id, source, source_id, permissions
-FROM documents
-WHERE source_id = ANY(:source_ids) AND state = 'live' AND cardinality(permissions) > 0;

@@ -19,6 +19,38 @@ WHERE
     AND d.indexed_payload IS DISTINCT FROM d.payload_hash
 ORDER BY d.doc_id;
 
+-- name: to_reword
+-- Documents whose content is indexed, but under other names or with keyword vectors of another version. Parameters: source,
+-- signatures, version. Grain: document.
+SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
+FROM documents
+WHERE
+    source = :source AND state = 'live' AND indexed_content = content_key || '|' || (:signatures::jsonb ->> profile)
+    AND indexed_keywords IS DISTINCT FROM :version || E'\n' || title || E'\n' || source_title || E'\n' || substring(path FROM '[^/]*$')
+ORDER BY doc_id;
+
+-- name: to_reword_passages
+-- Of such documents, the first passage, and where another version made the vectors, all. Parameters: doc_ids, version. Grain: chunk.
+-- Index: chunks (doc_id, chunk_index).
+SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
+FROM chunks AS c
+INNER JOIN documents AS d ON d.doc_id = c.doc_id
+WHERE
+    c.doc_id = ANY(:doc_ids::uuid [])
+    AND (c.chunk_index = 0 OR coalesce(NOT starts_with(d.indexed_keywords, :version || E'\n'), TRUE));
+
+-- name: name_passages!
+-- Keyword search reads these words before the passages. Parameters: chunk_ids, words text[]. Grain: chunk. Index: primary key.
+UPDATE chunks AS c SET name_words = r.words
+FROM unnest(:chunk_ids::uuid [], :words::text []) AS r (chunk_id, words)
+WHERE c.chunk_id = r.chunk_id AND c.name_words <> r.words;
+
+-- name: reworded!
+-- Both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.
+UPDATE documents AS d SET indexed_keywords = r.indexed_keywords
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
+WHERE d.doc_id = r.doc_id;
+
 -- name: rows
 -- Whole registry rows. Parameters: doc_ids. Grain: document.
 SELECT d.*, p.acl_checked_at
@@ -41,9 +73,11 @@ DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
 -- name: indexed!
 -- Both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
 UPDATE documents AS d SET
-    indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_at = now(),
-    chunk_count = r.chunk_count
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_content text, indexed_payload text, chunk_count integer)
+    indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_keywords = r.indexed_keywords,
+    indexed_at = now(), chunk_count = r.chunk_count
+FROM jsonb_to_recordset(:rows::jsonb) AS r (
+    doc_id uuid, indexed_content text, indexed_payload text, indexed_keywords text, chunk_count integer
+)
 WHERE d.doc_id = r.doc_id;
 
 -- name: repainted!
@@ -58,7 +92,7 @@ WITH entries AS (DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid [])
 
 passages AS (DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []))
 
-UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_at = NULL, chunk_count = 0
+UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_keywords = NULL, indexed_at = NULL, chunk_count = 0
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: save_receipts!

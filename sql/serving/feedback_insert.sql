@@ -1,23 +1,97 @@
 -- Purpose: keep feedback on what this person asked: an answer of theirs, or a search of theirs. Returns no row for another's.
--- Parameters: feedback_id, email, answer_id, query_id, verdict, comment, expected_doc_id (null: not given). Grain: feedback.
--- Index: primary key of answers, answers_query, audit_log_query.
-INSERT INTO feedback (feedback_id, email, answer_id, query_id, verdict, comment, expected_doc_id)
-SELECT
-    %(feedback_id)s::uuid,
-    %(email)s,
-    %(answer_id)s::uuid,
-    %(query_id)s::uuid,
-    %(verdict)s,
-    %(comment)s,
-    %(expected_doc_id)s::uuid
-WHERE
-    (
-        %(answer_id)s::uuid IS NULL
-        OR EXISTS (SELECT 1 FROM answers AS a WHERE a.answer_id = %(answer_id)s::uuid AND a.email = %(email)s)
-    )
-    AND (
-        %(query_id)s::uuid IS NULL
-        OR EXISTS (SELECT 1 FROM answers AS a WHERE a.query_id = %(query_id)s::uuid AND a.email = %(email)s)
-        OR EXISTS (SELECT 1 FROM audit_log AS l WHERE l.query_id = %(query_id)s::uuid AND l.email = %(email)s)
-    )
-RETURNING feedback_id::text AS feedback_id
+-- Where it names a document (the expected one; with `good`, those that the answer cites) which this person may read now, their own
+-- words become a proposed question for the question set. Nothing of that shows in what is returned.
+-- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
+-- Grain: feedback. Index: primary keys of answers and documents, answers_query, audit_log_query.
+WITH asked AS (
+    SELECT
+        coalesce(a.standalone, a.question) AS question,
+        a.sources,
+        0 AS choice
+    FROM answers AS a
+    WHERE a.answer_id = %(answer_id)s::uuid AND a.email = %(email)s
+    UNION ALL
+    SELECT
+        coalesce(a.standalone, a.question) AS question,
+        a.sources,
+        1 AS choice
+    FROM answers AS a
+    WHERE a.query_id = %(query_id)s::uuid AND a.email = %(email)s
+    UNION ALL
+    SELECT
+        l.query AS question,
+        '[]'::jsonb AS sources,
+        2 AS choice
+    FROM audit_log AS l
+    WHERE l.query_id = %(query_id)s::uuid AND l.email = %(email)s
+),
+
+kept AS (
+    INSERT INTO feedback (feedback_id, email, answer_id, query_id, verdict, comment, expected_doc_id)
+    SELECT
+        %(feedback_id)s::uuid,
+        %(email)s,
+        %(answer_id)s::uuid,
+        %(query_id)s::uuid,
+        %(verdict)s,
+        %(comment)s,
+        %(expected_doc_id)s::uuid
+    WHERE
+        (%(answer_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM asked AS a WHERE a.choice = 0))
+        AND (%(query_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM asked AS a WHERE a.choice > 0))
+    RETURNING feedback_id, email
+),
+
+meant AS (
+    SELECT
+        question,
+        sources
+    FROM asked
+    ORDER BY choice
+    LIMIT 1
+),
+
+helped AS (
+    SELECT %(expected_doc_id)s::uuid AS doc_id
+    UNION
+    SELECT (s.source ->> 'doc_id')::uuid AS doc_id
+    FROM meant AS m
+    CROSS JOIN LATERAL jsonb_array_elements(m.sources) AS s (source)
+    WHERE %(expected_doc_id)s::uuid IS NULL AND %(verdict)s::text = 'good' AND (s.source ->> 'cited')::boolean
+),
+
+readable AS (
+    SELECT array_agg(d.doc_id ORDER BY d.doc_id) AS doc_ids
+    FROM documents AS d
+    INNER JOIN helped AS h ON d.doc_id = h.doc_id
+    WHERE d.state = 'live' AND d.permissions && %(principals)s::text []
+),
+
+groups AS (
+    SELECT coalesce(array_agg(p.name ORDER BY p.name), '{}') AS names
+    FROM unnest(%(principals)s::text []) AS p (name)
+    WHERE
+        starts_with(p.name, 'group:')
+        -- what the directory says is asked anew each time
+        AND NOT EXISTS (SELECT 1 FROM directory AS d WHERE d.email = %(email)s AND d.principal = p.name)
+),
+
+proposed AS (
+    INSERT INTO questions (question, doc_ids, email, groups, state, origin, added_by)
+    SELECT
+        m.question,
+        r.doc_ids,
+        k.email,
+        g.names,
+        'proposed' AS state,
+        'feedback' AS origin,
+        k.email AS added_by
+    FROM kept AS k
+    CROSS JOIN meant AS m
+    CROSS JOIN readable AS r
+    CROSS JOIN groups AS g
+    WHERE r.doc_ids IS NOT NULL AND length(m.question) BETWEEN 1 AND 1000
+    ON CONFLICT (md5(question), email, never) DO NOTHING
+)
+
+SELECT feedback_id::text AS feedback_id FROM kept

@@ -1,6 +1,5 @@
--- Purpose: keyword search while Qdrant is down: chunks with any of the query's words, best first.
--- Parameters: query, principals, depth, and filters (null: not narrowed): source_types, collection_ids, document_ids,
--- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
+-- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
+-- Parameters: query, principals, depth, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids, mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
 -- Grain: chunk. Index: chunks_tsv, primary key of documents.
 WITH asked AS (
     SELECT replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS words
@@ -15,6 +14,7 @@ INNER JOIN documents AS d ON c.doc_id = d.doc_id
 WHERE
     d.state = 'live'
     AND d.permissions && %(principals)s::text []
+    AND (%(chunk_ids)s::uuid [] IS NULL OR c.chunk_id = ANY(%(chunk_ids)s::uuid []))
     AND (%(source_types)s::text [] IS NULL OR d.source = ANY(%(source_types)s::text []))
     AND (%(collection_ids)s::text [] IS NULL OR d.collection_ids && %(collection_ids)s::text [])
     AND (%(document_ids)s::uuid [] IS NULL OR d.doc_id = ANY(%(document_ids)s::uuid []))

@@ -1,6 +1,7 @@
 -- Purpose: the second lock: of these chunks, those that the caller may read right now, with fresh metadata. One whose
 -- permissions were checked too long ago comes without its text, as `held_back`, so that it can be counted.
--- Parameters: chunk_ids, principals, fresh_since. Grain: chunk. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
+-- Parameters: chunk_ids, principals, fresh_since. Grain: one row, its text a JSON array of chunks, which is
+-- read three times as fast as a hundred rows of twenty values. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
 -- Passages of the collection beside the active one count too: a search that began before the two changed places holds their ids.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and nothing
 -- has counted their rows yet: the planner's guess then was to go over every live document, in 10 s for 50,000.
@@ -53,33 +54,36 @@ found AS MATERIALIZED (
     WHERE doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
 )
 
-SELECT
-    c.chunk_id::text AS chunk_id,
-    c.doc_id::text AS doc_id,
-    c.chunk_index,
-    CASE WHEN NOT d.held_back THEN c.chunk_text END AS chunk_text,
-    c.text_hash,
-    c.section_path,
-    c.anchor,
-    c.page_start,
-    c.page_end,
-    c.start_char,
-    c.places,
-    d.title,
-    d.source AS source_type,
-    d.source_id,
-    d.collection_ids [1] AS collection_id,
-    d.path,
-    d.mime_type,
-    d.url,
-    d.owner,
-    d.tags,
-    d.created_at,
-    d.modified_at,
-    d.acl_checked_at,
-    d.held_back
-FROM wanted AS c
-INNER JOIN found AS d ON c.doc_id = d.doc_id
-WHERE
-    d.state = 'live'
-    AND d.permissions && %(principals)s::text []
+SELECT coalesce(json_agg(f), '[]')::text AS hits
+FROM (
+    SELECT
+        c.chunk_id::text AS chunk_id,
+        c.doc_id::text AS doc_id,
+        c.chunk_index,
+        CASE WHEN d.held_back THEN '' ELSE c.chunk_text END AS chunk_text,
+        c.text_hash,
+        c.section_path,
+        c.anchor,
+        c.page_start,
+        c.page_end,
+        c.start_char,
+        coalesce(c.places, '[]') AS places,
+        d.title,
+        d.source AS source_type,
+        d.source_id,
+        d.collection_ids [1] AS collection_id,
+        d.path,
+        d.mime_type,
+        d.url,
+        d.owner,
+        d.tags,
+        d.created_at,
+        d.modified_at,
+        d.acl_checked_at,
+        d.held_back
+    FROM wanted AS c
+    INNER JOIN found AS d ON c.doc_id = d.doc_id
+    WHERE
+        d.state = 'live'
+        AND d.permissions && %(principals)s::text []
+) AS f

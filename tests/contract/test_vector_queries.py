@@ -343,6 +343,23 @@ def test_a_batch_answers_each_query_in_order(pair: Pair) -> None:
     assert set(ours[0].points[0].payload) == {"rank"}
 
 
+@pytest.mark.parametrize("own_filter", ["any", "should", None])
+@pytest.mark.parametrize("limit", [5, 40])
+def test_hits_of_one_query_scored_by_another(pair: Pair, own_filter: str | None, limit: int) -> None:
+    searches = [{"query": dense(12), "using": "dense"}, {"query": SPARSE, "using": "bm25"}]
+    shared = {"filter": FILTERS["any"], "limit": 20}
+    scored = {"filter": FILTERS[own_filter] if own_filter else None, "limit": limit}
+    requests = [
+        models.QueryRequest(**searches[0], **scored, prefetch=models.Prefetch(**searches[1], **shared)),
+        *(models.QueryRequest(**search, **shared, with_payload=["rank"]) for search in searches),
+        models.QueryRequest(**searches[1], **scored, prefetch=models.Prefetch(**searches[0], **shared)),
+    ]
+    ours, theirs = pair.both("query_batch_points", requests=requests)
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine.points
+        assert {p.id: p.score for p in mine.points} == pytest.approx({p.id: p.score for p in its.points}, abs=1e-4)
+
+
 def test_lookup_from_another_collection(pair: Pair) -> None:
     pair.agree(
         query=point_id(3),

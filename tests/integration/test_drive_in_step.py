@@ -140,6 +140,26 @@ def test_every_mutation(step: Step, world: World, show: Callable[[str], None]) -
     show(step.lines("Google Drive, against the simulator: what each change did by the next sync"))
 
 
+def test_a_file_is_found_by_its_name_and_after_a_rename_by_the_new_one_alone(step: Step, world: World) -> None:
+    file = world.file(step, "timetable_2026-final.txt", world.company)
+    doc = world.file(step, "Ledger of tolls", world.handbook, DOC)
+    for made in (file, doc):
+        world.drive.share(made, "domain:acme.example", discoverable=True)
+    step.sync()
+    assert (_found(step, "timetable 2026"), _found(step, "ledger toll")) == ([world.words[file]], [world.words[doc]])
+    step.mutate("rename", lambda: world.drive.rename(file, "sailings_2027.txt"), world.words[file])
+    step.mutate("rename a document", lambda: world.drive.rename(doc, "Book of fares"), world.words[doc])
+    assert (_found(step, "sailings 2027"), _found(step, "fares")) == ([world.words[file]], [world.words[doc]])
+    assert (_found(step, "timetable 2026"), _found(step, "ledger toll")) == ([], [])
+
+
+def _found(step: Step, query: str) -> list[str]:
+    """Return the words of the passages that keyword search finds."""
+    assert step.web is not None
+    results = step.web.search(query, ADA.email, mode="keyword")["results"]
+    return [word for result in results for word in WORD.findall(result["chunk_text"])]
+
+
 def _shortcuts(step: Step, world: World, shortcut: str, target: str) -> None:
     """A shortcut to a file outside of every root brings the file in, once, under its own rights; without it the file goes."""
     plain = step.truth

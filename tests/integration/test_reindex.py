@@ -243,13 +243,11 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     service: OpenAIServer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
 ) -> None:
     for name, value in child_environment(served.settings).items():
         monkeypatch.setenv(name, value)
-    questions = tmp_path / "questions.json"
     # none of these words stand in the page: only a model that knows what they mean finds it
-    questions.write_text(json.dumps([{"question": "striped horses", "source_id": "docs/zebra.md"}]))
+    assert command(["questions", "add", "striped horses", "--document", "docs/zebra.md", "--as", ADA]) == 0
     old = alias(served)
 
     def reindex(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -262,8 +260,9 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     assert (status, report["switched"], report["estimate"]["to_embed"]) == (0, False, len(ANIMALS))
     assert report["estimate"]["tokens"] > 0
     assert served.rows("SELECT name FROM index_collections WHERE building") == []
-    status, report = reindex("--model", "word-counts", "--questions", str(questions), "--yes")
+    status, report = reindex("--model", "word-counts", "--yes")
     assert (status, report["switched"], report["questions"]["passed"]) == (1, False, False)
+    assert (report["questions"]["questions"], report["questions"]["from_titles"]) == (1, False)
     assert report["questions"]["loss"] > 0.03
     assert alias(served) == old
     status, report = reindex("--model", "word-counts", "--yes", "--force")

@@ -11,10 +11,13 @@ import pytest
 
 from orchestration import demo, sample, sample_sources
 from orchestration.demo_client import Client
+from orchestration.question_set import put
+from orchestration.relevance import evaluate
 from resources.domain import SourceName
+from resources.postgres import session
 from resources.settings import Settings
 from resources.sources.sidecars import SUFFIX
-from tests.fixtures.company import Company
+from tests.fixtures.company import SOURCES, Company
 
 pytestmark = pytest.mark.xdist_group("company")
 
@@ -177,6 +180,19 @@ def test_the_passage_of_each_of_the_dozen_is_cited_at_its_place(company: Company
             assert result["page_start"] <= question.place.page <= result["page_end"]
         assert result["title"] in result["citation"]["text"]
         assert result["citation"]["link"].startswith(("http://", "https://"))
+
+
+def test_the_question_set_finds_its_documents_and_leaks_nothing(company: Company) -> None:
+    with session(company.settings.postgres_dsn) as connection:
+        ids = put(connection, sample.question_set(SOURCES), "sample")
+        report = evaluate(company.settings, connection)
+    everybody = {person.email for person in PEOPLE.values()}
+    assert set(report.personas) == everybody, "each person is asked something"
+    assert report.figures.questions + report.figures.never == len(ids)
+    assert report.leaks == []
+    assert report.figures.recall_10 is not None
+    assert report.figures.recall_10 >= 0.95, report.missed
+    assert report.passed
 
 
 def test_the_outsider_finds_nothing_whatever_is_asked(company: Company) -> None:

@@ -202,13 +202,20 @@ def test_drops_do_not_leave_fewer_than_there_are(site: Site, running: Running) -
     assert len(running.titles("printer floor", BOB, top_k=10, depth=10)) == 10
 
 
-def test_every_search_is_audited(company: Site, running: Running) -> None:
-    answer = running.search("vacation days", BOB)
+@pytest.mark.parametrize("asked", ["vacation days", "vacation days\x00"])
+def test_every_search_is_audited(company: Site, running: Running, asked: str) -> None:
+    answer = running.search(asked, BOB)
     deadline = datetime.now(UTC) + timedelta(seconds=10)
     while not (rows := company.sql("SELECT email, action, query, query_id::text, doc_ids::text[] FROM audit_log")):
         assert datetime.now(UTC) < deadline, "the audit row was never written"
     assert rows == [
-        (BOB, "search", "vacation days", answer["query_id"], [result["doc_id"] for result in answer["results"]])
+        (
+            BOB,
+            "search",
+            "vacation days",
+            answer["query_id"],
+            [result["doc_id"] for result in answer["results"]],
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""The sparse vectors are BM25: the formula, the counts of a query, and one way of counting length."""
+"""The sparse vectors are BM25: the formula, the counts of a query, words beside their stems, and one way of counting length."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.bm25 import K1, B, encode_documents, encode_query, mean_length
+from resources.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length
 
-TERMS = ["fox", "dog", "survey", "budget", "marine"]
+TERMS = ["fox", "dog", "survey", "budget", "ship"]
 """Words that stemming leaves alone."""
 texts = st.lists(st.sampled_from(TERMS), min_size=1, max_size=60)
 
@@ -21,24 +21,39 @@ def test_dot_product_is_bm25_without_idf(document: list[str], query: list[str], 
     norm = K1 * (1 - B + B * len(document) / avg_len)
     expected = sum(asked[term] * counts[term] * (K1 + 1) / (counts[term] + norm) for term in asked)
     stored = encode_documents([" ".join(document)], avg_len)[0]
-    weights = dict(zip(*encode_query(" ".join(query)), strict=True))
-    score = sum(weights.get(index, 0) * value for index, value in zip(*stored, strict=True))
-    assert score == pytest.approx(expected, rel=1e-4)
+    assert product(encode_query(" ".join(query)), stored) == pytest.approx((1 + FORM) * expected, rel=1e-4)
+
+
+def product(query: SparseVector, document: SparseVector) -> float:
+    weights = dict(zip(*query, strict=True))
+    return sum(weights.get(index, 0) * value for index, value in zip(*document, strict=True))
 
 
 @given(query=texts)
 def test_a_query_keeps_the_count_of_each_term(query: list[str]) -> None:
     vector = encode_query(" ".join(query))
-    assert sorted(vector.values) == sorted(Counter(query).values())
+    assert sorted(vector.values) == sorted((1 + FORM) * count for count in Counter(query).values())
     assert vector.indices == sorted(set(vector.indices))
 
 
 def test_very_long_queries_keep_exact_counts() -> None:
-    assert encode_query("fox " * 3000 + "dog").values in ([3000.0, 1.0], [1.0, 3000.0])
+    assert sorted(encode_query("fox " * 3000 + "dog").values) == [1 + FORM, 3000 * (1 + FORM)]
 
 
-def test_forms_of_a_word_are_one_term_and_stopwords_none() -> None:
-    assert encode_query("the surveys").indices == encode_query("SURVEY").indices
+def test_forms_of_a_word_share_a_stem_and_the_same_form_counts_more() -> None:
+    same, other, none = encode_documents(["a survey of surveys", "surveying a survey", "budgets"], 2)
+    asked = encode_query("the surveys")
+    assert product(asked, same) > product(asked, other) > 0 == product(asked, none)
+    assert product(encode_query("SURVEY"), same) == product(encode_query("survey"), other)
+    assert sorted(asked.values) == [FORM, 1]
+
+
+def test_a_word_that_is_its_own_stem_is_one_term() -> None:
+    assert len(encode_documents(["survey fox"], 2)[0].indices) == 2
+    assert encode_query("survey").values == [1 + FORM]
+
+
+def test_stopwords_are_no_terms() -> None:
     assert encode_query("the of and") == ([], [])
     assert encode_documents([""], 10) == [([], [])]
 

@@ -43,6 +43,13 @@ COMMANDS = [
     "audit grants",
     "receipts",
     "eval",
+    "questions",
+    "questions add",
+    "questions import",
+    "questions list",
+    "questions accept",
+    "questions remove",
+    "questions run",
 ]
 
 

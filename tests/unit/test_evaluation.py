@@ -34,7 +34,7 @@ def test_the_order_counts_and_not_the_names() -> None:
 def test_recall_is_cut_at_its_depth() -> None:
     ranking = [f"x{number}" for number in range(20)] + ["d"]
     found = score(JUDGEMENTS, {"q2": ranking})["q2"]
-    assert (found.recall_10, found.recall_50, found.ndcg_10) == (0, 1, 0)
+    assert (found.recall_5, found.recall_10, found.recall_50, found.ndcg_10) == (0, 0, 1, 0)
 
 
 def test_a_query_without_results_counts_as_nothing_found() -> None:

@@ -21,6 +21,7 @@ from resources.embedded.vector.queries import (
     to_with_payload,
     to_with_vector,
 )
+from resources.embedded.vector.sharing import over, shared
 from resources.embedded.vector.store import Store
 from resources.embedded.vector.vectors import PointId, check_id, check_ids, from_vectors
 
@@ -64,19 +65,28 @@ class Facet(msgspec.Struct):
 
 
 def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
-    """Scored points of each query, planned by the engine as one batch."""
+    """Scored points of each query, planned by the engine as one batch; hits of one that another scores are searched for once."""
 
     def resolver(lookup: Lookup | None, using: str) -> tuple[Resolver, bool]:
         source = collection if lookup is None else store.get(lookup.collection)
         name = using if lookup is None or lookup.vector is None else lookup.vector
         return lambda point_id: source.vector_of(point_id, name), source is collection
 
-    with converting():
-        requests = [to_request(body, resolver) for body in bodies]
-    with engine():
-        if len(requests) == 1:
-            return [collection.shard.query(requests[0])]
-        return collection.shard.query_batch(edge.QueryBatchRequest(requests))
+    def run(wanted: dict[int, QueryBody]) -> dict[int, list[edge.ScoredPoint]]:
+        with converting():
+            requests = [to_request(body, resolver) for body in wanted.values()]
+        with engine():
+            if len(requests) == 1:
+                found = [collection.shard.query(requests[0])]
+            else:
+                found = collection.shard.query_batch(edge.QueryBatchRequest(requests))
+        return dict(zip(wanted, found, strict=True))
+
+    scoring = shared(bodies)
+    answers = run({place: body for place, body in enumerate(bodies) if place not in scoring})
+    if scoring:
+        answers |= run({at: over(bodies[at], (hit.id for hit in answers[of])) for at, of in scoring.items()})
+    return [answers[place] for place in range(len(bodies))]
 
 
 def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:

@@ -1,0 +1,97 @@
+"""Renames: documents that the index holds under other names enter; words and keyword vectors of their passages are renewed.
+
+Nothing is parsed, embedded or fetched: a keyword vector takes a passage's words alone. A document counts as done after both stores have
+it, so that what a crash cut short is done again. Documents whose vectors an earlier version made come by this way too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from assets.points import WRITE_POINTS, keywords_of
+from assets.targets import Target
+from resources import bm25, qdrant
+from resources.naming import keyword_text, name_words, names_of
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+_json = msgspec.json.Encoder()
+
+
+def reword(run: SyncRun, active: Target) -> int:
+    """Let both stores find documents by the names that they have now; return how many there were in the active collection."""
+    where = {"source": run.source.value, "version": bm25.VERSION}
+    name = active.collection.name
+    rows = list(registry.to_reword(run.connection, **where, signatures=active.signatures()))
+    for group in _groups(rows):
+        passages = registry.to_reword_passages(run.connection, version=bm25.VERSION, doc_ids=_ids(group))
+        words = _renew(run, name, active.collection.bm25_avg_len, group, list(passages))
+        with run.connection.transaction():
+            registry.name_passages(run.connection, chunk_ids=list(words), words=list(words.values()))
+            registry.reworded(run.connection, rows=_done(group))
+            registry.raise_version(run.connection)
+        run.progress("indexed")
+    for other in others(run, name):
+        _reword_beside(run, other)
+    return len(rows)
+
+
+def _reword_beside(run: SyncRun, name: str) -> None:
+    where = {"collection": name, "version": bm25.VERSION}
+    average = registry.collection(run.connection, name=name)["bm25_avg_len"]
+    for group in _groups(list(registry.to_reword_beside(run.connection, **where, source=run.source.value))):
+        passages = registry.to_reword_passages_beside(run.connection, **where, doc_ids=_ids(group))
+        words = _renew(run, name, average, group, list(passages))
+        with run.connection.transaction():
+            registry.name_passages_beside(run.connection, chunk_ids=list(words), words=list(words.values()))
+            registry.reworded_beside(run.connection, collection=name, rows=_done(group))
+
+
+def _renew(
+    run: SyncRun,
+    name: str,
+    average: float,
+    documents: Sequence[Mapping[str, Any]],
+    passages: Sequence[Mapping[str, Any]],
+) -> dict[str, str]:
+    """Renew the keyword vectors of passages, and return the words of names in them by chunk."""
+    names = {row["doc_id"]: names_of(row) for row in documents}
+    words = {
+        row["chunk_id"]: name_words(names[row["doc_id"]], row["chunk_index"], row["chunk_text"]) for row in passages
+    }
+    texts = [keyword_text(words[row["chunk_id"]], row["chunk_text"]) for row in passages]
+    qdrant.set_keywords(run.qdrant, name, dict(zip(words, bm25.encode_documents(texts, average), strict=True)))
+    return words
+
+
+def _ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [row["doc_id"] for row in rows]
+
+
+def _groups(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield documents in groups of about `WRITE_POINTS` passages."""
+    group: list[Mapping[str, Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += max(1, row["chunk_count"])
+        if size >= WRITE_POINTS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _done(rows: Sequence[Mapping[str, Any]]) -> str:
+    return _json.encode([{"doc_id": row["doc_id"], "indexed_keywords": keywords_of(row)} for row in rows]).decode()
+
+
+def others(run: SyncRun, active: str) -> list[str]:
+    """Return the collections beside the active one that there are: one that is being built, or was replaced and is kept."""
+    known = [row["name"] for row in registry.collections(run.connection) if row["name"] != active]
+    there = set(qdrant.collections(run.qdrant)) if known else set[str]()
+    return [name for name in known if name in there]

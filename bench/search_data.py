@@ -1,0 +1,187 @@
+"""The made-up company that searches are measured on: a seed enters; documents with rights, vectors and queries leave.
+
+Words are those of the bundled model's vocabulary, which stands in order of frequency, with made-up names behind them, drawn by Zipf's
+law; every topic has words of its own. A chunk's vector is the real model's of its topic plus noise, as much as makes two chunks of
+one topic as alike as the real model finds two such texts: so a query, embedded for real, has meaningful neighbours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.embedding import Embedder
+from resources.embedding.folder import bundled_folder
+
+SEED = 7
+TOPICS = 200
+TOPIC_WORDS, TOPIC_NAMES = 150, 30
+TOPIC_RANKS = (600, 4600)
+PROBES, PROBE_WORDS = 3, 40
+"""Texts a topic that the real model embeds, for the topic's centre and for how alike they are."""
+SECTIONS = 5
+"""Sections of a document; each becomes one chunk."""
+WORDS, SPREAD = 100, 12
+"""Words of a section, mean and deviation: some 145 tokens."""
+NAMES = 20_000
+TOPIC_SHARE = 0.3
+ZIPF_SHIFT = 2.7
+"""Source: Mandelbrot's form of Zipf's law, f(rank) ~ 1 / (rank + 2.7)."""
+GROUPS = 400
+OWN_GROUPS = 47
+"""With email, domain and `public` a caller of 50 principals."""
+READABLE = 0.3
+"""Share of the documents that the caller may read."""
+EMAIL = "reader@example.org"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+Floats = NDArray[np.float32]
+
+
+def groups() -> list[str]:
+    """Return the caller's groups."""
+    return [f"team-{number:03}@example.org" for number in range(OWN_GROUPS)]
+
+
+class Company:
+    """All of it, drawn from one seed; document `n` is the same whoever asks."""
+
+    def __init__(self, model: Embedder) -> None:
+        spell = random.Random(SEED)
+        rng = np.random.default_rng(SEED)
+        known: dict[str, int] = json.loads((bundled_folder() / "tokenizer.json").read_text())["model"]["vocab"]
+        whole = [word for word in sorted(known, key=known.__getitem__) if re.fullmatch("[a-z]{2,}", word)]
+        self._words = np.array([*whole, *(_name(spell, whole) for _ in range(NAMES))])
+        self._background = _cumulated(len(self._words))
+        self._within = _cumulated(TOPIC_WORDS)
+        # a topic is a word of medium frequency with those that the model finds most like it, and some names
+        candidates = np.arange(*TOPIC_RANKS)
+        meanings, _ = model.embed_counted(self._words[candidates].tolist())
+        seeds = rng.choice(len(candidates), TOPICS, replace=False)
+        alike = np.argsort(-(meanings[seeds] @ meanings.T), axis=1)[:, : TOPIC_WORDS - TOPIC_NAMES]
+        names = rng.integers(len(whole), len(self._words), (TOPICS, TOPIC_NAMES))
+        self._topics = rng.permuted(np.hstack([candidates[alike], names]), axis=1)
+        self._topics_of: dict[str, list[int]] = {}
+        for topic, indices in enumerate(self._topics):
+            for word in self._words[indices].tolist():
+                self._topics_of.setdefault(word, []).append(topic)
+        self._centres, self._noise, self.figures = self._learn(model, rng)
+
+    def _learn(self, model: Embedder, rng: np.random.Generator) -> tuple[Floats, float, dict[str, float]]:
+        """Return where the real model sees the topics, the length of the noise around them, and how alike texts are."""
+        texts = [
+            " ".join(self._words[self._topics[topic][self._draw(rng, self._within, PROBE_WORDS)]])
+            for topic in range(TOPICS)
+            for _ in range(PROBES)
+        ]
+        rows, _ = model.embed_counted(texts)
+        by_topic = rows.reshape(TOPICS, PROBES, -1)
+        inner = np.einsum("tid,tjd->tij", by_topic, by_topic)
+        alike = float((inner.sum() / TOPICS - PROBES) / (PROBES * (PROBES - 1)))
+        centres = _unit(by_topic.mean(axis=1))
+        apart = (float((rows @ rows.T).sum()) - float(inner.sum())) / (TOPICS * (TOPICS - 1) * PROBES**2)
+        # a centre plus noise of this length has a cosine of sqrt(alike) with it, and two of them one of `alike`
+        return centres, (1 / alike - 1) ** 0.5, {"cosine_in_topic": round(alike, 3), "cosine_apart": round(apart, 3)}
+
+    def write(self, folder: Path, first: int, count: int) -> None:
+        """Write documents as Markdown, each with a sidecar that says who may read it."""
+        for number in range(first, first + count):
+            rng, choose = np.random.default_rng((SEED, number)), random.Random(number)
+            topic = choose.randrange(TOPICS)
+            parts = [f"# {self._heading(rng, topic)} {number}\n"]
+            parts += [f"\n## {self._heading(rng, topic)}\n\n{self._section(rng, topic)}\n" for _ in range(SECTIONS)]
+            target = folder / f"{number // 1000:03}" / f"report-{number:06}.md"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text("".join(parts))
+            modified = NOW - timedelta(hours=choose.randrange(3 * 365 * 24))
+            said = {"permissions": _readers(choose), "owner": "owner@example.com", "modified_at": modified.isoformat()}
+            target.with_name(f"{target.name}.meta.json").write_text(json.dumps(said))
+
+    def queries(self, count: int) -> list[str]:
+        """Return distinct queries: two to six words of a topic, up to three of everyday language."""
+        rng, choose = np.random.default_rng((SEED, 1)), random.Random(SEED)
+        found: dict[str, None] = {}
+        while len(found) < count:
+            topic = self._topics[choose.randrange(TOPICS)]
+            words = [*topic[self._draw(rng, self._within, choose.randint(2, 6))]]
+            words += [*self._draw(rng, self._background, choose.randint(0, 3))]
+            choose.shuffle(words)
+            found[" ".join(self._words[words])] = None
+        return list(found)
+
+    def vectors(self, texts: Sequence[str]) -> Floats:
+        """Return a made-up vector a chunk, (n, dimensions), L2-normalised: the same text, the same vector."""
+        dimensions = self._centres.shape[1]
+        rows = np.empty((len(texts), dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+            noise = np.random.default_rng(seed).standard_normal(dimensions, dtype=np.float32)
+            rows[row] = self._centres[self._topic(text)] + self._noise / dimensions**0.5 * noise
+        return _unit(rows)
+
+    def _topic(self, text: str) -> int:
+        counts: Counter[int] = Counter()
+        for word in text.lower().replace(".", " ").split():
+            counts.update(self._topics_of.get(word, ()))
+        return counts.most_common(1)[0][0] if counts else 0
+
+    def _heading(self, rng: np.random.Generator, topic: int) -> str:
+        return " ".join(self._words[self._topics[topic][self._draw(rng, self._within, 3)]]).capitalize()
+
+    def _section(self, rng: np.random.Generator, topic: int) -> str:
+        size = max(60, round(rng.normal(WORDS, SPREAD)))
+        own = self._topics[topic][self._draw(rng, self._within, size)]
+        other = self._draw(rng, self._background, size)
+        words = [str(word) for word in self._words[np.where(rng.random(size) < TOPIC_SHARE, own, other)]]
+        ends = np.cumsum(rng.integers(8, 22, size // 8 + 1))
+        begun = [0, *(int(end) for end in ends if end < size - 4)]
+        return " ".join(
+            f"{' '.join(words[start:end]).capitalize()}." for start, end in zip(begun, [*begun[1:], size], strict=True)
+        )
+
+    @staticmethod
+    def _draw(rng: np.random.Generator, cumulated: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+        return np.searchsorted(cumulated, rng.random(count))
+
+
+def _readers(choose: random.Random) -> list[str]:
+    """Return who may read a document: up to three groups that the caller is not in, and for a share of all something of the caller's."""
+    others = {choose.randrange(OWN_GROUPS, GROUPS) for _ in range(choose.randint(1, 3))}
+    readers = [f"group:team-{number:03}@example.org" for number in sorted(others)]
+    if choose.random() < READABLE:
+        own = f"group:team-{choose.randrange(OWN_GROUPS):03}@example.org"
+        readers.append(choose.choices([own, "public", "domain:example.org", EMAIL], [70, 10, 15, 5])[0])
+    return readers
+
+
+def _name(spell: random.Random, words: Sequence[str]) -> str:
+    """Return a made-up name of two short words, such as a product has."""
+    return "".join(spell.choice(words)[:5] for _ in range(2))
+
+
+def _cumulated(count: int) -> NDArray[np.float64]:
+    weights = 1 / (np.arange(1, count + 1) + ZIPF_SHIFT)
+    cumulated = np.cumsum(weights / weights.sum())
+    cumulated[-1] = 1.0
+    return cumulated
+
+
+def _unit(rows: Floats) -> Floats:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows for a peer to read."""
+    import polars as pl
+
+    pl.DataFrame(rows).write_parquet(path)

@@ -1,0 +1,127 @@
+"""Where the time of a search goes: the serving app's own parts in a process of their own, each handed in with a stopwatch around it.
+
+`python -m bench.search_legs FILE` with the environment of the serving app: a file with a token, queries and `top_k` enters, the median
+milliseconds a leg, the mean number of results and of rounds (a search whose candidates lie in too few documents looks deeper) leave as
+JSON. `rest` is fusion, ranking and rendering: a search without its waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the serving app does, before numpy is imported
+
+import msgspec
+import numpy as np
+import uvloop
+
+from resources.logging import configure
+from resources.settings import load
+from serving.auth import access_from
+from serving.database import Database
+from serving.deps import Services
+from serving.embedding import QueryEmbedder
+from serving.retrieval.engines import Engines
+from serving.retrieval.retriever import Retriever
+from serving.schemas import SearchRequest
+
+WARM = 20
+LEGS = ("sign_in", "cache_lookup", "embed", "qdrant", "recheck", "rest", "encode")
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Seconds by leg, of the search under way, and calls of all."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
+
+    async def time(self, leg: str, work: Awaitable[T]) -> T:
+        """Wait for the work and note how long it took."""
+        began = time.perf_counter()
+        try:
+            return await work
+        finally:
+            self.spent[leg] += time.perf_counter() - began
+            self.calls[leg] += 1
+
+
+class _Timed:
+    """A part whose named methods are timed; everything else is passed on."""
+
+    def __init__(self, part: Any, watch: Stopwatch, legs: Mapping[str, str]) -> None:
+        self._part, self._watch, self._legs = part, watch, legs
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if name not in self._legs:
+            return found
+        return lambda *given, **named: self._watch.time(self._legs[name], found(*given, **named))
+
+
+class _TimedDatabase:
+    """The database, timed by statement."""
+
+    def __init__(self, database: Database, watch: Stopwatch) -> None:
+        self._database, self._watch = database, watch
+
+    async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Run a statement."""
+        leg = {"recheck": "recheck", "cache_lookup": "cache_lookup"}.get(name, "other_sql")
+        return await self._watch.time(leg, self._database.fetch(name, parameters))
+
+
+async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, Any]:
+    services, watch = Services(load()), Stopwatch()
+    await services.open()
+    try:
+        embedder: QueryEmbedder = _Timed(services.embedder, watch, {"query": "embed"})  # type: ignore[assignment]
+        qdrant: Any = _Timed(services.searches, watch, {"query": "qdrant"})
+        database: Database = _TimedDatabase(services.database, watch)  # type: ignore[assignment]
+        retriever = Retriever(
+            services.settings,
+            database,
+            Engines(qdrant, database, embedder),
+            embedder,
+            services.background,
+            services.metrics,
+        )
+        seen: list[dict[str, float]] = []
+        results: list[int] = []
+        for question in questions:
+            watch.spent.clear()
+            access = await watch.time("sign_in", access_from(services, token))
+            began = time.perf_counter()
+            answer = await retriever.search(SearchRequest(query=question, top_k=top_k), access)
+            searched = time.perf_counter() - began
+            msgspec.json.encode(answer)
+            whole = time.perf_counter() - began
+            waited = sum(took for leg, took in watch.spent.items() if leg != "sign_in")
+            results.append(len(answer.results))
+            seen.append(dict(watch.spent) | {"rest": searched - waited, "encode": whole - searched})
+        legs = {leg: round(float(np.median([one[leg] for one in seen[WARM:]])) * 1000, 2) for leg in LEGS}
+        found = {"legs": legs, "results": round(float(np.mean(results)), 2)}
+        return found | {"rounds": round(watch.calls["qdrant"] / len(questions), 2)}
+    finally:
+        await services.close()
+
+
+def main() -> None:
+    """Read, measure, print."""
+    configure("warning", "bench")
+    given = json.loads(Path(sys.argv[1]).read_text())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        print(json.dumps(runner.run(_measure(**given))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""The installation that searches are measured on: real parts in a temporary folder, grown through the product's own stages.
+
+Enter the made-up company and a number of documents; leave a filled installation, a serving process over it, and files with the same
+texts, vectors, rights and queries for the vector server alone and the peers.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from assets import pipeline
+from assets.targets import served
+from bench.search_data import Company, parquet
+from resources import keys, qdrant
+from resources.bm25 import encode_query
+from resources.domain import STAGES, Access, SourceName
+from resources.embedded.postgres import EmbeddedPostgres
+from resources.embedded.processes import free_port
+from resources.embedded.vector.__main__ import COMPACT_FROM
+from resources.embedding import embedder
+from resources.migrate import migrate
+from resources.settings import Settings
+from resources.syncing import SyncRun, open_sync
+from resources.tables import embedded_table
+from serving.retrieval.plan import plan, queries
+from serving.schemas import SearchRequest
+from tests.fixtures.vector import VectorProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def say(text: str) -> None:
+    """Tell how far it has come."""
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
+    """Yield a folder, settings of embedded parts in it, and the process ids of those parts; nothing of it is left."""
+    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
+    folder.chmod(0o711)
+    root = {"name": "texts", "url": (folder / "texts").as_uri(), "tenant": "bench", "dataset": "texts"}
+    plain = Settings(  # type: ignore[call-arg]
+        _env_file=None, home=folder / "home", postgres_port=free_port(), file_roots=json.dumps([root])
+    )
+    postgres, vectors = EmbeddedPostgres(plain), VectorProcess(folder / "vectors")
+    try:
+        keys.ensure(plain)
+        postgres.start()
+        vectors.start()
+        migrate(plain.postgres_dsn)
+        settings = plain.model_copy(update={"qdrant_url": vectors.url})
+        yield folder, settings, {"postgres": postgres.pid or 0, "qdrant": vectors.pid}
+    finally:
+        vectors.close()
+        postgres.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def grow(settings: Settings, company: Company, folder: Path, first: int, count: int) -> float:
+    """Add documents through the stages, but with made-up vectors. Returns the seconds, those of the HNSW index included."""
+    began = time.monotonic()
+    company.write(folder, first, count)
+    say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
+    with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
+        for stage in STAGES:
+            started = time.monotonic()
+            if stage == "embedded":
+                _embed(run, company)
+            with run.stage(stage):
+                done = pipeline.WORK[stage](run)
+            say(f"{stage} in {time.monotonic() - started:.0f} s: {json.dumps(done)}")
+        if run.counts.failed or run.counts.skipped:
+            raise SystemExit(f"Documents are missing: {run.counts}")
+        _build_index(run)
+    return round(time.monotonic() - began, 1)
+
+
+def _embed(run: SyncRun, company: Company) -> None:
+    """Put a made-up vector into the lake for every chunk that has none, so that the stage finds nothing left to embed."""
+    collection = served(run).collection
+    table = embedded_table(collection.model, collection.dimensions)
+    known = run.lake.scan(table).select("text_hash").collect()
+    chunks = run.lake.scan("chunked").select("text_hash", "text", "tokens").unique("text_hash").collect()
+    missing = chunks.join(known, on="text_hash", how="anti").sort("text_hash")
+    hashes, texts, tokens = (missing[name].to_list() for name in ("text_hash", "text", "tokens"))
+    run.lake.append_vectors(table, collection.model, hashes, company.vectors(texts), tokens, datetime.now(UTC))
+    say(f"{len(texts):,} chunks of {sum(tokens) / len(tokens):.0f} tokens have a vector")
+
+
+def _build_index(run: SyncRun) -> None:
+    """Have the HNSW index of a collection that is large enough for one, as the vector server would by itself some seconds later."""
+    collection, began = served(run).collection.name, time.monotonic()
+    if qdrant.count_points(run.qdrant, collection) < COMPACT_FROM:
+        return
+    while True:
+        answer = httpx.post(f"{run.settings.qdrant_address}/collections/{collection}/compact", timeout=1800)
+        if answer.status_code != httpx.codes.CONFLICT:  # it is at it already
+            answer.raise_for_status()
+            break
+        time.sleep(1)
+    say(f"HNSW index built in {time.monotonic() - began:.0f} s")
+
+
+@contextmanager
+def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, int]]:
+    """Yield port and process id of the serving process."""
+    port = int(environment["CONCORDANCE_HTTP_PORT"])
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "serving"], cwd=ROOT, env=dict(environment), stdout=out, stderr=out
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
+                    break
+            except httpx.TransportError:
+                pass
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise SystemExit(f"The serving process is not ready: {log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str], size: int) -> None:
+    """Write what the vector server alone and the peers are given: batched queries as the product makes them; texts, vectors, queries."""
+    from qdrant_client.http.api.search_api import jsonable_encoder
+    from qdrant_client.models import QueryRequestBatch
+
+    model = embedder(settings)
+    rows = np.stack([model.embed_query(question) for question in questions])
+    bodies: list[str] = []
+    for question, vector in zip(questions, rows, strict=True):
+        search = plan(SearchRequest(query=question), settings)
+        batch = queries(search, access, vector.tolist(), encode_query(question), with_payload=False)
+        body = jsonable_encoder(QueryRequestBatch(searches=batch))
+        bodies.append(body if isinstance(body, str) else body.decode())
+    (folder / "batches.jsonl").write_text("\n".join(bodies))
+    asked = {"questions": list(questions), "principals": sorted(access.principals)}
+    (folder / "queries.json").write_text(json.dumps(asked))
+    np.save(folder / "query_vectors.npy", rows)
+    with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
+        collection = served(run).collection
+        chunks = run.connection.execute(
+            "SELECT c.chunk_id::text, d.title, c.chunk_text AS text, d.permissions, c.text_hash"
+            " FROM chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"
+        ).fetchall()
+        hashes = [chunk.pop("text_hash") for chunk in chunks]
+        found, vectors = run.lake.vectors(embedded_table(collection.model, collection.dimensions), hashes)
+    readable = sum(not access.principals.isdisjoint(chunk["permissions"]) for chunk in chunks) / len(chunks)
+    say(f"{len(chunks):,} chunks, of which the caller may read {readable:.0%}")
+    if not found.all() or abs(len(chunks) - size) > size / 100:
+        raise SystemExit(f"{len(chunks)} chunks instead of {size}, {int(found.sum())} of them with a vector.")
+    parquet(folder / "chunks.parquet", chunks)
+    np.save(folder / "vectors.npy", vectors)

@@ -1,0 +1,180 @@
+"""`questions`: the company's own question set, and how well search does on it now. Works on the database and the index directly."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from orchestration.question_set import Line, Stored
+    from orchestration.relevance import Figures, Report
+
+HEADER = f"{'':32}{'questions':>10}{'recall@5':>10}{'recall@10':>11}{'nDCG@10':>9}{'MRR':>7}{'never':>7}{'leaks':>7}"
+HOW_TO_ADD = "Add one with: concordance questions add QUESTION --document LINK --as EMAIL"
+
+
+def add(
+    question: str,
+    /,
+    *,
+    document: Annotated[
+        list[str], Parameter(negative="", help="Source id or link of a document that answers it. May repeat.")
+    ],
+    as_: Annotated[str, Parameter(name="--as", help="Email of the person to ask it as.")],
+    group: Groups = None,
+    never: Annotated[bool, Parameter(negative="", help="This person must never find these documents.")] = False,
+    json: Json = False,
+) -> None:
+    """Add a question to the set that search is measured by, or change its documents.
+
+    Parameters
+    ----------
+    question
+        In a person's own words.
+    """
+    from orchestration.question_set import Line
+
+    line = Line(question=question, documents=document, email=as_, groups=group or [], never=never)
+    _put([line], json=json)
+
+
+def add_all(file: Path, /, *, json: Json = False) -> None:
+    """Add every question of a file, all or none.
+
+    Parameters
+    ----------
+    file
+        JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" may follow.
+    """
+    from orchestration.question_set import read
+
+    _put(read(file), json=json)
+
+
+def _put(lines: list[Line], *, json: bool) -> None:
+    from orchestration.cli.installed import database
+    from orchestration.question_set import put, resolve
+    from resources.settings import load
+
+    with database(load()) as connection:
+        ids = put(connection, resolve(connection, lines), getpass.getuser())
+    if json:
+        say_json({"ids": ids})
+    else:
+        say(f"{'Question' if len(ids) == 1 else 'Questions'} {', '.join(map(str, ids))}.")
+
+
+def list_all(*, json: Json = False) -> None:
+    """List the questions: as whom, what should be found or must not be, and which wait for `questions accept`."""
+    from orchestration.cli.installed import database
+    from orchestration.question_set import stored
+    from resources.settings import load
+
+    with database(load()) as connection:
+        found = stored(connection)
+    if json:
+        say_json(found)
+        return
+    for one in found:
+        say(_line(one))
+    if not found:
+        note(f"There are no questions. {HOW_TO_ADD}")
+
+
+def accept(*ids: int, json: Json = False) -> int:
+    """Let questions that feedback proposed count.
+
+    Parameters
+    ----------
+    ids
+        As `questions list` shows them.
+    """
+    return _change("accept", ids, "Accepted", json=json)
+
+
+def remove(*ids: int, json: Json = False) -> int:
+    """Take questions out of the set, proposed ones too.
+
+    Parameters
+    ----------
+    ids
+        As `questions list` shows them.
+    """
+    return _change("remove", ids, "Removed", json=json)
+
+
+def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> int:
+    from orchestration.cli.installed import database
+    from resources.errors import InvalidRequestError
+    from resources.settings import load
+    from sql import queries
+
+    if not ids:
+        raise InvalidRequestError("Give the id of at least one question. See: concordance questions list")
+    with database(load()) as connection:
+        rows = getattr(queries("questions"), statement)(connection, ids=list(ids))
+        found = sorted(row["question_id"] for row in rows)
+    if json:
+        say_json({"ids": found})
+    elif found:
+        say(f"{done} {', '.join(map(str, found))}.")
+    if left := sorted(set(ids) - set(found)):
+        note(f"Not there, or nothing to {statement}: {', '.join(map(str, left))}. See: concordance questions list")
+    return 1 if left else 0
+
+
+def run(*, json: Json = False) -> int:
+    """Ask the questions now, as the monthly evaluation does: recall and leaks by person. Exit status 1: a leak, or below the floor."""
+    from orchestration.cli.installed import database
+    from orchestration.relevance import evaluate
+    from resources.logging import configure
+    from resources.settings import load
+
+    configure("warning")
+    settings = load()
+    with database(settings) as connection:
+        report = evaluate(settings, connection)
+    if json:
+        say_json(report)
+    else:
+        _show(report)
+    return 0 if report.passed else 1
+
+
+def _line(one: Stored) -> str:
+    what = "must never find" if one.never else "finds"
+    names = ", ".join(document.name for document in one.documents)
+    state = f"  proposed: concordance questions accept {one.id}" if one.state == "proposed" else ""
+    return f"{one.id}  {one.email}  {one.question!r} {what} {names}{state}"
+
+
+def _show(report: Report) -> None:
+    if report.evaluation_id is None:
+        note(f"There are no questions, so there is nothing to measure. {HOW_TO_ADD}")
+        return
+    say(HEADER)
+    for email, one in report.personas.items():
+        say(_row(email, one))
+    say(_row("all", report.figures))
+    if report.previous is not None:
+        say(_row(f"before, {report.previous.at:%Y-%m-%d %H:%M}", report.previous.figures))
+    for word, findings in (("LEAK", report.leaks), ("missed", report.missed)):
+        for one in findings:
+            say(f"{word}  {one.id}  {one.email}  {one.question!r}: {', '.join(one.documents)} {one.reason}")
+    if report.held_back:
+        note(f"{report.held_back} answers left documents out whose permissions were last checked too long ago: sync.")
+    if not report.above_floor:
+        note(f"Recall@10 is below CONCORDANCE_EVALUATION_FLOOR={report.floor:g}.")
+
+
+def _row(name: str, one: Figures) -> str:
+    measures = (one.recall_5, one.recall_10, one.ndcg_10, one.mrr)
+    shown = ["-" if value is None else f"{value:.3f}" for value in measures]
+    widths = zip(shown, (10, 11, 9, 7), strict=True)
+    return f"{name[:31]:32}{one.questions:>10}{''.join(f'{text:>{width}}' for text, width in widths)}{one.never:>7}{one.leaks:>7}"

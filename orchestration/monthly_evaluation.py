@@ -1,0 +1,131 @@
+"""The monthly evaluation in Dagster: asset `relevance_evaluation`, its two checks, and its schedule.
+
+A leak fails its check as an error; recall below the floor as a warning. Both alert.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from resources.alerts import alert
+from resources.domain import STAGES, SourceName
+from resources.postgres import session
+from resources.settings import load
+
+if TYPE_CHECKING:
+    from orchestration.relevance import Figures, Finding, Report
+
+CRON = "0 4 1 * *"
+"""The first of each month, before people come to work."""
+NO_LEAKS, ABOVE_FLOOR = "no_leaks", "recall_above_floor"
+MEASURES = ("recall@5", "recall@10", "ndcg@10", "mrr")
+HOW_TO_SEE = "See: concordance questions run"
+
+
+@dg.asset(
+    name="relevance_evaluation",
+    group_name="upkeep",
+    deps=[dg.AssetKey([source.value, STAGES[-1]]) for source in SourceName],
+    check_specs=[
+        dg.AssetCheckSpec(
+            NO_LEAKS,
+            asset="relevance_evaluation",
+            description="Nobody finds what they must never find, or is shown a document without a right to it.",
+        ),
+        dg.AssetCheckSpec(
+            ABOVE_FLOOR,
+            asset="relevance_evaluation",
+            description="Recall@10 on the question set is not below CONCORDANCE_EVALUATION_FLOOR.",
+        ),
+    ],
+    kinds={"postgres", "qdrant"},
+    description="The company's own questions, asked as the people they name: recall and leaks; one row a run and question.",
+)
+def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType] (Dagster refuses one)
+    """Evaluate, alert where something is wrong, and show the figures."""
+    from orchestration.relevance import (
+        evaluate,
+    )  # the embedder and the retriever: the process that runs needs them alone
+
+    settings = load()
+    with session(settings.postgres_dsn) as connection:
+        report = evaluate(settings, connection)
+    whole = report.figures
+    if whole.leaks:
+        alert(settings, f"Search leaks: {whole.leaks} questions found what they must not. {HOW_TO_SEE}")
+    if not report.above_floor:
+        alert(
+            settings,
+            f"Search finds less: recall@10 is {whole.recall_10:.3f} on {whole.questions} questions, below the floor of "
+            f"{report.floor:g}. {HOW_TO_SEE}",
+        )
+    return dg.MaterializeResult(
+        metadata=metadata(report),
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=NO_LEAKS,
+                passed=not whole.leaks,
+                severity=dg.AssetCheckSeverity.ERROR,
+                metadata={"leaks": whole.leaks, "never": whole.never},
+            ),
+            dg.AssetCheckResult(
+                check_name=ABOVE_FLOOR,
+                passed=report.above_floor,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"floor": report.floor, **_numbers(whole)},
+            ),
+        ],
+    )
+
+
+monthly_evaluation = dg.define_asset_job(
+    name="monthly_evaluation",
+    selection=dg.AssetSelection.assets(relevance_evaluation),
+    executor_def=dg.in_process_executor,
+    description="The question set asked of the index: does search still find things, and only for whom they are meant?",
+)
+monthly_evaluation_schedule = dg.ScheduleDefinition(
+    job=monthly_evaluation, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
+)
+
+
+def metadata(report: "Report") -> dict[str, Any]:
+    """Return what the UI shows and draws over time: the figures, and tables of people, leaks and misses."""
+    if report.evaluation_id is None:
+        return {"questions": 0, "note": "There are no questions yet. Add one with: concordance questions add"}
+    people = [
+        {"as": email, "never": one.never, "leaks": one.leaks, **dict.fromkeys(MEASURES, ""), **_numbers(one)}
+        for email, one in report.personas.items()
+    ]
+    found: dict[str, Any] = {
+        **_numbers(report.figures),
+        "never": report.figures.never,
+        "leaks": report.figures.leaks,
+        "answers_with_documents_held_back": report.held_back,
+        "model": report.model,
+        "personas": _table(people),
+    }
+    for name, findings in (("leaked", report.leaks), ("missed", report.missed)):
+        if findings:
+            found[name] = _table([_row(finding) for finding in findings])
+    return found
+
+
+def _numbers(figures: "Figures") -> dict[str, Any]:
+    measures = zip(MEASURES, (figures.recall_5, figures.recall_10, figures.ndcg_10, figures.mrr), strict=True)
+    return {"questions": figures.questions} | {name: value for name, value in measures if value is not None}
+
+
+def _row(finding: "Finding") -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "as": finding.email,
+        "question": finding.question,
+        "documents": ", ".join(finding.documents),
+        "reason": finding.reason,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
+    records = [dg.TableRecord(row) for row in rows]
+    return dg.TableMetadataValue(records=records, schema=dg.TableSchema([dg.TableColumn(name) for name in rows[0]]))

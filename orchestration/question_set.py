@@ -1,0 +1,154 @@
+"""The company's own question set in Postgres: questions of people enter, as whom each is asked and what should be found leave.
+
+One set serves the monthly evaluation and the comparison before another embedding model is put to use. What comes from feedback is
+only proposed: a person's word alone changes no figure until the operator has accepted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from resources import permissions
+from resources.domain import Access
+from resources.errors import InvalidRequestError
+from resources.postgres import Connection
+from sql import queries, statement
+
+registry = queries("questions")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A question as it is put into the set. `groups`: those of that person which no directory tells."""
+
+    question: str
+    documents: Sequence[str]
+    """What should be found, or with `never` must not be, by doc_id."""
+    email: str
+    groups: Sequence[str] = ()
+    never: bool = False
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"email": "as"}):
+    """A question in a file: documents by link, source id or doc_id."""
+
+    question: str
+    documents: Annotated[list[str], Meta(min_length=1)]
+    email: str
+    groups: list[str] = []
+    never: bool = False
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A document that a question names, as the registry knows it; nothing but its id where no source has shown it."""
+
+    doc_id: str
+    source: str | None
+    source_id: str | None
+    title: str | None
+    state: str | None
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.source_id or self.doc_id
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
+    """A question of the set."""
+
+    id: int
+    question: str
+    documents: list[Document]
+    email: str
+    groups: list[str]
+    never: bool
+    state: Literal["proposed", "accepted"]
+    origin: Literal["command", "feedback"]
+    added_by: str
+    added_at: datetime
+
+
+def stored(connection: Connection, *, accepted: bool = False) -> list[Stored]:
+    """Return the questions in the order in which they came, all or those that count."""
+    rows = registry.stored(connection, state="accepted" if accepted else None)
+    return [Stored(**row | {"documents": msgspec.convert(row["documents"], list[Document])}) for row in rows]
+
+
+def put(connection: Connection, entries: Iterable[Entry], added_by: str) -> list[int]:
+    """Add questions and return their ids; one that this person is asked already keeps its id. Raises `InvalidRequestError`."""
+    ids: list[int] = []
+    for one in entries:
+        access = _person(one.email, one.groups)
+        row = registry.put(
+            connection,
+            question=one.question,
+            doc_ids=list(dict.fromkeys(one.documents)),
+            email=access.email,
+            groups=sorted(name for name in access.principals if name.startswith("group:")),
+            never=one.never,
+            added_by=added_by,
+        )
+        ids.append(row["question_id"])
+    return ids
+
+
+def resolve(connection: Connection, lines: Iterable[Line]) -> list[Entry]:
+    """Return the lines with their documents looked up. Raises `InvalidRequestError` naming every document that is not known."""
+    from serving.retrieval.plan import normalise  # `up` puts the sample's questions without the search's libraries
+
+    entries: list[Entry] = []
+    unknown: list[str] = []
+    for line in lines:
+        access = _person(line.email, line.groups)
+        found = [(name, _doc_id(connection, name, access)) for name in line.documents]
+        unknown += [name for name, doc_id in found if doc_id is None]
+        documents = [doc_id for _, doc_id in found if doc_id is not None]
+        entries.append(
+            Entry(
+                question=normalise(line.question),
+                documents=documents,
+                email=line.email,
+                groups=line.groups,
+                never=line.never,
+            )
+        )
+    if unknown:
+        raise InvalidRequestError(
+            f"No source has shown {', '.join(dict.fromkeys(unknown))}. Give the source id or the link of documents that a sync has "
+            "seen; nothing was added."
+        )
+    return entries
+
+
+def read(path: Path) -> list[Line]:
+    """Return the questions of a JSON file. Raises `InvalidRequestError`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[Line])
+    except OSError as error:
+        raise InvalidRequestError(f"{path} cannot be read: {error.strerror}.") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidRequestError(
+            f'{path}: {error}. Write a JSON list of {{"question", "documents": [link or source id], "as": email}}, and where they '
+            'apply "groups" and "never".'
+        ) from error
+
+
+def _person(email: str, groups: Sequence[str]) -> Access:
+    """Return what is known of a person without the directory. Raises `InvalidRequestError` for a malformed email or group."""
+    address = permissions.email(email)
+    return Access(email=address, principals=permissions.principals_of(address, groups))
+
+
+def _doc_id(connection: Connection, name: str, access: Access) -> str | None:
+    from serving.references import reference
+    from serving.why import parameters
+
+    wanted = parameters(reference(name), access, datetime.now(UTC))
+    row = connection.execute(statement("cli", "why").encode(), wanted).fetchone()
+    return None if row is None else row["doc_id"]

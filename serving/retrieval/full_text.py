@@ -1,0 +1,50 @@
+"""The keyword leg in Postgres: a plan and the caller's access enter, `ts_rank` by chunk leaves, the best first.
+
+It has the same access and the same filters as the vector index; fusion divides its scores by the best, as it does BM25's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from resources.domain import Access
+from resources.naming import parted
+from serving.database import Database
+from serving.retrieval.plan import Plan
+
+
+async def full_text(
+    database: Database, search: Plan, access: Access, chunk_ids: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Return the score of chunks with any of the query's words, or of those of `chunk_ids`. Raises `ServiceUnavailableError`."""
+    if chunk_ids is not None and not chunk_ids:
+        return {}
+    # one plan for all words would go over every passage: 2 s instead of 0.2 s at 100,000
+    rows = await database.fetch("full_text", parameters(search, access, chunk_ids), prepare=False)
+    return {row["chunk_id"]: row["score"] for row in rows}
+
+
+def parameters(search: Plan, access: Access, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the parameters of `full_text.sql`."""
+    wanted = search.narrowing
+    # a tag may hold one value or a list of them; Qdrant matches either
+    tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
+    return {
+        "query": parted(search.query),
+        "principals": sorted(access.principals),
+        "depth": search.depth,
+        "chunk_ids": None if chunk_ids is None else list(chunk_ids),
+        "source_types": list(wanted.source_types) or None,
+        "collection_ids": list(wanted.collection_ids) or None,
+        "document_ids": list(wanted.document_ids) or None,
+        "mime_types": list(wanted.mime_types) or None,
+        "authors": list(wanted.authors) or None,
+        "tags": msgspec.json.encode(tags).decode(),
+        "on_created": wanted.field == "created_at",
+        "since": wanted.since,
+        "before": wanted.before,
+        "include_archived": wanted.include_archived,
+    }

@@ -1,0 +1,161 @@
+"""Both keyword engines, over HTTP: the same rights, the same filters, the same fusion; each stands in for the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from resources.domain import Access
+from serving.database import Database
+from serving.retrieval.full_text import full_text
+from serving.retrieval.plan import plan
+from serving.schemas import SearchRequest
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+ENGINES = ("qdrant", "postgres")
+HAND, NOTES = "Ferry handbook", "Ferry notes"
+
+
+def with_engine(site: Site, engine: str) -> Site:
+    site.settings = site.settings.model_copy(update={"keyword_engine": engine})
+    return site
+
+
+def fill(site: Site) -> None:
+    old = datetime(2020, 5, 5, tzinfo=UTC)
+    site.add(HAND, ["The ferry leaves at nine from the northern pier."], ["domain:acme.com"])
+    site.add("Contract", ["The ferry contract is confidential, signed at the pier."], [ANN])
+    site.add(
+        NOTES, ["The ferry of old left from the southern pier."], [BOB], modified_at=old, author="kim@acme.com",
+        tags={"dataset": ["archive", "sea"], "lifecycle": "archived"}, mime_type="application/pdf",
+        collection_ids=["inner", "outer"],
+    )  # fmt: skip
+
+
+@pytest.fixture(params=ENGINES)
+def harbour(request: pytest.FixtureRequest, site: Site) -> Iterator[Running]:
+    fill(site)
+    with with_engine(site, request.param).running() as running:
+        yield running
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
+def test_each_person_finds_what_that_person_may_read(harbour: Running, mode: str) -> None:
+    assert set(harbour.titles("ferry at the pier", ANN, mode=mode)) == {HAND, "Contract"}
+    assert harbour.titles("ferry at the pier", BOB, mode=mode) == [HAND]
+    assert harbour.titles("ferry contract confidential", "eve@other.com", mode=mode) == []
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
+def test_every_filter_narrows(harbour: Running, mode: str) -> None:
+    everything: dict[str, Any] = {"include_archived": True}
+
+    def found(**narrow: Any) -> set[str]:
+        return set(harbour.titles("ferry at the pier", BOB, mode=mode, filters=everything | narrow))
+
+    assert found() == {HAND, NOTES}
+    (notes,) = [
+        result for result in harbour.search("southern", BOB, filters=everything)["results"] if result["title"] == NOTES
+    ]
+    for narrow in (
+        {"mime_types": ["application/pdf"]},
+        {"collection_ids": ["outer"]},
+        {"document_ids": [notes["doc_id"]]},
+        {"authors": ["kim@acme.com"]},
+        {"tags": {"dataset": "archive"}},
+        {"date_range": {"start": "2020-05-05", "end": "2020-05-05"}},
+        {"date_range": {"end": "2020-05-06", "field": "modified_at"}},
+    ):
+        assert found(**narrow) == {NOTES}, narrow
+    assert found(source_types=["slack"]) == set()
+    assert found(source_types=["files"]) == {HAND, NOTES}
+    assert found(date_range={"start": "2099-01-01", "field": "created_at"}) == set()
+
+
+def test_a_file_is_found_by_its_name_however_it_is_written(site: Site) -> None:
+    site.add("budget_2026-final.xlsx", ["Travel takes the largest part."], [BOB])
+    site.add("Menu", ["Soup on Mondays, version 2.4.1 of it."], [BOB])
+    for engine in ENGINES:
+        with with_engine(site, engine).running() as running:
+            for query in ("budget 2026", "budget_2026-final.xlsx", "BUDGET-2026", "the final budget"):
+                assert running.titles(query, BOB, mode="keyword") == ["budget_2026-final.xlsx"], (engine, query)
+            assert running.titles("2.4.1", BOB, mode="keyword") == ["Menu"], engine
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf", "minmax"])
+def test_each_leg_scores_what_only_the_other_found(site: Site, fusion: str) -> None:
+    for number in range(30):
+        site.add(f"Doc {number}", [f"Printer {number} stands on the floor of hall {number}."], [BOB])
+    site.add("Odd", ["Zymurgy, in full: printer. " + "The brewery of the abbey keeps its barley dry. " * 8], [BOB])
+    body = {"fusion": fusion, "depth": 10, "top_k": 50, "explain": True}
+    told: dict[str, dict[str, Any]] = {}
+    for engine in ENGINES:
+        with with_engine(site, engine).running() as running:
+            answer = running.search("printer floor zymurgy", BOB, **body)
+        told[engine] = {result["title"]: result["explain"] for result in answer["results"]}
+        assert answer["warnings"] == []
+        assert told[engine]["Odd"]["keyword_rank"] is not None
+        assert all(one["dense_score"] is not None for one in told[engine].values())
+        assert all(one["keyword_score"] is not None for one in told[engine].values())
+    assert told["postgres"]["Odd"]["dense_rank"] == told["qdrant"]["Odd"]["dense_rank"]
+    assert told["postgres"]["Odd"]["dense_score"] == pytest.approx(told["qdrant"]["Odd"]["dense_score"], abs=1e-4)
+
+
+def test_the_leg_itself_gives_nobody_what_is_not_theirs(site: Site) -> None:
+    fill(site)
+    wanted = plan(SearchRequest(query="ferry contract pier"), site.settings)
+
+    async def leg(email: str, chunk_ids: list[str] | None = None) -> set[str]:
+        database = Database(site.settings.postgres_dsn)
+        await database.open()
+        try:
+            access = Access(email=email, principals=frozenset({email, "domain:acme.com"}))
+            return set(await full_text(database, wanted, access, chunk_ids))
+        finally:
+            await database.close()
+
+    private = {
+        row[0] for row in site.sql("SELECT chunk_id::text FROM chunks WHERE chunk_text LIKE %s", "%confidential%")
+    }
+    assert private <= asyncio.run(leg(ANN))
+    assert not private & asyncio.run(leg(BOB))
+    assert asyncio.run(leg(ANN, list(private))) == private
+    assert asyncio.run(leg(BOB, list(private))) == set()
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
+def test_postgres_for_words_and_no_index(site: Site, mode: str) -> None:
+    fill(site)
+    site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
+    with with_engine(site, "postgres").running() as running:
+        answer = running.search("ferry pier", BOB, mode=mode)
+        assert [result["title"] for result in answer["results"]] == [HAND]
+        codes = [warning["code"] for warning in answer["warnings"]]
+        assert codes == (["vector_index_unavailable"] if mode == "hybrid" else [])
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
+def test_postgres_for_words_and_no_postgres(site: Site, mode: str) -> None:
+    fill(site)
+    nowhere = type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
+    site.settings = site.settings.model_copy(update={"postgres_url": nowhere})
+    with with_engine(site, "postgres").running() as running:
+        answer = running.search("ferry pier", BOB, mode=mode)
+        assert [result["title"] for result in answer["results"]] == [HAND]
+        assert [warning["code"] for warning in answer["warnings"]] == ["registry_unavailable"]
+
+
+def test_candidates_of_one_engine_are_not_the_other_s(site: Site) -> None:
+    fill(site)
+    for engine in ENGINES:
+        with with_engine(site, engine).running() as running:
+            assert running.search("ferry pier", BOB)["cached"] is False, engine
+            deadline = datetime.now(UTC).timestamp() + 10
+            while not running.search("ferry pier", BOB)["cached"]:
+                assert datetime.now(UTC).timestamp() < deadline, "the cache row was never written"
+    assert site.sql("SELECT count(*) FROM search_cache") == [(2,)]

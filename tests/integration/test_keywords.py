@@ -1,0 +1,122 @@
+"""A document is found by its name: in both stores and every collection, after a rename, after an upgrade; nothing is embedded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.reindex import open_reindex
+from assets.switch import switch
+from resources import bm25, qdrant
+from resources.embedding import choose
+from resources.naming import keyword_text
+from tests.fixtures.installation import Installation
+from tests.fixtures.tiny_model import make_tiny_model
+
+HAY = "Every stable gets fresh hay in the morning.\n"
+LONG = "\n\n".join(f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail." for n in range(90))
+
+
+def vectors(installation: Installation, collection: str = qdrant.ALIAS) -> dict[str, Any]:
+    """Return the keyword vector of each point."""
+    client = qdrant.client(installation.settings)
+    found, _ = client.scroll(collection, limit=1000, with_payload=False, with_vectors=[qdrant.KEYWORD])
+    client.close()
+    return {str(record.id): record.vector[qdrant.KEYWORD] for record in found}  # type: ignore[index, call-overload]
+
+
+def check(installation: Installation, words: str, *, collection: str | None = None, table: str = "chunks") -> None:
+    """Fail unless both stores' keyword sides read these words before the first passage, and none before the others."""
+    where = "active" if collection is None else "name = %s"
+    values = () if collection is None else (collection,)
+    (made,) = installation.rows(f"SELECT name, bm25_avg_len FROM index_collections WHERE {where}", *values)  # noqa: S608
+    rows = installation.rows(f"SELECT chunk_id::text, chunk_index, chunk_text, name_words FROM {table}")  # noqa: S608
+    held = vectors(installation, made["name"])
+    assert len(held) == len(rows) > 0
+    for row in rows:
+        assert row["name_words"] == ("" if row["chunk_index"] else words)
+        (wanted,) = bm25.encode_documents([keyword_text(row["name_words"], row["chunk_text"])], made["bm25_avg_len"])
+        assert held[row["chunk_id"]].indices == wanted.indices
+        assert held[row["chunk_id"]].values == pytest.approx(wanted.values)
+
+
+def found(installation: Installation, query: str) -> int:
+    """Return how many passages Postgres finds."""
+    (row,) = installation.rows(
+        "SELECT count(*) AS passages FROM chunks WHERE tsv @@ plainto_tsquery('english', %s)", query
+    )
+    return row["passages"]
+
+
+def test_a_rename_renews_words_and_vectors(installation: Installation) -> None:
+    installation.write("budget_2026-final.txt", LONG)
+    installation.sync()
+    check(installation, "budget 2026 final")
+    assert len(vectors(installation)) > 3
+    assert found(installation, "budget 2026") == 1
+    installation.write("budget_2026-final.txt", LONG, title="forecast-2027.txt")
+    run = installation.sync()
+    assert (run.counts.embedded, run.counts.synced, installation.last["indexed"]["reworded"]) == (0, 1, 1)
+    check(installation, "forecast 2027 budget 2026 final")
+    assert found(installation, "forecast") == 1
+    installation.write("budget_2026-final.txt", LONG, title="plan.txt")
+    installation.sync()
+    assert (found(installation, "forecast"), found(installation, "plan")) == (0, 1)
+    assert installation.agrees()
+    assert installation.sync().counts.synced == installation.last["indexed"]["reworded"] == 0
+
+
+@pytest.mark.parametrize("earlier", [None, "w0\notter_dens.txt\notter_dens.txt\notter_dens.txt"])
+def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
+    installation: Installation, earlier: str | None
+) -> None:
+    installation.write("otter_dens.txt", LONG)
+    installation.sync()
+    client = qdrant.client(installation.settings)
+    others = dict.fromkeys(vectors(installation), bm25.encode_documents(["plain"], 10)[0])
+    qdrant.set_keywords(client, qdrant.ALIAS, others)
+    client.close()
+    installation.rows("UPDATE chunks SET name_words = '' RETURNING 1")
+    installation.rows("UPDATE documents SET indexed_keywords = %s RETURNING 1", earlier)
+    run = installation.sync()
+    assert (run.counts.embedded, installation.last["indexed"]["reworded"]) == (0, 1)
+    check(installation, "otter dens")
+
+
+def test_a_point_that_is_missing_keeps_no_rename_from_going_on(installation: Installation) -> None:
+    installation.write("one.txt", HAY)
+    installation.write("two.txt", f"{HAY} Again.")
+    installation.sync()
+    rows = installation.rows("SELECT chunk_id::text FROM chunks WHERE name_words = 'one'")
+    client = qdrant.client(installation.settings)
+    qdrant.delete_points(client, qdrant.ALIAS, [row["chunk_id"] for row in rows])
+    client.close()
+    installation.write("one.txt", HAY, title="first")
+    installation.write("two.txt", f"{HAY} Again.", title="second")
+    assert installation.sync().error is None
+    words = installation.rows("SELECT name_words FROM chunks ORDER BY 1")
+    assert [row["name_words"] for row in words] == ["first one", "second two"]
+
+
+def test_the_collection_beside_is_renamed_as_well_and_both_after_the_switch(
+    installation: Installation, tmp_path: Path
+) -> None:
+    installation.write("heron.txt", LONG)
+    installation.sync()
+    with open_reindex(installation.settings) as work:
+        made = work.begin(work.wanted(choose(work.settings, str(make_tiny_model(tmp_path / "tiny")), None)))
+        work.fill(made, lambda _done, _of: None, 1)
+        name = made.collection.name
+        check(installation, "heron", collection=name, table="chunks_beside")
+        installation.write("heron.txt", LONG, title="stork")
+        assert installation.sync().counts.embedded == 0
+        check(installation, "stork heron")
+        check(installation, "stork heron", collection=name, table="chunks_beside")
+        old = work.active_name()
+        switch(work, made)
+    installation.write("heron.txt", LONG, title="crane")
+    assert installation.sync().counts.embedded == 0
+    check(installation, "crane heron", collection=name)
+    check(installation, "crane heron", collection=old, table="chunks_beside")

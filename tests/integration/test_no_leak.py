@@ -1,0 +1,245 @@
+"""No route tells a caller of what the caller may not read: any body the OpenAPI document allows, any engine down, cached or not.
+
+Bodies come from Schemathesis, with words, ids and links of forbidden documents planted in them. Forbidden documents say words that stand
+nowhere else; no answer may hold one of them, nor a forbidden id that its request did not name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import strategies as st
+
+from resources.domain import SourceName
+from resources.errors import ServiceUnavailableError
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "crew@acme.com"
+EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "12"))
+"""Bodies a route and state; `test_many_bodies` takes ten times as many."""
+TOPICS = ("ferry budget of the northern pier", "salary bands", "launch of the heron", "password of the harbour gate")
+_SETTINGS = hypothesis.settings(
+    deadline=None, database=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
+)
+
+
+class BrokenModel:
+    """An embedder whose service is down."""
+
+    model = "broken"
+
+    def embed_query(self, _text: str) -> Any:
+        raise ServiceUnavailableError("The embedding service does not answer.")
+
+
+class Secrets:
+    """What was hidden from Ann, and the bait that leads to it."""
+
+    def __init__(self) -> None:
+        self.canaries: list[str] = []
+        self.ids: list[str] = []
+        self.open_ids: list[str] = []
+        self.bait: list[str] = [*TOPICS, *(word for topic in TOPICS for word in topic.split())]
+
+    def hide(self, site: Site, number: int, permissions: list[str], **more: Any) -> str:
+        """Add a document about every topic that Ann may not read; every field of it holds a word of its own."""
+        canary = f"qzx{number}canary"
+        source = more.pop("source", SourceName.GOOGLE_DRIVE)
+        source_id = f"hidden-{number}"
+        url = f"https://docs.example/hidden-{number}"
+        doc_id = site.add(
+            f"Title {canary}",
+            [f"The {topic}: {canary}, section {place}." for place, topic in enumerate(TOPICS)],
+            permissions,
+            source=source,
+            source_id=source_id,
+            path=f"folder {canary}/plan.md",
+            url=url,
+            owner=f"{canary}@acme.com",
+            author=f"{canary}@acme.com",
+            places=[{"section_path": [f"Part {canary}"], "anchor": canary}] * len(TOPICS),
+            **{"tags": {"dataset": "legal", "code": canary}} | more,
+        )
+        self.canaries.append(canary)
+        self.ids.append(doc_id)
+        self.bait += [doc_id, source_id, url, f"/view/{doc_id}?chunk=0"]
+        return doc_id
+
+    def check(self, sent: str, status: int, answer: str) -> None:
+        """Fail when an answer tells what is hidden."""
+        assert status < 500 or status == 503, f"{status} for {sent}: {answer[:500]}"
+        told = [canary for canary in self.canaries if canary in answer.casefold()]
+        assert not told, f"{told} told for {sent}: {answer[:2000]}"
+        named = [doc_id for doc_id in self.ids if doc_id in answer and doc_id not in sent]
+        assert not named, f"{named} named for {sent}: {answer[:2000]}"
+
+
+@pytest.fixture
+def secrets(site: Site) -> Secrets:
+    """An installation in which Ann may read a little, and much is hidden from her, each for another reason."""
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    hidden = Secrets()
+    for number, topic in enumerate(TOPICS):
+        hidden.open_ids.append(site.add(f"Open {number}", [f"All know of the {topic}.", topic], ["public"]))
+    site.add("Mine", ["Ann's own notes on the ferry budget."], [ANN])
+    site.add("Ours", ["The crew's notes on the salary bands."], [f"group:{CREW}"])
+    hidden.hide(site, 1, [BOB])
+    hidden.hide(site, 2, ["group:board@acme.com"], source=SourceName.SLACK)
+    hidden.hide(site, 3, [])
+    hidden.hide(site, 4, ["public"], acl_checked_at=datetime.now(UTC) - timedelta(days=9), partition="stale")
+    hidden.bait += hidden.open_ids
+    return hidden
+
+
+@pytest.fixture
+def changed(site: Site, secrets: Secrets) -> Callable[[], None]:
+    """Return what takes Ann's rights away in the registry alone: the index and her cached searches still say yes."""
+    revoked = secrets.hide(site, 5, [ANN])
+    deleted = secrets.hide(site, 6, [ANN])
+
+    def change() -> None:
+        site.sql("UPDATE documents SET permissions = '{bob@acme.com}' WHERE doc_id = %s", uuid.UUID(revoked))
+        site.sql("UPDATE documents SET state = 'deleted' WHERE doc_id = %s", uuid.UUID(deleted))
+
+    return change
+
+
+FORMS = {
+    "source_types": [name.value for name in SourceName],
+    "start": ["2020-01-01", "2025-12-31T08:00:00Z"],
+    "end": ["2031-01-01"],
+}
+"""What the document leaves to prose; other values are refused before anything is read."""
+
+
+def bait_laid(schema: Any, bait: list[str], name: str = "") -> Any:
+    """Return the OpenAPI document with bait among the values of every free text in it."""
+    if isinstance(schema, list):
+        return [bait_laid(one, bait, name) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "string" and not {"enum", "const", "format", "pattern"} & schema.keys():
+        return {"type": "string", "enum": FORMS[name]} if name in FORMS else {"anyOf": [{"enum": bait}, schema]}
+    known = schema.get("properties", {})
+    laid = {key: bait_laid(value, bait, name) for key, value in schema.items() if key != "properties"}
+    if known:
+        laid["properties"] = {key: bait_laid(value, bait, key) for key, value in known.items()}
+        laid["additionalProperties"] = False  # most routes refuse fields that they don't know
+    return laid
+
+
+def operations(running: Running, bait: list[str]) -> Iterator[Any]:
+    """Yield every operation of the served OpenAPI document."""
+    document = running.http.get("/docs/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(bait_laid(document, bait))
+    for result in schema.get_all_operations():
+        yield result.ok()
+
+
+def fuzz(running: Running, secrets: Secrets, token: str | None, examples: int = EXAMPLES) -> dict[str, set[int]]:
+    """Send bodies to every operation and check the answers; returns the statuses seen by operation."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return {one.label: attacked(running, secrets, one, headers, examples) for one in operations(running, secrets.bait)}
+
+
+def attacked(running: Running, secrets: Secrets, operation: Any, headers: dict[str, str], examples: int) -> set[int]:
+    """Send bodies to one operation and check the answers; returns the statuses seen."""
+    statuses: set[int] = set()
+    bait = st.sampled_from(secrets.ids + secrets.open_ids)
+
+    @hypothesis.settings(_SETTINGS, max_examples=examples)
+    @hypothesis.given(st.data())
+    def attack(data: st.DataObject) -> None:
+        case = data.draw(operation.as_strategy())
+        if case.path_parameters and data.draw(st.booleans()):
+            case.path_parameters = {name: data.draw(bait) for name in case.path_parameters}
+        answer = case.call(base_url=running.url, headers=headers)
+        sent = json.dumps([operation.label, case.path_parameters, case.query, repr(case.body)], default=repr)
+        statuses.add(answer.status_code)
+        secrets.check(sent, answer.status_code, answer.text)
+
+    attack()
+    return statuses
+
+
+def searched(running: Running, secrets: Secrets, who: str, *groups: str) -> None:
+    """Search every topic in every mode, fusion and form, and check the answers."""
+    for topic in TOPICS:
+        for mode in ("hybrid", "vector", "keyword"):
+            for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else (None,):
+                body = {
+                    "query": topic, "mode": mode, "fusion": fusion, "top_k": 50, "neighbours": 3, "explain": True,
+                    "group_by_document": False,
+                }  # fmt: skip
+                for _ in range(2):  # the second may come from the cache
+                    answer = running.request("POST", "/api/rag/search", who, *groups, json=body)
+                    assert answer.status_code == 200, answer.text
+                    secrets.check(json.dumps(body), answer.status_code, answer.text)
+                    assert answer.json()["results"], f"nothing at all was found for {body}"
+
+
+SEARCHES = ("POST /api/rag/search", "POST /api/search", "POST /api/rag.search", "POST /ask", "GET /api/why")
+
+
+def served(seen: dict[str, set[int]], must: Sequence[str] = SEARCHES) -> None:
+    """Fail when the bodies never got past validation: then nothing was tried."""
+    missed = [label for label in must if 200 not in seen[label]]
+    assert not missed, f"no body was accepted by {missed}: {seen}"
+
+
+def test_any_body_as_a_colleague_and_as_nobody(site: Site, secrets: Secrets) -> None:
+    with site.running() as running:
+        served(fuzz(running, secrets, site.token(ANN, CREW)))
+        anonymous = fuzz(running, secrets, None, examples=2)
+        assert all(401 in statuses for label, statuses in anonymous.items() if "/api/rag/" in label)
+
+
+def test_rights_taken_away_between_a_search_and_the_next(
+    site: Site, secrets: Secrets, changed: Callable[[], None]
+) -> None:
+    with site.running() as running:
+        before = running.search(TOPICS[0], ANN, CREW, top_k=50)
+        assert {"Title qzx5canary", "Title qzx6canary"} <= {one["title"] for one in before["results"]}
+        changed()
+        searched(running, secrets, ANN, CREW)
+        served(fuzz(running, secrets, site.token(ANN, CREW)))
+
+
+def test_without_the_model(site: Site, secrets: Secrets, changed: Callable[[], None]) -> None:
+    changed()
+    site.embedder = BrokenModel()
+    with site.running() as running:
+        searched(running, secrets, ANN, CREW)
+        fuzz(running, secrets, site.token(ANN, CREW))
+
+
+def test_without_the_index(site: Site, secrets: Secrets, changed: Callable[[], None]) -> None:
+    changed()
+    site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
+    with site.running() as running:
+        searched(running, secrets, ANN, CREW)
+        fuzz(running, secrets, site.token(ANN, CREW))
+
+
+def test_without_the_registry(site: Site, secrets: Secrets) -> None:
+    nowhere = type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
+    site.settings = site.settings.model_copy(update={"postgres_url": nowhere})
+    with site.running() as running:
+        searched(running, secrets, ANN, CREW)
+        fuzz(running, secrets, site.token(ANN, CREW), examples=2)
+
+
+@pytest.mark.slow
+def test_many_bodies(site: Site, secrets: Secrets, changed: Callable[[], None]) -> None:
+    changed()
+    with site.running() as running:
+        seen = fuzz(running, secrets, site.token(ANN, CREW), examples=EXAMPLES * 10)
+        served(seen, [*SEARCHES, "POST /api/ask", "POST /api/chat", "GET /api/documents/{doc_id}"])
