@@ -16,6 +16,11 @@ pytest_plugins = [
 ]
 
 
+def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
+    """Name tests of long values after the argument: a token or an archive holds the time, and workers must agree on the names."""
+    return argname if isinstance(val, str | bytes) and len(val) > 120 else None
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the tables that tests kept for people (fixture `show`), also those of other processes."""
     for report in terminalreporter.getreports("passed"):
