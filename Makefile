@@ -7,6 +7,9 @@ PEERS := .venv-bench
 TXTAI := .venv-quality
 CODE := sql resources assets orchestration serving
 
+# Many containers set this; every process of the set would then compile every module anew, which is most of its start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test test-all check format lock clean
 

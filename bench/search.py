@@ -103,7 +103,8 @@ def _measure(
     asked = iter(company.queries(WARM + SINGLE + LEGS + MANY))
     warm, single, legs, many = ([next(asked) for _ in range(count)] for count in (WARM, SINGLE, LEGS, MANY))
     prepare(settings, folder, access, single, size)
-    say("measuring")
+    others = psutil.cpu_percent(interval=2)  # with nothing of ours at work
+    say(f"measuring; {others:.0f} % of the machine is busy with other things")
     with serving(environment, folder / "serving.log") as (port, pid):
         job = Job(
             port=port,
@@ -126,6 +127,7 @@ def _measure(
     outside = float(np.median(np.subtract(alone["milliseconds"], alone["inside_ms"])))
     found["http"] = round(outside - found["sign_in"] - found["encode"], 2)
     return {
+        "busy_otherwise_percent": others,
         "p50_ms": _percentile(alone, 50),
         "p95_ms": _percentile(alone, 95),
         "p99_ms": _percentile(alone, 99),

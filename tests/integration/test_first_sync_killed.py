@@ -1,9 +1,11 @@
-"""A first sync of 5,000 files, killed at random moments: it goes on where it stopped and downloads nothing twice."""
+"""A first sync of a large drive, killed at random moments: it goes on where it stopped and downloads nothing twice."""
 
 from __future__ import annotations
 
 import time
 from random import Random
+
+import pytest
 
 from assets.raw import collect
 from resources.domain import SourceName
@@ -14,17 +16,17 @@ from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import Worker, follow
 
-FILES = 5000
 FOLDERS = 50
 KILLS = 3
 SECONDS = 120
 
 
-def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_site: DriveSite) -> None:
+@pytest.mark.parametrize("files", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_site: DriveSite, files: int) -> None:
     drive = drive_site.drive
     drive.validate = None  # the simulator's own tests do that; here its time would count
     folders = [drive.folder(f"Folder {number}", drive.my_drive) for number in range(FOLDERS)]
-    for number in range(FILES):
+    for number in range(files):
         drive.file(f"{number}.txt", folders[number % FOLDERS], f"The number of this file is {number}.\n")
     follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, drive_roots=("my_drive",))
     random = Random(7)
@@ -32,23 +34,23 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
     worker = Worker(installation.settings)
     try:
         for _ in range(KILLS):
-            before, goal = downloads(drive), random.randint(200, 1200)
+            before, goal = downloads(drive), random.randint(files // 25, files // 4)
             worker.begin(SourceName.GOOGLE_DRIVE)
             deadline = time.monotonic() + SECONDS
             while downloads(drive) < before + goal and time.monotonic() < deadline:
                 time.sleep(0.002)
             worker.kill()
-            assert before + goal <= downloads(drive) < FILES, "it was not killed in the middle"
+            assert before + goal <= downloads(drive) < files, "it was not killed in the middle"
     finally:
         worker.close()
     with open_sync(installation.settings, SourceName.GOOGLE_DRIVE, requested_by="test") as run:
         collect(run, open_source(installation.settings, SourceName.GOOGLE_DRIVE))
         run.completed.add("raw")
-    assert downloads(drive) <= FILES + KILLS * in_flight  # what was on the wire when it died
+    assert downloads(drive) <= files + KILLS * in_flight  # what was on the wire when it died
     (row,) = installation.rows("SELECT count(*) AS live FROM documents WHERE state = 'live'")
-    assert row["live"] == FILES
+    assert row["live"] == files
     (part,) = installation.rows("SELECT source_count FROM partitions WHERE partition = 'my_drive'")
-    assert part["source_count"] == FILES
+    assert part["source_count"] == files
 
 
 def downloads(drive: Drive) -> int:

@@ -23,7 +23,7 @@ from resources.errors import ServiceUnavailableError
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "crew@acme.com"
-EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
 """Bodies a route and state; `test_many_bodies` takes ten times as many."""
 TOPICS = ("ferry budget of the northern pier", "salary bands", "launch of the heron", "password of the harbour gate")
 _SETTINGS = hypothesis.settings(
