@@ -32,7 +32,7 @@ down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 	@$(BIN)/concordance down
 
 test: $(STAMP) ## All tests but the slow ones: unit, contract, integration on real parts, HTTP
-	@$(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup $(ARGS)
 
 test-all: $(STAMP) ## Every test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
