@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias
@@ -29,3 +31,11 @@ Groups: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative="", help="Print one line of JSON, last on standard output.")
 ]
+
+
+def operator() -> str:
+    """Return who runs the command, for the record: in a container often a number without a name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

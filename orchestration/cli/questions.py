@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.arguments import Groups, Json, operator
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _put(lines: list[Line], *, json: bool) -> None:
     from resources.settings import load
 
     with database(load()) as connection:
-        ids = put(connection, resolve(connection, lines), getpass.getuser())
+        ids = put(connection, resolve(connection, lines), operator())
     if json:
         say_json({"ids": ids})
     else:

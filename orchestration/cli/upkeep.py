@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Duration, Json, Source
+from orchestration.cli.arguments import Duration, Json, Source, operator
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
@@ -143,9 +142,7 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
 
     settings = with_running_simulators(load())
     with database(settings) as connection:
-        rows = list(
-            queries("upkeep").approve(connection, source=source, partition=partition, approved_by=getpass.getuser())
-        )
+        rows = list(queries("upkeep").approve(connection, source=source, partition=partition, approved_by=operator()))
     job_id, then = _carry_out(settings, SourceName(source)) if rows else (None, "")
     if json:
         say_json({"source": source, "partitions": rows, "job_id": job_id})
