@@ -156,16 +156,16 @@ class PointWriter:
         for part in batches(rows, WRITE_POINTS):
             texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
             sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len)
-            hashes = [row.chunk["text_hash"] for row in part]
+            dense = vectors.rows([row.chunk["text_hash"] for row in part])
             points = models.Batch(
                 ids=[row.point_id for row in part],
                 vectors={
-                    qdrant.DENSE: vectors.rows(hashes).tolist(),
+                    qdrant.DENSE: dense.tolist(),
                     qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
                 },
                 payloads=[
                     {**shared[row.doc_id], **chunk_payload(row.chunk), qdrant.SKETCH: small}
-                    for row, small in zip(part, sketch.encode(vectors.rows(hashes)), strict=True)
+                    for row, small in zip(part, sketch.encode(dense), strict=True)
                 ],
             )
             qdrant.upsert(self._run.qdrant, self._collection.name, points)

@@ -1,7 +1,7 @@
 """Searches of the vector index on the way of an answer: the client's request models enter, hits leave, and little else happens.
 
-`qdrant-client` checks and copies every hit of every leg, which took most of a search's time in this process (4.2 ms a batch of four
-against 0.4 here). Its models still write the requests; only the wire is ours: aiohttp and msgspec.
+`qdrant-client` checks and copies every hit of every leg, which took most of a search's time in this process (DECISIONS.md
+has the figures). Its models still write the requests; only the wire is ours: aiohttp and msgspec.
 """
 
 from __future__ import annotations
