@@ -158,7 +158,7 @@ def index_collection(collection: JudgedCollection, target: Target, progress: Pro
             chunk_id(shared["doc_id"], target.profile.version, row["chunk_index"]): {
                 **shared,
                 **chunk_payload(row),
-                qdrant.SKETCH: small,
+                "sketch": small,
             }
             for (shared, row), small in zip(part, sketch.encode(dense), strict=True)
         }

@@ -1,7 +1,8 @@
 """Renames: documents that the index holds under other names enter; words and keyword vectors of their passages are renewed.
 
-Nothing is parsed, embedded or fetched: a keyword vector takes a passage's words alone. A document counts as done after both stores have
-it, so that what a crash cut short is done again. Documents whose vectors an earlier version made come by this way too.
+Nothing is parsed, embedded or fetched: a keyword vector takes a passage's words alone, a sketch the vector that the index has. A document
+counts as done after both stores have it, so that what a crash cut short is done again. Documents that an earlier version indexed come
+by this way too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from assets.points import WRITE_POINTS, keywords_of
+from assets.points import VERSION, WRITE_POINTS, keywords_of
 from assets.targets import Target
-from resources import bm25, qdrant
+from resources import bm25, qdrant, sketch
 from resources.naming import keyword_text, name_words, names_of
 from resources.syncing import SyncRun
 from sql import queries
@@ -24,14 +26,14 @@ _json = msgspec.json.Encoder()
 
 def reword(run: SyncRun, active: Target) -> int:
     """Let both stores find documents by the names that they have now; return how many there were in the active collection."""
-    where = {"source": run.source.value, "version": bm25.VERSION}
+    where = {"source": run.source.value, "version": VERSION}
     name = active.collection.name
     rows = list(registry.to_reword(run.connection, **where, signatures=active.signatures()))
     for group in _groups(rows):
-        passages = registry.to_reword_passages(run.connection, version=bm25.VERSION, doc_ids=_ids(group))
-        words = _renew(run, name, active.collection.bm25_avg_len, group, list(passages))
+        passages = registry.to_reword_passages(run.connection, version=VERSION, doc_ids=_ids(group))
+        renewed = _renew(run, name, active.collection.bm25_avg_len, group, list(passages))
         with run.connection.transaction():
-            registry.name_passages(run.connection, chunk_ids=list(words), words=list(words.values()))
+            registry.name_passages(run.connection, **renewed)
             registry.reworded(run.connection, rows=_done(group))
             registry.raise_version(run.connection)
         run.progress("indexed")
@@ -41,13 +43,13 @@ def reword(run: SyncRun, active: Target) -> int:
 
 
 def _reword_beside(run: SyncRun, name: str) -> None:
-    where = {"collection": name, "version": bm25.VERSION}
+    where = {"collection": name, "version": VERSION}
     average = registry.collection(run.connection, name=name)["bm25_avg_len"]
     for group in _groups(list(registry.to_reword_beside(run.connection, **where, source=run.source.value))):
         passages = registry.to_reword_passages_beside(run.connection, **where, doc_ids=_ids(group))
-        words = _renew(run, name, average, group, list(passages))
+        renewed = _renew(run, name, average, group, list(passages))
         with run.connection.transaction():
-            registry.name_passages_beside(run.connection, chunk_ids=list(words), words=list(words.values()))
+            registry.name_passages_beside(run.connection, **renewed)
             registry.reworded_beside(run.connection, collection=name, rows=_done(group))
 
 
@@ -57,15 +59,25 @@ def _renew(
     average: float,
     documents: Sequence[Mapping[str, Any]],
     passages: Sequence[Mapping[str, Any]],
-) -> dict[str, str]:
-    """Renew the keyword vectors of passages, and return the words of names in them by chunk."""
+) -> dict[str, list[Any]]:
+    """Renew the keyword vectors of passages; return what Postgres keeps: chunk ids, the words of names in them, sketches."""
     names = {row["doc_id"]: names_of(row) for row in documents}
     words = {
         row["chunk_id"]: name_words(names[row["doc_id"]], row["chunk_index"], row["chunk_text"]) for row in passages
     }
     texts = [keyword_text(words[row["chunk_id"]], row["chunk_text"]) for row in passages]
     qdrant.set_keywords(run.qdrant, name, dict(zip(words, bm25.encode_documents(texts, average), strict=True)))
-    return words
+    vectors = qdrant.dense_vectors(run.qdrant, name, list(words))
+    sketches = (
+        dict(zip(vectors, sketch.encode(np.array(list(vectors.values()), dtype=np.float32)), strict=True))
+        if vectors
+        else {}
+    )
+    return {
+        "chunk_ids": list(words),
+        "words": list(words.values()),
+        "sketches": [sketches.get(point) for point in words],
+    }
 
 
 def _ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:

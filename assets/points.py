@@ -56,9 +56,13 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     """What it is found by beyond its text."""
 
 
+VERSION = f"{bm25.VERSION} {sketch.VERSION}"
+"""Of what is made of a passage beside its vector: where it is another, the next sync makes it anew."""
+
+
 def keywords_of(row: Mapping[str, Any]) -> str:
     """Return what a document's keyword vectors are made with beyond its texts, as the registry keeps it; see `to_reword`."""
-    return "\n".join([bm25.VERSION, *names_of(row)])
+    return "\n".join([VERSION, *names_of(row)])
 
 
 class PointWriter:
@@ -106,7 +110,7 @@ class PointWriter:
         check_capacity(run, self._collection, len(rows))
         with run.connection.transaction():
             (registry.drop_chunks if self._collection.served else registry.drop_beside)(run.connection, doc_ids=ids)
-            self._copy(rows)
+            self._copy(rows, vectors)
         self._complete()
         stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
         done = [
@@ -163,26 +167,25 @@ class PointWriter:
                     qdrant.DENSE: dense.tolist(),
                     qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
                 },
-                payloads=[
-                    {**shared[row.doc_id], **chunk_payload(row.chunk), qdrant.SKETCH: small}
-                    for row, small in zip(part, sketch.encode(dense), strict=True)
-                ],
+                payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
             )
             qdrant.upsert(self._run.qdrant, self._collection.name, points)
         if stale:
             kept = [row.point_id for row in rows]
             qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
 
-    def _copy(self, rows: Sequence[_Row]) -> None:
+    def _copy(self, rows: Sequence[_Row], vectors: Vectors) -> None:
         table = "chunks" if self._collection.served else "chunks_beside"
-        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words")
+        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
+        sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))
         with (
             self._run.connection.cursor() as cursor,
             cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
         ):
-            for row in rows:
+            for row, small in zip(rows, sketches, strict=True):
                 values = [row.chunk[name] for name in CHUNK_FIELDS]
-                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, row.chunk["tokens"], row.words))
+                tokens = row.chunk["tokens"]
+                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, tokens, row.words, small))
 
 
 class Vectors:

@@ -35,6 +35,7 @@ from resources.qdrant_search import Searches
 from resources.settings import Settings
 from serving.database import Database
 from serving.embedding import QueryEmbedder
+from serving.retrieval.agree import agreed
 from serving.retrieval.engines import Engines
 from serving.retrieval.fuse import FUSIONS
 from serving.retrieval.hits import Hit, from_payloads
@@ -225,7 +226,9 @@ class Searcher:
         found = await self._engines.find(search, READER, with_payload=False)
         if found.warnings:
             raise ServiceUnavailableError(f"The evaluation is not complete: {found.warnings[0][1]}")
-        ranked = rank(found.candidates.ranked, self._hits, now=datetime.now(UTC), threshold=None, group=True)
+        ranked = rank(
+            agreed(found.candidates, self._hits), self._hits, now=datetime.now(UTC), threshold=None, group=True
+        )
         shown = {hit.doc_id: None for one in ranked for hit in (one.hit, *one.also_in)}
         return shown, found.candidates.saturated
 

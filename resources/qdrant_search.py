@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -78,7 +80,13 @@ class Searches:
 
     async def _post(self, url: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers=self._headers, trust_env=True)
+            self._session = aiohttp.ClientSession(headers=self._headers, proxy=_proxy(self._address))
         limit = aiohttp.ClientTimeout(total=seconds)
         async with self._session.post(url, data=body, timeout=limit, allow_redirects=False) as response:
             return response.status, await response.read()
+
+
+def _proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for an address. aiohttp's own `trust_env` also reads ~/.netrc at every request."""
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -1,4 +1,4 @@
-"""Vectors small enough to travel with every hit: L2-normalised rows enter, short texts leave, and rows again from them.
+"""Vectors small enough to travel with every passage: L2-normalised rows enter, short texts leave, and rows again from them.
 
 A number takes four bits: 384 dimensions are 256 characters where JSON of the numbers is some 4,500. Cosines between such rows are
 off by about 0.01, which is nothing to "which passages are alike?".
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+VERSION = "s1"
+"""Raise it whenever the same vector may give another sketch: the next sync then renews every one."""
 LEVELS = 7
 """Steps on either side of zero: 15 of the 16 values that four bits hold."""
 REACH = 2.5

@@ -28,19 +28,24 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Candidates(msgspec.Struct, frozen=True, array_like=True):
-    """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more. `expansions`: what a model added."""
+    """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more. `expansions`: what a model added.
+
+    `agreement`: how much of a score is yet to be taken from passages that say the same; see `serving.retrieval.agree`.
+    """
 
     ranked: list[Candidate]
     saturated: bool
     depth: int
     expansions: list[str] = []
+    agreement: float = 0.0
 
 
 class Found(NamedTuple):
-    """What the cache knows: the index's version now, and candidates if there are any."""
+    """What the cache knows: the index's version now, candidates if there are any, and whether anything is archived."""
 
     version: int
     candidates: Candidates | None
+    archived: bool
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -53,10 +58,10 @@ def key(search: Plan, access: Access, model: str) -> str:
 
 
 async def lookup(database: Database, cache_key: str) -> Found:
-    """Return the version and, if still valid, the candidates. Raises `ServiceUnavailableError`."""
+    """Return what is known of a key; candidates only while they are valid. Raises `ServiceUnavailableError`."""
     row = (await database.fetch("cache_lookup", {"cache_key": cache_key}))[0]
     data: bytes | None = row["candidates"]
-    return Found(row["version"], _decoder.decode(data) if data is not None else None)
+    return Found(row["version"], _decoder.decode(data) if data is not None else None, row["archived"])
 
 
 def row(cache_key: str, candidates: Candidates, version: int, seconds: int) -> dict[str, object]:

@@ -17,11 +17,9 @@ from resources.bm25 import encode_query
 from resources.domain import Access
 from resources.errors import AbortSyncError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant import SKETCH
 from resources.qdrant_search import Answer, Searches
 from serving.database import Database
 from serving.embedding import QueryEmbedder
-from serving.retrieval.agree import agree
 from serving.retrieval.cache import Candidate, Candidates
 from serving.retrieval.expand import Expansion
 from serving.retrieval.full_text import full_text
@@ -123,7 +121,7 @@ class Engines:
         keyword = sparse if sparse is not None and sparse.indices else None
         vector = dense.vector if dense is not None else None
         answers = await self._ask(collection, queries(search, access, vector, keyword, with_payload=with_payload))
-        payloads = _payloads(answers[:2])
+        payloads = _payloads(answers[:2]) if with_payload else {}
         legs = iter(answers)
         scale = dense.scale if dense is not None else 1.0
         dense_hits = _scores(next(legs), scale) if dense is not None else {}
@@ -132,8 +130,7 @@ class Engines:
             (_scores(next(legs), scale), _scores(next(legs))) if len(answers) == 4 else ({}, {})
         )
         dense_leg = Leg(dense_hits, dense_extra, dense.floor if dense is not None else 0.0)
-        found = _candidates(search, dense_leg, Leg(keyword_hits, keyword_extra), payloads)
-        return Retrieved(found, [], payloads if with_payload else {})
+        return Retrieved(_candidates(search, dense_leg, Leg(keyword_hits, keyword_extra)), [], payloads)
 
     async def _from_both(self, search: Plan, access: Access, dense: _Dense) -> Retrieved:
         """Qdrant's dense leg beside Postgres full-text, then each one's score of what only the other found."""
@@ -149,12 +146,11 @@ class Engines:
         )
         near_extra = _scores(more[0], dense.scale) if more else {}
         dense_leg = Leg(near, near_extra, dense.floor)
-        found = _candidates(search, dense_leg, Leg(words, words_extra), _payloads([*answers, *more]))
-        return Retrieved(found, [], {})
+        return Retrieved(_candidates(search, dense_leg, Leg(words, words_extra)), [], {})
 
     async def _from_postgres(self, search: Plan, access: Access) -> Retrieved:
         words = await full_text(self._database, search, access)
-        return Retrieved(_candidates(search._replace(mode="keyword"), Leg({}), Leg(words), {}), [], {})
+        return Retrieved(_candidates(search._replace(mode="keyword"), Leg({}), Leg(words)), [], {})
 
     async def _told(
         self, found: Retrieved, search: Plan, access: Access, dense: _Dense, expansion: Expansion
@@ -187,16 +183,14 @@ def _payloads(answers: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
     return {str(point.id): point.payload for answer in answers for point in answer.points if point.payload}
 
 
-def _candidates(search: Plan, dense: Leg, keyword: Leg, payloads: Mapping[str, Mapping[str, Any]]) -> Candidates:
-    sketches = {chunk_id: payload[SKETCH] for chunk_id, payload in payloads.items() if SKETCH in payload}
+def _candidates(search: Plan, dense: Leg, keyword: Leg) -> Candidates:
     saturated = max(len(dense.hits), len(keyword.hits)) >= search.depth
-    return Candidates(_ranked(search, dense, keyword, sketches), saturated, search.depth)
+    agreement = search.agreement if search.mode == "hybrid" else 0.0
+    return Candidates(_ranked(search, dense, keyword), saturated, search.depth, agreement=agreement)
 
 
-def _ranked(search: Plan, dense: Leg, keyword: Leg, sketches: Mapping[str, str]) -> list[Candidate]:
+def _ranked(search: Plan, dense: Leg, keyword: Leg) -> list[Candidate]:
     fused = fuse(search.mode, search.fusion, dense, keyword, search.dense_weight)
-    if search.mode == "hybrid":
-        fused = agree(fused, sketches, search.agreement)
     dense_ranks, keyword_ranks = dense.ranks(), keyword.ranks()
     return [
         Candidate(

@@ -65,7 +65,16 @@ def terms(query: str) -> frozenset[str]:
 
 def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     """Return where the wanted words stand in the text."""
-    return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
+    folded = text.casefold()
+    if len(folded) != len(text):  # ß becomes ss: places would be others
+        return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
+    return [match.span() for match in _begins_with(wanted).finditer(folded) if _stem(match.group()) in wanted]
+
+
+@lru_cache(1_000)
+def _begins_with(stems: frozenset[str]) -> re.Pattern[str]:
+    """Return what finds words that begin with one of the stems, as all words of these stems do: few of a text are looked at."""
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(stems)))})\w*")
 
 
 def pieces(text: str) -> Iterator[Piece]:

@@ -42,6 +42,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     acl_checked_at: datetime | None
     start_char: int = 0
     places: list[Place] = []
+    sketch: str | None = None
+    """A small copy of the vector; see `resources.sketch`."""
 
     def place(self, offset: int) -> Place:
         """Return where the character at `offset` of the text stands: the chunk's own place when it has only one."""
@@ -66,6 +68,11 @@ class Checked(NamedTuple):
 
     hits: dict[str, Hit]
     held_back: int
+
+    def without_archived(self) -> Checked:
+        """Return these without passages of documents that are archived now, whatever the index knew."""
+        live = {chunk_id: hit for chunk_id, hit in self.hits.items() if hit.tags.get("lifecycle") != "archived"}
+        return self._replace(hits=live)
 
 
 async def recheck(database: Database, access: Access, chunk_ids: Sequence[str], fresh_since: datetime) -> Checked:
@@ -129,6 +136,7 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
                 "created_at",
                 "modified_at",
                 "acl_checked_at",
+                "sketch",
             )
         },
         Hit,

@@ -17,7 +17,7 @@ from qdrant_client import models
 from resources.bm25 import SparseVector
 from resources.domain import Access, SourceName
 from resources.errors import InvalidRequestError
-from resources.qdrant import DENSE, KEYWORD, SKETCH
+from resources.qdrant import DENSE, KEYWORD, RESCORED
 from resources.settings import Settings
 from serving.schemas import MAX_QUERY, DateRange, Filters, SearchRequest
 
@@ -178,13 +178,14 @@ def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
 def scoring(
     search: Plan, access: Access, dense: Sequence[float], chunk_ids: Sequence[str] | None = None
 ) -> models.QueryRequest:
-    """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks; with sketches, where agreement asks for them."""
+    """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks."""
     condition, limit = filter_for(access, search.narrowing), search.depth
     if chunk_ids is not None:
         condition = models.Filter(must=[condition, models.HasIdCondition(has_id=list(chunk_ids))])
         limit = len(chunk_ids)
-    payload: list[str] | bool = [SKETCH] if search.agreement > 0 else False
-    return models.QueryRequest(query=list(dense), using=DENSE, filter=condition, limit=limit, with_payload=payload)
+    return models.QueryRequest(
+        query=list(dense), using=DENSE, filter=condition, limit=limit, params=RESCORED, with_payload=False
+    )
 
 
 def queries(
@@ -196,24 +197,14 @@ def queries(
     """
     condition, limit = filter_for(access, search.narrowing), search.depth
     sparse = models.SparseVector(indices=keyword.indices, values=keyword.values) if keyword is not None else None
-    legs: list[tuple[Any, str]] = []
+    legs: list[dict[str, Any]] = []
     if dense is not None:
-        legs.append((dense, DENSE))
+        legs.append({"query": dense, "using": DENSE, "params": RESCORED})
     if sparse is not None:
-        legs.append((sparse, KEYWORD))
-    sketches: list[str] | bool = [SKETCH] if len(legs) == 2 and search.agreement > 0 else False
-    batch = [
-        models.QueryRequest(
-            query=vector, using=name, filter=condition, limit=limit, with_payload=with_payload or sketches
-        )
-        for vector, name in legs
-    ]
+        legs.append({"query": sparse, "using": KEYWORD})
+    batch = [models.QueryRequest(**leg, filter=condition, limit=limit, with_payload=with_payload) for leg in legs]
     if len(legs) == 2:
-        for (vector, name), (other, other_name) in ((legs[0], legs[1]), (legs[1], legs[0])):
-            found = models.Prefetch(query=other, using=other_name, filter=condition, limit=limit)
-            batch.append(
-                models.QueryRequest(
-                    prefetch=found, query=vector, using=name, filter=condition, limit=limit, with_payload=False
-                )
-            )
+        for leg, other in ((legs[0], legs[1]), (legs[1], legs[0])):
+            found = models.Prefetch(**other, filter=condition, limit=limit)
+            batch.append(models.QueryRequest(**leg, prefetch=found, filter=condition, limit=limit, with_payload=False))
     return batch

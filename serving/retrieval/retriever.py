@@ -22,6 +22,7 @@ from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval import cache, hits, rank
+from serving.retrieval.agree import agreed
 from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
 from serving.retrieval.expand import UNAVAILABLE, Expander, Expansion
 from serving.retrieval.plan import Plan, plan
@@ -143,16 +144,22 @@ class Retriever:
         expansion, missed = await self._expand(search)
         found = await self._engines.find(search, access, expansion, with_payload=True)
         checked = hits.from_payloads(found.payloads, access, now, now - self._max_age)
-        ranked = self._rank(found.candidates, checked.hits, request, now)
+        candidates = agreed(found.candidates, checked.hits)
+        ranked = self._rank(candidates, checked.hits, request, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]
         added = found.candidates.expansions
         answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False, expansions=added)
-        return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
+        return await self._reranked(answer, search, candidates, checked.hits, request, now)
 
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         seconds = self._settings.search_cache_seconds
         cache_key = cache.key(search, access, self._embedder.model)
-        known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None)
+        known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None, archived=True)
+        with_archived = search.narrowing.include_archived
+        if (
+            not known.archived
+        ):  # nothing to leave out: the condition alone takes as long as the rest of the vector search
+            search = search._replace(narrowing=search.narrowing._replace(include_archived=True))
         found = Retrieved(known.candidates, [], {}) if known.candidates is not None else None
         cached = found is not None
         expansion, missed = None, None
@@ -163,7 +170,10 @@ class Retriever:
                 found = await self._engines.find(search, access, expansion, with_payload=False)
             ids = [candidate.chunk_id for candidate in found.candidates.ranked]
             checked = await hits.recheck(self._database, access, ids, now - self._max_age)
-            ranked = self._rank(found.candidates, checked.hits, request, now)
+            if not with_archived:
+                checked = checked.without_archived()
+            candidates = agreed(found.candidates, checked.hits)
+            ranked = self._rank(candidates, checked.hits, request, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:
                 break
             # Chunks that fell away or share documents left too few: look deeper.
@@ -173,7 +183,7 @@ class Retriever:
         if seconds and not cached and not warnings:
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
         answer = _Answer(ranked, warnings, cached=cached, held_back=checked.held_back, registry=True, expansions=added)
-        return await self._reranked(answer, search, found.candidates, checked.hits, request, now)
+        return await self._reranked(answer, search, candidates, checked.hits, request, now)
 
     async def _expand(self, search: Plan) -> tuple[Expansion | None, list[tuple[str, str]]]:
         """Return what the language model adds to the query, if it is to, and the warning that it did not."""
@@ -186,7 +196,7 @@ class Retriever:
         self,
         answer: _Answer,
         search: Plan,
-        candidates: cache.Candidates,
+        candidates: Sequence[cache.Candidate],
         passages: Mapping[str, hits.Hit],
         request: SearchRequest,
         now: datetime,
@@ -194,12 +204,12 @@ class Retriever:
         """Return the answer in the order of the cross-encoder, if one is asked for and there is one."""
         if not request.rerank or self._reranker is None:
             return answer
-        scores = await self._reranker.scores(search.query, candidates.ranked, passages)
+        scores = await self._reranker.scores(search.query, candidates, passages)
         if scores is None:
             return answer
         threshold = self._reranker.threshold if request.threshold is None else request.threshold
         ranked = rank.rank(
-            candidates.ranked,
+            candidates,
             passages,
             now=now,
             threshold=threshold,
@@ -210,11 +220,9 @@ class Retriever:
 
     @staticmethod
     def _rank(
-        candidates: cache.Candidates, passages: Mapping[str, hits.Hit], request: SearchRequest, now: datetime
+        candidates: Sequence[cache.Candidate], passages: Mapping[str, hits.Hit], request: SearchRequest, now: datetime
     ) -> list[rank.Ranked]:
-        return rank.rank(
-            candidates.ranked, passages, now=now, threshold=request.threshold, group=request.group_by_document
-        )
+        return rank.rank(candidates, passages, now=now, threshold=request.threshold, group=request.group_by_document)
 
     async def _neighbours(
         self, shown: Sequence[rank.Ranked], distance: int, access: Access, now: datetime

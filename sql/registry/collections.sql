@@ -164,10 +164,10 @@ WHERE
     AND (c.chunk_index = 0 OR coalesce(NOT starts_with(e.keywords, :version || E'\n'), TRUE));
 
 -- name: name_passages_beside!
--- Parameters: chunk_ids, words text[]. Grain: chunk. Index: primary key.
-UPDATE chunks_beside AS c SET name_words = r.words
-FROM unnest(:chunk_ids::uuid [], :words::text []) AS r (chunk_id, words)
-WHERE c.chunk_id = r.chunk_id AND c.name_words <> r.words;
+-- Parameters: chunk_ids, words text[], sketches text[]. Grain: chunk. Index: primary key.
+UPDATE chunks_beside AS c SET name_words = r.words, sketch = r.sketch
+FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
+WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
 -- name: reworded_beside!
 -- Parameters: collection, rows jsonb (doc_id, indexed_keywords). Grain: document.

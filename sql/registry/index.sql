@@ -20,7 +20,7 @@ WHERE
 ORDER BY d.doc_id;
 
 -- name: to_reword
--- Documents whose content is indexed, but under other names or with keyword vectors of another version. Parameters: source,
+-- Documents whose content is indexed, but under other names or with keyword vectors or sketches of another version. Parameters: source,
 -- signatures, version. Grain: document.
 SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
 FROM documents
@@ -40,10 +40,11 @@ WHERE
     AND (c.chunk_index = 0 OR coalesce(NOT starts_with(d.indexed_keywords, :version || E'\n'), TRUE));
 
 -- name: name_passages!
--- Keyword search reads these words before the passages. Parameters: chunk_ids, words text[]. Grain: chunk. Index: primary key.
-UPDATE chunks AS c SET name_words = r.words
-FROM unnest(:chunk_ids::uuid [], :words::text []) AS r (chunk_id, words)
-WHERE c.chunk_id = r.chunk_id AND c.name_words <> r.words;
+-- Keyword search reads these words before the passages. Parameters: chunk_ids, words text[], sketches text[]. Grain: chunk.
+-- Index: primary key.
+UPDATE chunks AS c SET name_words = r.words, sketch = r.sketch
+FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
+WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
 -- name: reworded!
 -- Both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.

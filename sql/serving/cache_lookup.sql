@@ -1,8 +1,12 @@
--- Purpose: the index's version and, if still valid, the cached candidates of a search. Parameters: cache_key.
--- Grain: one row always. Index: primary key of search_cache.
+-- Purpose: the index's version, whether any live document is archived, and, if still valid, the cached candidates of a search.
+-- Parameters: cache_key. Grain: one row always. Index: primary key of search_cache, documents_archived.
 SELECT
     v.version,
-    c.candidates
+    c.candidates,
+    EXISTS(
+        SELECT FROM documents AS d
+        WHERE d.state = 'live' AND d.tags ->> 'lifecycle' = 'archived'
+    ) AS archived
 FROM index_version AS v
 LEFT JOIN search_cache AS c
     ON c.cache_key = %(cache_key)s AND c.index_version = v.version AND c.expires_at > now()

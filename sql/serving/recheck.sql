@@ -17,7 +17,8 @@ WITH served AS MATERIALIZED (
         page_start,
         page_end,
         start_char,
-        places
+        places,
+        sketch
     FROM chunks
     WHERE chunk_id = ANY(%(chunk_ids)s::uuid [])
 ),
@@ -36,7 +37,8 @@ wanted AS MATERIALIZED (
         page_start,
         page_end,
         start_char,
-        places
+        places,
+        sketch
     FROM chunks_beside
     WHERE
         chunk_id = ANY(ARRAY(
@@ -68,6 +70,7 @@ FROM (
         c.page_end,
         c.start_char,
         coalesce(c.places, '[]') AS places,
+        c.sketch,
         d.title,
         d.source AS source_type,
         d.source_id,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+import httpx
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
@@ -345,7 +346,7 @@ def test_a_batch_answers_each_query_in_order(pair: Pair) -> None:
 
 @pytest.mark.parametrize("own_filter", ["any", "should", None])
 @pytest.mark.parametrize("limit", [5, 40])
-def test_hits_of_one_query_scored_by_another(pair: Pair, own_filter: str | None, limit: int) -> None:
+def test_hits_of_one_query_scored_by_another(pair: Pair, vector_url: str, own_filter: str | None, limit: int) -> None:
     searches = [{"query": dense(12), "using": "dense"}, {"query": SPARSE, "using": "bm25"}]
     shared = {"filter": FILTERS["any"], "limit": 20}
     scored = {"filter": FILTERS[own_filter] if own_filter else None, "limit": limit}
@@ -355,9 +356,14 @@ def test_hits_of_one_query_scored_by_another(pair: Pair, own_filter: str | None,
         models.QueryRequest(**searches[1], **scored, prefetch=models.Prefetch(**searches[0], **shared)),
     ]
     ours, theirs = pair.both("query_batch_points", requests=requests)
-    for mine, its in zip(ours, theirs, strict=True):
+    # searches send a prefetch as it is, the client as a list of one
+    body = models.QueryRequestBatch(searches=requests).model_dump_json(exclude_unset=True)
+    answer = httpx.post(f"{vector_url}/collections/{pair.name}/points/query/batch", content=body).json()
+    for mine, sent, its in zip(ours, answer["result"], theirs, strict=True):
         assert mine.points
-        assert {p.id: p.score for p in mine.points} == pytest.approx({p.id: p.score for p in its.points}, abs=1e-4)
+        wanted = pytest.approx({p.id: p.score for p in its.points}, abs=1e-4)
+        assert {p.id: p.score for p in mine.points} == wanted
+        assert {p["id"]: p["score"] for p in sent["points"]} == wanted
 
 
 def test_lookup_from_another_collection(pair: Pair) -> None:
@@ -408,6 +414,13 @@ def test_wrong_queries_are_explained(pair: Pair, arguments: dict[str, Any], stat
     with pytest.raises(UnexpectedResponse, match=message) as caught:
         pair.server.query_points(pair.name, **arguments)
     assert caught.value.status_code == status
+
+
+def test_a_bare_condition_is_no_filter(pair: Pair, vector_url: str) -> None:
+    """It would filter nothing: a deletion by it would empty the collection."""
+    answer = httpx.post(f"{vector_url}/collections/{pair.name}/points/delete", json={"filter": {"has_id": [1]}})
+    assert (answer.status_code, pair.server.count(pair.name).count) == (400, POINTS)
+    assert "unknown field `has_id`" in answer.json()["status"]["error"]
 
 
 async def _ask(url: str, name: str) -> tuple[list[Any], int]:

@@ -78,11 +78,14 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     others = dict.fromkeys(vectors(installation), bm25.encode_documents(["plain"], 10)[0])
     qdrant.set_keywords(client, qdrant.ALIAS, others)
     client.close()
-    installation.rows("UPDATE chunks SET name_words = '' RETURNING 1")
+    sketches = installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id")
+    assert all(row["sketch"] for row in sketches)
+    installation.rows("UPDATE chunks SET name_words = '', sketch = NULL RETURNING 1")
     installation.rows("UPDATE documents SET indexed_keywords = %s RETURNING 1", earlier)
     run = installation.sync()
     assert (run.counts.embedded, installation.last["indexed"]["reworded"]) == (0, 1)
     check(installation, "otter dens")
+    assert installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id") == sketches
 
 
 def test_a_point_that_is_missing_keeps_no_rename_from_going_on(installation: Installation) -> None:

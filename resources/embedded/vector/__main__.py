@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-# Below some 100,000 points exact search takes about as long as HNSW (5.8 ms against 1.3 ms at 100k, a call to the model takes more).
-COMPACT_FROM = 100_000
+# Below, reading every vector whole takes 2 ms or less. Measured on 2 cores, see DECISIONS.md.
+COMPACT_FROM = 20_000
 FLUSH_SECONDS = 5.0
 
 

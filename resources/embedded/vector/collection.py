@@ -155,7 +155,8 @@ class Collection:
             except RequestError:
                 self.shard = edge.EdgeShard.load(path)
                 raise
-            self.save(msgspec.structs.replace(self.metadata, config=body))
+            # compacted: what there is has the old layout, until it is compacted again
+            self.save(msgspec.structs.replace(self.metadata, config=body, compacted=0))
 
     def save_vectors(self, field: str, name: str, params: dict[str, Any] | None) -> None:
         """Record a vector that was added (`params`) or removed (None); `field` is vectors or sparse_vectors."""

@@ -1,4 +1,4 @@
-"""Compaction: build the HNSW index and drop deleted points without stopping reads.
+"""Compaction: quantize vectors, build the HNSW index and drop deleted points without stopping reads.
 
 `optimize()` holds the GIL for minutes, so it runs in a subprocess on a copy of the shard. Writes go on meanwhile and are kept in a
 journal; at the end they are replayed on the copy, and one atomic file replacement makes the copy the collection.
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import qdrant_edge as edge
@@ -25,12 +26,14 @@ from resources.embedded.vector.logs import log
 
 # Share of a collection that must have changed since the last compaction for the next to be worth its time.
 WORTHWHILE = 0.2
+# Points from which a quantized collection has a graph: below, going over all int8 vectors is as fast and finds everything.
+HNSW_FROM = 200_000
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 
 
 def worthwhile(collection: Collection, threshold: int) -> bool:
-    """Whether enough points changed; below `threshold` points exact search is as fast. A threshold of 0 means never."""
+    """Whether enough points changed; below `threshold` points it gains nothing. A threshold of 0 means never."""
     if not threshold or collection.compacting:
         return False
     points = collection.shard.info().points_count
@@ -54,7 +57,7 @@ async def compact(collection: Collection) -> int:
             written = collection.written
             await asyncio.to_thread(_fresh_copy, collection.folder / collection.metadata.shard, target)
             collection.journal = []
-        await _optimize(target)
+        await _optimize(target, _layout(collection))
         async with collection.writing:
             collection.check_open()
             points = await _replay_and_swap(collection, target)
@@ -73,7 +76,16 @@ def _fresh_copy(source: Path, target: Path) -> None:
     copy_folder(source, target)
 
 
-async def _optimize(target: Path) -> None:
+def _layout(collection: Collection) -> dict[str, Any]:
+    """The collection's configuration, without a graph where it needs none and did not ask for one."""
+    config = collection.metadata.config
+    graph = not config.get("quantization_config") or config.get("hnsw_config")
+    if graph or collection.shard.info().points_count >= HNSW_FROM:
+        return config
+    return config | {"hnsw_config": {"m": 0}}
+
+
+async def _optimize(target: Path, layout: dict[str, Any]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -81,6 +93,7 @@ async def _optimize(target: Path) -> None:
         "resources.embedded.vector.compaction",
         str(target),
         str(os.getpid()),
+        json.dumps(layout),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -130,11 +143,12 @@ def _die_with(parent: int) -> None:
         sys.exit("the server ended before the compaction began")
 
 
-def main(path: str, parent: int) -> None:
+def main(path: str, parent: int, layout: str) -> None:
     """The subprocess: optimise one shard folder that nobody else has open."""
     _die_with(parent)
     os.nice(_NICENESS)
-    shard = edge.EdgeShard.load(path)
+    config, _ = to_config(json.loads(layout))
+    shard = edge.EdgeShard.load(path, config)
     changed = shard.optimize()
     shard.flush()
     shard.close()
@@ -142,4 +156,4 @@ def main(path: str, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -132,10 +132,18 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True):
     slice: Slice | None = None
 
 
+_CONDITIONS = [name for name in Condition.__struct_fields__ if name not in {"must", "should", "must_not", "min_should"}]
+
+
 def to_filter(condition: Condition | None) -> edge.Filter | None:
-    """The engine's filter of a request's `filter`; None stays None."""
+    """The engine's filter of a request's `filter`; None stays None. 400 for a bare condition, which would filter nothing."""
     if condition is None:
         return None
+    bare = [name for name in _CONDITIONS if getattr(condition, name) is not None]
+    if bare:
+        raise format_error(
+            f"unknown field `{bare[0]}` of a filter, expected one of `must`, `should`, `must_not`, `min_should`"
+        )
     minimum = condition.min_should
     return edge.Filter(
         must=_many(condition.must),

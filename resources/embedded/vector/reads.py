@@ -89,6 +89,28 @@ def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -
     return [answers[place] for place in range(len(bodies))]
 
 
+def scored_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
+    """Hits of each query as the response gives them.
+
+    Payloads are fetched once the hits are known, and once for all queries: read within the queries they take three times as long.
+    """
+    plain = [msgspec.structs.replace(body, with_payload=False) for body in bodies]
+    answers = [[to_scored(point) for point in points] for points in query_batch(store, collection, plain)]
+    by_selector: dict[str, tuple[WithPayload, list[dict[str, Any]]]] = {}
+    for body, hits in zip(bodies, answers, strict=True):
+        if body.with_payload:
+            by_selector.setdefault(repr(body.with_payload), (body.with_payload, []))[1].extend(hits)
+    for selector, hits in by_selector.values():
+        with engine():
+            records = collection.shard.retrieve(
+                list({hit["id"] for hit in hits}), to_with_payload(selector, default=False), with_vector=False
+            )
+        payloads = {record.id: record.payload for record in records}
+        for hit in hits:
+            hit["payload"] = payloads[hit["id"]]
+    return answers
+
+
 def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
     """Points by id, in the order of the request; unknown ids are left out."""
     ids = check_ids(body.ids)

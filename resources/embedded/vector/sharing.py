@@ -19,8 +19,9 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
     plain = [place for place, body in enumerate(bodies) if body.prefetch is None and not body.offset]
     found: dict[int, int] = {}
     for place, body in enumerate(bodies):
-        if isinstance(body.prefetch, Stage) and body.prefetch.prefetch is None:
-            wanted = _search(body.prefetch)
+        stage = _prefetch(body)
+        if stage is not None and stage.prefetch is None:
+            wanted = _search(stage)
             same = next((other for other in plain if _search(bodies[other]) == wanted), None)
             if same is not None:
                 found[place] = same
@@ -29,11 +30,17 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
 
 def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
     """Return the query over these hits of its prefetch."""
-    hits = Condition(has_id=list(ids))
-    repeated = body.filter is None or (isinstance(body.prefetch, Stage) and body.filter == body.prefetch.filter)
-    return msgspec.structs.replace(
-        body, prefetch=None, filter=hits if repeated else Condition(must=[hits, Condition(must=body.filter)])
-    )
+    must = [Condition(has_id=list(ids))]
+    stage = _prefetch(body)
+    if body.filter is not None and (stage is None or body.filter != stage.filter):
+        must.append(body.filter)
+    return msgspec.structs.replace(body, prefetch=None, filter=Condition(must=must))
+
+
+def _prefetch(body: QueryBody) -> Stage | None:
+    """Return the prefetch of a query that has one, alone or in a list."""
+    found = body.prefetch if isinstance(body.prefetch, list) else [body.prefetch]
+    return found[0] if len(found) == 1 else None
 
 
 def _search(stage: Stage) -> tuple[object, ...]:

@@ -205,8 +205,7 @@ async def _apply(collection: Collection, convert: Any) -> Any:
 def _query(request: Request, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
     if not bodies:
         raise bad_request("a batch needs at least one query")
-    answers = reads.query_batch(request.store, request.store.get(request.name), bodies)
-    return [[reads.to_scored(point) for point in points] for points in answers]
+    return reads.scored_batch(request.store, request.store.get(request.name), bodies)
 
 
 def _from_search(body: SearchBody) -> QueryBody:
