@@ -74,7 +74,7 @@ async def load(
     kept = rows[0]
     used = msgspec.convert(kept.pop("sources"), list[Used])
     sentences = msgspec.convert(kept.pop("sentences"), list[Verdict])
-    checked = await hits.recheck(database, access, [one.chunk_id for one in used], fresh_since)
+    checked = await hits.recheck(database, access, [one.chunk_id for one in used], fresh_since, archived=True)
     may = {
         "doc_ids": sorted({one.doc_id for one in used}),
         "principals": sorted(access.principals),

@@ -41,11 +41,10 @@ class Candidates(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Found(NamedTuple):
-    """What the cache knows: the index's version now, candidates if there are any, and whether anything is archived."""
+    """What the cache knows: the index's version now, and candidates if there are any."""
 
     version: int
     candidates: Candidates | None
-    archived: bool
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -58,10 +57,10 @@ def key(search: Plan, access: Access, model: str) -> str:
 
 
 async def lookup(database: Database, cache_key: str) -> Found:
-    """Return what is known of a key; candidates only while they are valid. Raises `ServiceUnavailableError`."""
+    """Return the version and, if still valid, the candidates. Raises `ServiceUnavailableError`."""
     row = (await database.fetch("cache_lookup", {"cache_key": cache_key}))[0]
     data: bytes | None = row["candidates"]
-    return Found(row["version"], _decoder.decode(data) if data is not None else None, row["archived"])
+    return Found(row["version"], _decoder.decode(data) if data is not None else None)
 
 
 def row(cache_key: str, candidates: Candidates, version: int, seconds: int) -> dict[str, object]:

@@ -153,7 +153,10 @@ def _any(key: str, values: Sequence[str]) -> models.FieldCondition:
 
 
 def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
-    """Return the filter of every Qdrant query: the caller's principals first, then what the request narrows."""
+    """Return the filter of every Qdrant query: the caller's principals first, then what the request narrows.
+
+    Archived documents are found too: the recheck leaves them out, and where there is none `queries`.
+    """
     must: list[models.Condition] = [_any("permissions", sorted(access.principals))]
     lists = {
         "source_type": wanted.source_types,
@@ -171,8 +174,7 @@ def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
         must.append(
             models.FieldCondition(key=wanted.field, range=models.DatetimeRange(gte=wanted.since, lt=wanted.before))
         )
-    archived = models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived"))
-    return models.Filter(must=must, must_not=None if wanted.include_archived else [archived])
+    return models.Filter(must=must)
 
 
 def scoring(
@@ -193,9 +195,13 @@ def queries(
 ) -> list[models.QueryRequest]:
     """Return the batch: dense leg, keyword leg, then (when fusion needs it) each leg's hits scored by the other.
 
-    A leg whose vector is None is left out. Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
+    A leg whose vector is None is left out. With payloads, which are shown without a recheck, archived documents are left out too.
+    Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
     """
     condition, limit = filter_for(access, search.narrowing), search.depth
+    if with_payload and not search.narrowing.include_archived:
+        archived = models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived"))
+        condition = condition.model_copy(update={"must_not": [archived]})
     sparse = models.SparseVector(indices=keyword.indices, values=keyword.values) if keyword is not None else None
     legs: list[dict[str, Any]] = []
     if dense is not None:

@@ -154,12 +154,7 @@ class Retriever:
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         seconds = self._settings.search_cache_seconds
         cache_key = cache.key(search, access, self._embedder.model)
-        known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None, archived=True)
-        with_archived = search.narrowing.include_archived
-        if (
-            not known.archived
-        ):  # nothing to leave out: the condition alone takes as long as the rest of the vector search
-            search = search._replace(narrowing=search.narrowing._replace(include_archived=True))
+        known = await cache.lookup(self._database, cache_key) if seconds else cache.Found(0, None)
         found = Retrieved(known.candidates, [], {}) if known.candidates is not None else None
         cached = found is not None
         expansion, missed = None, None
@@ -169,9 +164,8 @@ class Retriever:
                     expansion, missed = await self._expand(search)
                 found = await self._engines.find(search, access, expansion, with_payload=False)
             ids = [candidate.chunk_id for candidate in found.candidates.ranked]
-            checked = await hits.recheck(self._database, access, ids, now - self._max_age)
-            if not with_archived:
-                checked = checked.without_archived()
+            archived = search.narrowing.include_archived
+            checked = await hits.recheck(self._database, access, ids, now - self._max_age, archived=archived)
             candidates = agreed(found.candidates, checked.hits)
             ranked = self._rank(candidates, checked.hits, request, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:

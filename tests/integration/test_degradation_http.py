@@ -28,6 +28,7 @@ class BrokenModel:
 
 def fill(site: Site) -> None:
     site.add("Open", ["The ferry leaves at nine from the northern pier."], ["public"])
+    site.add("Old", ["The ferry left at eight from the old pier."], ["public"], tags={"lifecycle": "archived"})
     site.add("Private", ["The ferry contract is confidential, signed at the pier."], [ANN], tags={"dataset": "legal"})
 
 

@@ -65,7 +65,7 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
         database = Database(installation.settings.postgres_dsn)
         await database.open()
         try:
-            return (await recheck(database, ADA, [row["chunk_id"]], since)).hits
+            return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False)).hits
         finally:
             await database.close()
 

@@ -135,6 +135,16 @@ def test_filters_narrow(company: Site, running: Running) -> None:
     }
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+def test_archived_documents_take_no_place_of_a_live_one(company: Site, running: Running, mode: str) -> None:
+    for number in range(60):
+        text = f"Vacation days, vacation days, vacation days: rules of the year {1900 + number}."
+        company.add(f"Rules {number}", [text], [BOB], tags={"lifecycle": "archived"})
+    assert running.titles("vacation days rules", BOB, mode=mode) == ["Handbook"]
+    company.sql("UPDATE documents SET tags = '{\"lifecycle\": \"archived\"}' WHERE title = 'Handbook'")
+    assert running.titles("rules of vacation days", BOB, mode=mode) == []
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [

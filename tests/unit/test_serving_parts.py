@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,6 +79,17 @@ def test_a_group_that_looks_like_an_email_grants_no_email() -> None:
 
 def test_admin_must_be_true_itself() -> None:
     assert not auth.verify(jwt.encode(_claims(admin="true"), KEY), KEY).admin
+
+
+def test_a_token_that_was_accepted_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = auth.encode(KEY, "ann@acme.com", expires=timedelta(minutes=1))
+    assert auth.verify(token, KEY) == auth.verify(token, KEY)
+    now = time.time()
+    monkeypatch.setattr(auth.time, "time", lambda: now + 90)
+    with pytest.raises(errors.UnauthorizedError, match="expired"):
+        auth.verify(token, KEY)
+    with pytest.raises(errors.UnauthorizedError, match="another key"):
+        auth.verify(token, OTHER)
 
 
 def test_minting_for_nobody_is_refused() -> None:
