@@ -70,7 +70,7 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
 
 
 def grow(settings: Settings, company: Company, folder: Path, first: int, count: int) -> float:
-    """Add documents through the stages, but with made-up vectors. Returns the seconds, those of the HNSW index included."""
+    """Add documents through the stages, but with made-up vectors. Returns the seconds, those of the compaction included."""
     began = time.monotonic()
     company.write(folder, first, count)
     say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
@@ -84,7 +84,7 @@ def grow(settings: Settings, company: Company, folder: Path, first: int, count: 
             say(f"{stage} in {time.monotonic() - started:.0f} s: {json.dumps(done)}")
         if run.counts.failed or run.counts.skipped:
             raise SystemExit(f"Documents are missing: {run.counts}")
-        _build_index(run)
+        _compact(run)
     return round(time.monotonic() - began, 1)
 
 
@@ -100,8 +100,8 @@ def _embed(run: SyncRun, company: Company) -> None:
     say(f"{len(texts):,} chunks of {sum(tokens) / len(tokens):.0f} tokens have a vector")
 
 
-def _build_index(run: SyncRun) -> None:
-    """Have the HNSW index of a collection that is large enough for one, as the vector server would by itself some seconds later."""
+def _compact(run: SyncRun) -> None:
+    """Have a collection compacted that is large enough, as the vector server would by itself some seconds later."""
     collection, began = served(run).collection.name, time.monotonic()
     if qdrant.count_points(run.qdrant, collection) < COMPACT_FROM:
         return
@@ -111,7 +111,7 @@ def _build_index(run: SyncRun) -> None:
             answer.raise_for_status()
             break
         time.sleep(1)
-    say(f"HNSW index built in {time.monotonic() - began:.0f} s")
+    say(f"compacted in {time.monotonic() - began:.0f} s")
 
 
 @contextmanager
