@@ -184,9 +184,11 @@ def _payloads(answers: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
 
 
 def _candidates(search: Plan, dense: Leg, keyword: Leg) -> Candidates:
-    saturated = max(len(dense.hits), len(keyword.hits)) >= search.depth
+    """Return the best of both legs, as many as each has at most."""
+    ranked = _ranked(search, dense, keyword)
+    saturated = max(len(dense.hits), len(keyword.hits)) >= search.depth or len(ranked) > search.depth
     agreement = search.agreement if search.mode == "hybrid" else 0.0
-    return Candidates(_ranked(search, dense, keyword), saturated, search.depth, agreement=agreement)
+    return Candidates(ranked[: search.depth], saturated, search.depth, agreement=agreement)
 
 
 def _ranked(search: Plan, dense: Leg, keyword: Leg) -> list[Candidate]:

@@ -105,7 +105,13 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
 
 def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -> Piece:
     """Return the piece whose words weigh most, the first of equals; for a table's header its best row, which answers."""
-    held = [frozenset(_stem(text[s:e]) for s, e in found if part.start <= s < part.end) for part in parts]
+    held: list[set[str]] = [set() for _ in parts]
+    at = 0
+    for start, end in found:  # both in order
+        while at < len(parts) and parts[at].end <= start:
+            at += 1
+        if at < len(parts) and parts[at].start <= start:
+            held[at].add(_stem(text[start:end]))
     counts = Counter(stem for stems in held for stem in stems)
     weights = [sum(math.log(1 + len(parts) / counts[stem]) for stem in sorted(stems)) for stems in held]
     best = weights.index(max(weights))

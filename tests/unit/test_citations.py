@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from serving.citations.format import Cited, citation
 from serving.citations.links import is_web, link
 from serving.documents import rebuild
 from serving.retrieval.cache import Candidate
-from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, terms
+from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, spans, terms
 from serving.retrieval.hits import Hit
 from serving.retrieval.rank import Ranked
 from serving.retrieval.results import results
@@ -222,3 +223,35 @@ def test_a_gap_between_chunks_keeps_the_offsets() -> None:
     ]
     assert rebuild(chunks, 2, 9) == ("e.\n\nTwo", 2)
     assert rebuild(chunks, 20, 30) == ("", 20)
+
+
+WORDS = st.sampled_from(
+    [
+        "Policy",
+        "policies",
+        "Straße",
+        "strasse",
+        "İzmir",
+        "ﬁsh",
+        "fish",
+        "ΣΑΣ",
+        "snake_case",
+        "2026",
+        "C",
+        "Σ",
+        "ſpan",
+        "spans",
+    ]
+)
+GAPS = st.sampled_from([" ", ", ", "\n", "-", "'", ".", "\u0307"])
+
+
+@given(
+    words=st.lists(st.tuples(WORDS | st.text(max_size=6), GAPS), max_size=20),
+    query=st.lists(WORDS, min_size=1, max_size=3),
+)
+def test_the_words_of_a_query_are_found_wherever_they_stand(words: list[tuple[str, str]], query: list[str]) -> None:
+    """As if every word of the text were asked for by itself."""
+    text, wanted = "".join(word + gap for word, gap in words), terms(" ".join(query))
+    each = [match for match in re.finditer(r"\w+", text) if terms(match.group()) <= wanted]
+    assert spans(text, wanted) == [match.span() for match in each]
