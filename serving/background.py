@@ -22,6 +22,8 @@ from serving.metrics import Metrics
 
 QUEUE_ROWS = 2000
 BATCH_ROWS = 200
+GATHER_SECONDS = 0.1
+"""The writer waits so long for more rows: one transaction for many takes a fraction of what their own would take from the next searches."""
 EXPIRE_SECONDS = 300.0
 """Expired rows of the cache are removed with the first write and then at most this often."""
 
@@ -36,6 +38,8 @@ class Background:
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
         self._task: asyncio.Task[None] | None = None
+        self._hurried = asyncio.Event()
+        self._flushes = 0
         self._next_expiry = 0.0
 
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
@@ -51,14 +55,21 @@ class Background:
 
     async def flush(self) -> None:
         """Wait until all that was queued so far is written or dropped."""
-        await self._queue.join()
+        self._flushes += 1
+        self._hurried.set()
+        try:
+            await self._queue.join()
+        finally:
+            self._flushes -= 1
+            if not self._flushes:
+                self._hurried.clear()
 
     async def stop(self, seconds: float = 3.0) -> None:
         """Write what is queued, for at most `seconds`, then stop."""
         if self._task is None:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._queue.join(), seconds)
+            await asyncio.wait_for(self.flush(), seconds)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -66,6 +77,8 @@ class Background:
     async def _run(self) -> None:
         while True:
             batch = [await self._queue.get()]
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurried.wait(), GATHER_SECONDS)
             while len(batch) < BATCH_ROWS and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             by_statement: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

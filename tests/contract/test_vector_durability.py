@@ -24,6 +24,7 @@ from tests.fixtures.vector import VectorProcess
 SIZE = 32
 NAME = "docs"
 DEADLINE_SECONDS = 60.0
+INT8 = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99))
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -206,6 +207,33 @@ def test_compaction_starts_by_itself_when_worthwhile(make_vector_process: Callab
     assert process.wait_for("compaction finished")["points"] == 900
     assert shards(process) == ["shard-2"]
     assert client.count(NAME).count == 900
+
+
+@pytest.mark.parametrize(
+    ("options", "links"),
+    [
+        ({"quantization_config": INT8}, 0),
+        ({}, 16),
+        ({"quantization_config": INT8, "hnsw_config": models.HnswConfigDiff(m=8)}, 8),
+    ],
+    ids=["quantized", "whole", "quantized with a graph asked for"],
+)
+def test_quantized_vectors_need_no_graph_until_there_are_many(
+    vector_process: VectorProcess, options: dict[str, Any], links: int
+) -> None:
+    client = connect(vector_process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10), **options)
+    upsert(client, range(3000))
+    query = {"query": np.random.default_rng(7).normal(size=SIZE).tolist(), "using": "dense", "limit": 20}
+    before = [point.id for point in client.query_points(NAME, **query).points]
+    httpx.post(f"{vector_process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS).raise_for_status()
+    [made] = vector_process.path.rglob("vector_index-dense/hnsw_config.json")
+    assert json.loads(made.read_text())["m"] == links
+    assert bool(list(vector_process.path.rglob("quantized.meta.json"))) == bool(options)
+    if not links:
+        rescored = models.QuantizationSearchParams(rescore=True, oversampling=2.0)
+        found = client.query_points(NAME, **query, search_params=models.SearchParams(quantization=rescored))
+        assert [point.id for point in found.points] == before
 
 
 def test_two_compactions_of_one_collection_are_refused(vector_process: VectorProcess) -> None:

@@ -110,6 +110,8 @@ def test_a_stream_brings_sources_tokens_check_and_the_whole(with_model: Running)
 def test_whole_and_streamed_are_the_same_answer(with_model: Running, model_server: ModelServer) -> None:
     model_server.manner = llm.badly
     streamed = events(with_model, "How many vacation days do employees accrue?", stream=True)[-1][1]
+    kept = with_model.request("GET", f"/api/answers/{streamed['answer_id']}", BOB)  # waits until it is
+    assert kept.status_code == 200
     whole = ask(with_model, "How many vacation days do employees accrue?")
     assert whole["cached"] is True
     assert {**streamed, **_volatile(whole)} == whole

@@ -201,6 +201,25 @@ def test_a_lost_collection_is_built_anew(installation: Installation) -> None:
     assert installation.agrees()
 
 
+def test_a_collection_of_an_earlier_version_is_quantized_by_the_next_sync(installation: Installation) -> None:
+    from qdrant_client import models
+
+    from resources import qdrant
+
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    client = qdrant.client(installation.settings)
+    made = client.get_collection(qdrant.ALIAS)
+    assert {made.payload_schema[name].params.on_disk for name in qdrant.KEYWORD_FIELDS} == {True}  # type: ignore[union-attr]
+    client.update_collection(qdrant.ALIAS, quantization_config=models.Disabled.DISABLED)
+    assert client.get_collection(qdrant.ALIAS).config.quantization_config is None
+    installation.write("taxes.md", TAXES)
+    assert installation.sync().counts.embedded == 1
+    assert client.get_collection(qdrant.ALIAS).config.quantization_config == made.config.quantization_config
+    client.close()
+    assert installation.agrees()
+
+
 def test_one_sync_a_source_at_a_time(installation: Installation) -> None:
     dsn = installation.settings.postgres_dsn
     with open_sync(installation.settings, SourceName.FILES) as run, pytest.raises(BusyError) as caught:
