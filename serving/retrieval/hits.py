@@ -80,7 +80,7 @@ async def recheck(
     """
     if not chunk_ids:
         return Checked({}, 0)
-    # one text: psycopg writes a list element by element, which took longer than the rest of the call
+    # one text: psycopg writes a list element by element
     wanted = {
         "chunk_ids": f"{{{','.join(chunk_ids)}}}",
         "principals": sorted(access.principals),

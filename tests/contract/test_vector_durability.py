@@ -236,6 +236,22 @@ def test_quantized_vectors_need_no_graph_until_there_are_many(
         assert [point.id for point in found.points] == before
 
 
+def test_a_patch_is_taken_up_by_the_next_compaction_even_when_one_is_running(
+    make_vector_process: Callable[..., VectorProcess],
+) -> None:
+    process = make_vector_process(options=("--compact-from", "500", "--flush-seconds", "0.05"))
+    client = connect(process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10))
+    upsert(client, range(900))
+    process.wait_for("compaction started")
+    client.update_collection(NAME, quantization_config=INT8)
+    wait_until(lambda: shards(process) == ["shard-3"], "it was not compacted again")
+    assert list(process.path.rglob("quantized.meta.json"))
+    [made] = process.path.rglob("vector_index-dense/hnsw_config.json")
+    assert json.loads(made.read_text())["m"] == 0
+    assert client.count(NAME).count == 900
+
+
 def test_two_compactions_of_one_collection_are_refused(vector_process: VectorProcess) -> None:
     client = connect(vector_process)
     create(client)

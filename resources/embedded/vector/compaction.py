@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,11 @@ async def compact(collection: Collection) -> int:
             written = collection.written
             await asyncio.to_thread(_fresh_copy, collection.folder / collection.metadata.shard, target)
             collection.journal = []
-        await _optimize(target, _layout(collection))
+            config, layout = collection.metadata.config, _layout(collection)
+        await _optimize(target, layout)
         async with collection.writing:
             collection.check_open()
-            points = await _replay_and_swap(collection, target)
+            points = await _replay_and_swap(collection, target, config)
             collection.written -= written
     finally:
         collection.compacting = False
@@ -113,10 +115,11 @@ async def _optimize(target: Path, layout: dict[str, Any]) -> None:
         )
 
 
-async def _replay_and_swap(collection: Collection, target: Path) -> int:
+async def _replay_and_swap(collection: Collection, target: Path, compacted_with: dict[str, Any]) -> int:
     config, _ = to_config(collection.metadata.config)
-    shard = edge.EdgeShard.load(str(target), config)
-    try:
+    with ExitStack() as unless_done:
+        shard = edge.EdgeShard.load(str(target), config)
+        unless_done.callback(shard.close)
         for operation, taken in collection.journal or ():
             try:
                 with engine():
@@ -128,10 +131,10 @@ async def _replay_and_swap(collection: Collection, target: Path) -> int:
         shard.flush()
         await asyncio.to_thread(sync_tree, target)
         points = shard.info().points_count
-        metadata = msgspec.structs.replace(collection.metadata, shard=target.name, compacted=points)
-    except BaseException:
-        shard.close()
-        raise
+        # patched meanwhile: what was made has the old layout, and is to be compacted again
+        compacted = points if collection.metadata.config == compacted_with else 0
+        metadata = msgspec.structs.replace(collection.metadata, shard=target.name, compacted=compacted)
+        unless_done.pop_all()
     collection.adopt(shard, metadata)
     return points
 
