@@ -295,7 +295,7 @@ def test_api_keys_stand_for_their_holder_until_they_end(site: Site, running: Run
     with session(site.settings.postgres_dsn) as connection:
         key = api_keys.create(connection, BOB, ["birds@acme.com"])
         late = api_keys.create(connection, BOB, expires_at=datetime.now(UTC) - timedelta(seconds=1))
-    assert key.split("_")[2] not in str(site.sql("SELECT * FROM api_keys"))
+    assert key.split("_", 2)[2] not in str(site.sql("SELECT * FROM api_keys"))
 
     def search(credential: str) -> int:
         response = running.http.post(
