@@ -21,7 +21,7 @@ from qdrant_client import QdrantClient, models
 from assets.chunked import batches
 from assets.points import WRITE_POINTS
 from assets.stages.chunk import chunk
-from assets.stages.language import identify
+from assets.stages.language import identify_language
 from assets.stages.normalize import Draft, assemble
 from assets.stages.parse.text import parse
 from assets.stages.payload import chunk_payload, document_payload
@@ -203,7 +203,7 @@ def parse_row(row: Row) -> ParsedDocument:
     heading = [Draft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
     body = parse(row.text.encode()).drafts if row.text.strip() else []
     text, blocks = assemble([*heading, *body])
-    return ParsedDocument(text=text, blocks=blocks, title=row.title or None, language=identify(text, blocks))
+    return ParsedDocument(text=text, blocks=blocks, title=row.title or None, language=identify_language(text, blocks))
 
 
 def _source_id(collection: JudgedCollection, row: Row) -> str:

@@ -17,6 +17,7 @@ import polars as pl
 from assets.parsing import ParseJob, ParseOutcome, ParserPool
 from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import is_book
+from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
 from resources.domain import State
 from resources.errors import FailedDocumentError
@@ -136,6 +137,10 @@ def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
         status, reason, document = "skipped", "The file holds no text.", None
     elif book and word_count(document) < BOOK_MINIMUM_WORDS:
         status, reason, document = "skipped", f"The page has fewer than {BOOK_MINIMUM_WORDS} words.", None
+    if document is not None:
+        # here and not in the workers, each of which would load the identifier for 0.6 s
+        language = identify_language(document.text, document.blocks)
+        document = msgspec.structs.replace(document, language=language)
     return {
         "content_key": outcome.key,
         "parser_version": PARSER_VERSION,

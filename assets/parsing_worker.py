@@ -111,9 +111,6 @@ def _read(stream: BinaryIO) -> bytes | None:
 def main(seconds: float, memory_mb: int) -> None:
     """Serve batches until the input closes."""
     signal.setitimer(signal.ITIMER_REAL, max(seconds, START_SECONDS))
-    from assets.stages.language import load
-
-    load()
     source = sys.stdin.buffer
     # Libraries that print would corrupt the stream: they get standard error instead.
     target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

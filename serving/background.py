@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import psycopg
@@ -43,9 +44,10 @@ class Background:
         self._next_expiry = 0.0
 
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
-        """Queue a write of `sql/serving/<statement>.sql`; never waits."""
+        """Queue a write of `sql/serving/<statement>.sql`, which also gets `put_at`, the time of this call; never waits."""
+        row = {name: _storable(value) for name, value in parameters.items()}
         try:
-            self._queue.put_nowait((statement, {name: _storable(value) for name, value in parameters.items()}))
+            self._queue.put_nowait((statement, row | {"put_at": datetime.now(UTC)}))
         except asyncio.QueueFull:
             self._metrics.dropped_writes.labels(statement).inc()
 

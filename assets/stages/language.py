@@ -19,13 +19,13 @@ _PROSE = frozenset({"paragraph", "list", "heading"})
 
 @cache
 def load() -> Any:
-    """Return the identifier, loaded once a process: most of a second."""
+    """Return the identifier, loaded once a process: more than half a second."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-def identify(text: str, blocks: Sequence[Block]) -> str | None:
+def identify_language(text: str, blocks: Sequence[Block]) -> str | None:
     """Return the language of the document's prose, judged by the first `SAMPLE` characters of it."""
     sample = ""
     for kinds in (frozenset({"paragraph", "list"}), _PROSE, frozenset({"table"})):

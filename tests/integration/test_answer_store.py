@@ -110,7 +110,7 @@ def test_every_answer_is_logged_found_or_not_cached_or_not(
     body = {"query": "Whom do employees ask about vacation days?", "stream": True}
     with running.http.stream("POST", "/api/ask", headers=headers, json=body) as response:
         assert "done" in "".join(response.iter_text())
-    assert again(running, {"answer_id": ids[-1]})["completed"]
+    running.settle()
     rows = running.site.sql(
         "SELECT answer_id::text, question, found, cached, unsupported, jsonb_array_length(sources), latency_ms, principals"
         " FROM answers ORDER BY created_at"

@@ -97,6 +97,7 @@ def test_of_a_hundred_answers_by_a_model_that_cites_badly_every_false_sentence_i
     last = ask(running, "helen", QUESTIONS[0].question)
     kept = running.request("GET", f"/api/answers/{last['answer_id']}", one.email, *one.groups)
     assert kept.status_code == 200
+    running.settle()
     rows = company.rows("SELECT answer_id::text FROM answers WHERE answer_id = ANY(%s::uuid [])", given)
     assert {row["answer_id"] for row in rows} == set(given)
     assert len(rows) == len(asked)

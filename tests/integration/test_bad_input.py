@@ -288,6 +288,7 @@ def test_bad_queries_and_tokens(desk: Desk, told: dict[str, str]) -> None:
             response = desk.running.http.request(method, path, headers=headers)
             assert (response.status_code, response.json()["detail"]) == (401, says)
         told[name] = says
+    desk.running.settle()
     assert desk.installation.rows("SELECT 1 FROM audit_log WHERE query LIKE 'qq%%'") == []
     desk.assert_nothing_lost()
 

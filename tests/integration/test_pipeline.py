@@ -41,6 +41,7 @@ def test_new_documents_reach_both_stores(installation: Installation) -> None:
     assert taxes["permissions"] == ["group:finance@acme.example"]
     assert taxes["tags"]["department"] == "finance"
     assert taxes["tags"]["tenant"] == "acme"
+    assert taxes["language"] == "en"
     assert "docs/finance" in taxes["collection_ids"]
     assert taxes["doc_id"] == document_id(SourceName.FILES, "docs/finance/taxes.txt")
     assert installation.agrees()

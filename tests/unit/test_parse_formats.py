@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from assets.stages.language import identify_language
 from assets.stages.parse import SUPPORTED, parse, word_count
 from resources.domain import ParsedDocument
 from resources.errors import SkipDocumentError
@@ -350,7 +351,8 @@ def test_description_stands_before_the_text_and_words_are_counted() -> None:
     ],
 )
 def test_language(text: str, language: str | None) -> None:
-    assert parse(text.encode(), "text/plain", title="x").language == language
+    document = parse(text.encode(), "text/plain", title="x")
+    assert identify_language(document.text, document.blocks) == language
 
 
 def bomb(part: str) -> Callable[[], bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from assets.stages.language import identify
 from assets.stages.normalize import Draft, assemble
 from assets.stages.parse.result import Parsed
 from resources.domain import ParsedDocument
@@ -84,7 +83,6 @@ def parse(
         blocks=blocks,
         title=parsed.title,
         author=parsed.author,
-        language=identify(text, blocks),
         page_count=parsed.page_count,
         warnings=parsed.warnings,
     )
