@@ -114,6 +114,16 @@ FILTERS: dict[str, models.Filter] = {
     "any": models.Filter(
         must=[field("permissions", match=models.MatchAny(any=["user1@example.com", "user3@example.com"]))]
     ),
+    "any and more": models.Filter(
+        must=[
+            field("permissions", match=models.MatchAny(any=["user1@example.com", "user3@example.com"])),
+            field("tags.tenant", match=models.MatchValue(value="t1")),
+        ]
+    ),
+    "any but": models.Filter(
+        must=[field("permissions", match=models.MatchAny(any=["user1@example.com", "user3@example.com"]))],
+        must_not=[field("tags.tenant", match=models.MatchValue(value="t1"))],
+    ),
     "except": models.Filter(must=[field("doc_id", match=models.MatchExcept(**{"except": ["doc-1", "doc-2"]}))]),
     "value": models.Filter(must=field("tags.tenant", match=models.MatchValue(value="t1"))),
     "bool": models.Filter(must=[field("public", match=models.MatchValue(value=True))]),

@@ -203,9 +203,9 @@ def test_a_taken_port_names_the_setting(postgres_process: PostgresProcess, home:
 
 
 def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
-    nobody = Account("nobody", 65534, 65534)
+    stranger = Account("stranger", os.geteuid() + 1, os.getegid() + 1)
     (tmp_path / "closed").mkdir(mode=0o700)
-    found = closed_parent(tmp_path / "closed" / "deep" / "data", nobody)
+    found = closed_parent(tmp_path / "closed" / "deep" / "data", stranger)
     # pytest's own folders may be closed already; the outermost closed one is what a person must open first.
     assert found is not None
     assert tmp_path.is_relative_to(found) or found == tmp_path / "closed"

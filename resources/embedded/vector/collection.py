@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
-from resources.embedded.vector.config import apply_patch, describe, to_config
+from resources.embedded.vector.config import apply_patch, describe, has_graph, to_config
 from resources.embedded.vector.faults import RequestError, converting, engine, not_found
 from resources.embedded.vector.files import remove_folder, write_atomic
 from resources.embedded.vector.payload_index import to_schema, type_name
@@ -104,6 +104,11 @@ class Collection:
             self.flush()
             self.closed = True
             self.shard.close()
+
+    @property
+    def graph(self) -> bool:
+        """Whether the last compaction made an HNSW graph."""
+        return bool(self.metadata.compacted) and has_graph(self.metadata.config, self.metadata.compacted)
 
     def check_open(self) -> None:
         """404 for a request that waited while the collection was deleted."""

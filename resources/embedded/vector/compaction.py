@@ -20,7 +20,7 @@ import msgspec
 import qdrant_edge as edge
 
 from resources.embedded.vector.collection import Collection
-from resources.embedded.vector.config import to_config
+from resources.embedded.vector.config import has_graph, to_config
 from resources.embedded.vector.faults import RequestError, engine
 from resources.embedded.vector.files import copy_folder, remove_folder, sync_tree
 from resources.embedded.vector.logs import log
@@ -28,8 +28,6 @@ from resources.embedded.vector.logs import log
 # Share of a collection that must have changed since the last compaction for the next to be worth its time: 0.5 ms a point, at the
 # lowest priority. A third costs a first sync some 10 % of one core beside the embedding.
 WORTHWHILE = 1 / 3
-# Points from which a quantized collection has a graph: below, going over all int8 vectors is as fast and finds everything.
-HNSW_FROM = 200_000
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 
@@ -82,10 +80,7 @@ def _fresh_copy(source: Path, target: Path) -> None:
 def _layout(collection: Collection) -> dict[str, Any]:
     """The collection's configuration, without a graph where it needs none and did not ask for one."""
     config = collection.metadata.config
-    graph = not config.get("quantization_config") or config.get("hnsw_config")
-    if graph or collection.shard.info().points_count >= HNSW_FROM:
-        return config
-    return config | {"hnsw_config": {"m": 0}}
+    return config if has_graph(config, collection.shard.info().points_count) else config | {"hnsw_config": {"m": 0}}
 
 
 async def _optimize(target: Path, layout: dict[str, Any]) -> None:

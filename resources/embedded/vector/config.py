@@ -15,6 +15,8 @@ from resources.embedded.vector.faults import format_error, wrong_input
 from resources.embedded.vector.vectors import DEFAULT, Layout
 
 T = TypeVar("T")
+# Points from which a quantized collection has a graph: below, going over all int8 vectors is as fast and finds everything.
+HNSW_FROM = 200_000
 _MEMORY = {"cold": edge.Memory.Cold, "cached": edge.Memory.Cached, "pinned": edge.Memory.Pinned}
 _DISTANCES = {
     "Cosine": edge.Distance.Cosine,
@@ -214,6 +216,11 @@ def describe(body: dict[str, Any]) -> dict[str, Any]:
         "quantization_config": body.get("quantization_config"),
         "metadata": body.get("metadata"),
     }
+
+
+def has_graph(config: dict[str, Any], points: int) -> bool:
+    """Whether a collection of so many points is compacted with an HNSW graph."""
+    return not config.get("quantization_config") or bool(config.get("hnsw_config")) or points >= HNSW_FROM
 
 
 def pick(choices: dict[str, T], value: str | None, field: str) -> T | None:

@@ -153,6 +153,19 @@ def to_filter(condition: Condition | None) -> edge.Filter | None:
     )
 
 
+def spread(condition: Condition | None) -> Condition | None:
+    """Return the filter with its one condition, any of some values, as a choice of single values: the same points, gone over once each."""
+    must = condition.must if condition is not None else None
+    if condition != Condition(must=must) or not isinstance(must, list) or len(must) != 1:
+        return condition
+    match = must[0].match
+    if match is None or not match.any or not all(isinstance(value, str) for value in match.any):
+        return condition
+    if must[0] != Condition(key=must[0].key, match=Match(any=match.any)):
+        return condition
+    return Condition(should=[Condition(key=must[0].key, match=Match(value=value)) for value in match.any])
+
+
 def excluding(filter_: edge.Filter | None, ids: Iterable[PointId]) -> edge.Filter | None:
     """The same filter without the given points, as a query by a point's id leaves that point out."""
     excluded: set[Any] = set(ids)

@@ -10,7 +10,7 @@ import qdrant_edge as edge
 from resources.embedded.vector.collection import Collection
 from resources.embedded.vector.examples import Resolver
 from resources.embedded.vector.faults import converting, engine
-from resources.embedded.vector.filters import Condition, to_filter
+from resources.embedded.vector.filters import Condition, spread, to_filter
 from resources.embedded.vector.queries import (
     Lookup,
     OrderBy,
@@ -23,7 +23,7 @@ from resources.embedded.vector.queries import (
 )
 from resources.embedded.vector.sharing import over, shared
 from resources.embedded.vector.store import Store
-from resources.embedded.vector.vectors import PointId, check_id, check_ids, from_vectors
+from resources.embedded.vector.vectors import DEFAULT, PointId, check_id, check_ids, from_vectors
 
 WithPayload = bool | list[str] | dict[str, list[str]] | None
 WithVector = bool | list[str] | None
@@ -72,9 +72,14 @@ def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -
         name = using if lookup is None or lookup.vector is None else lookup.vector
         return lambda point_id: source.vector_of(point_id, name), source is collection
 
+    def planned(body: QueryBody) -> QueryBody:
+        # over a graph, or for sparse vectors, the choice takes two to three times as long instead of three quarters
+        whole = not collection.graph and body.prefetch is None and (body.using or DEFAULT) in collection.layout.dense
+        return msgspec.structs.replace(body, filter=spread(body.filter)) if whole else body
+
     def run(wanted: dict[int, QueryBody]) -> dict[int, list[edge.ScoredPoint]]:
         with converting():
-            requests = [to_request(body, resolver) for body in wanted.values()]
+            requests = [to_request(planned(body), resolver) for body in wanted.values()]
         with engine():
             if len(requests) == 1:
                 found = [collection.shard.query(requests[0])]
