@@ -212,6 +212,7 @@ def test_a_collection_of_an_earlier_version_is_quantized_by_the_next_sync(instal
     client = qdrant.client(installation.settings)
     made = client.get_collection(qdrant.ALIAS)
     assert {made.payload_schema[name].params.on_disk for name in qdrant.KEYWORD_FIELDS} == {True}  # type: ignore[union-attr]
+    assert made.payload_schema["permissions"].params.is_tenant is True  # type: ignore[union-attr]
     client.update_collection(qdrant.ALIAS, quantization_config=models.Disabled.DISABLED)
     assert client.get_collection(qdrant.ALIAS).config.quantization_config is None
     installation.write("taxes.md", TAXES)
