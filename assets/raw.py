@@ -138,6 +138,8 @@ def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dic
     for batch in source.changes(partition, cursor):
         gone = listing.take(batch)
         _take_in(run, source, batch, brake, listing, gone, totals)
+        if batch.notice is not None:
+            run.fault(partition, "raw", batch.notice, skipped=True)
         run.progress("raw")
         last = batch.listing
     if last == "page":  # a part of it could not be listed

@@ -138,6 +138,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """What the source wants to find again (`Memory`), saved with the cursor; the value None forgets a key."""
     title: str | None = None
     """The partition's name for people, where it has one beside its key."""
+    notice: str | None = None
+    """What a person should know about this sync of the partition. It is recorded with the job's errors; the sync goes on."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
 

@@ -13,10 +13,14 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-Kind = Literal["rate_limit", "server_error", "drop", "slow", "unauthorized", "lost_access", "bad_page_token"]
+Kind = Literal[
+    "rate_limit", "server_error", "drop", "slow", "unauthorized", "lost_access", "bad_page_token", "unnamed_page_token"
+]
+"""`bad_page_token` and `unnamed_page_token` refuse a page token, the latter without naming the parameter, as Drive sometimes does."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that go away when the same call is made again."""
+_PAGED: tuple[Kind, ...] = ("bad_page_token", "unnamed_page_token")
 
 
 class Fault(msgspec.Struct):
@@ -84,7 +88,7 @@ class Faults:
 
     def _ordered(self, method: str, paged: bool) -> Fault | None:
         for fault in self._orders:
-            if fault.match in method and (paged or fault.kind != "bad_page_token"):
+            if fault.match in method and (paged or fault.kind not in _PAGED):
                 if fault.times == 1:
                     self._orders.remove(fault)
                 elif fault.times > 1:

@@ -185,6 +185,23 @@ def test_nothing_changed_costs_at_most_two_calls_a_feed(step: Step, world: World
     step.check()
 
 
+def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world: World) -> None:
+    files = [world.file(step, f"{number}.txt", world.company) for number in range(12)]
+    step.sync()
+    step.installation.settings = step.installation.settings.model_copy(update={"prune_minimum": 3, "prune_share": 0.1})
+    world.drive.faults.add("unnamed_page_token", match="changes.list")
+    for file in files:
+        world.drive.delete(file)
+    run = step.sync()
+    assert run.held == len(files)
+    (row,) = step.installation.rows("SELECT reason, outcome FROM sync_errors WHERE job_id = %s", run.job_id)
+    assert (row["outcome"], "listed from the beginning" in row["reason"]) == ("skipped", True)
+    (row,) = step.installation.rows("SELECT status FROM sync_jobs WHERE job_id = %s", run.job_id)
+    assert row["status"] == "success"
+    step.installation.settings = step.installation.settings.model_copy(update={"prune_share": 1.0})
+    assert step.sync().error is None
+
+
 def test_what_is_left_out_has_its_reason(step: Step, world: World) -> None:
     drive = world.drive
     drive.file("film.mp4", world.company, b"\x00\x00\x00\x18ftyp", "video/mp4")

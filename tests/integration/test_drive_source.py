@@ -384,6 +384,42 @@ def test_a_page_token_that_is_refused_lists_anew(drive_site: DriveSite, shelf: S
     agrees(kept, drive_site, drive.my_drive)
 
 
+@pytest.mark.parametrize("kind", ["bad_page_token", "unnamed_page_token"])
+def test_a_saved_token_that_drive_refuses_lists_the_root_again_and_says_so(
+    drive_site: DriveSite, shelf: Shelf, tmp_path: Path, kind: Any
+) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
+    kept.sync()
+    drive_site.drive.delete(shelf.note)
+    drive_site.faults.add(kind, match="changes.list")
+    kept.sync()
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+    assert len(kept.notices) == 1
+    assert "page token" in kept.notices[0]
+    assert "listed from the beginning" in kept.notices[0]
+    assert max(kept.versions.values()) == 1
+    calls = kept.sync()
+    assert calls["files.list"] == 0
+    assert len(kept.notices) == 1
+
+
+def test_a_feed_that_refuses_every_token_is_listed_once_a_sync(
+    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
+    listing = kept.sync()["files.list"]
+    drive_site.faults.add("unnamed_page_token", times=0, match="changes.list")
+    for _ in range(2):
+        with pytest.raises(AbortSyncError, match="next sync"):
+            kept.sync()
+        assert kept.source.tally.calls["files.list"] == listing
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+    drive_site.faults.clear()
+    drive_site.drive.trash(shelf.note)
+    kept.sync()
+    agrees(kept, drive_site, drive_site.drive.my_drive)
+
+
 def test_a_search_that_is_incomplete_is_no_listing(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
     kept.sync()
     drive_site.drive.expire_tokens()

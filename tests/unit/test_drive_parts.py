@@ -296,6 +296,12 @@ def test_each_error_says_what_to_do(status: int, body: str, kind: type[Concordan
         assert "Connect again." in str(found)
 
 
+@pytest.mark.parametrize("status", [400, 410])
+@pytest.mark.parametrize("body", [error("badRequest", "Invalid Value"), error("invalid", location="q"), "not json"])
+def test_whatever_a_feed_refuses_is_its_token(status: int, body: str) -> None:
+    assert type(explain("changes.list", status, {}, body, "")) is PageTokenError
+
+
 def test_waiting_grows_until_drive_answers() -> None:
     slept: list[float] = []
     now = [0.0]

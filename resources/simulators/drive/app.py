@@ -145,6 +145,8 @@ class DriveApp:
             raise unauthorized()
         if fault.kind == "bad_page_token":
             raise bad_parameter("pageToken")
+        if fault.kind == "unnamed_page_token":
+            raise ApiError(400, "badRequest", "Invalid Value")
         if fault.kind == "lost_access":
             if "fileId" in asked:
                 raise file_not_found(asked["fileId"])

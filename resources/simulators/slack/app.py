@@ -111,7 +111,7 @@ class SlackApp:
                 return as_html(200, _SIGN_IN)
             case "unauthorized":
                 error = "token_expired"
-            case "bad_page_token":
+            case "bad_page_token" | "unnamed_page_token":
                 error = "invalid_cursor"
             case _:
                 error = self._lost(request, method)

@@ -20,6 +20,7 @@ from resources.settings import Settings
 from resources.sources.drive import content, cursor
 from resources.sources.drive.auth import Authority
 from resources.sources.drive.client import DriveClient
+from resources.sources.drive.cursor import Cursor
 from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
@@ -97,15 +98,29 @@ class Drive(Source):
         if at is not None and at.account != self._authority.account:
             at = None
         relist = saved is not None
+        refused = False
         for _ in range(_ROUNDS):
             if at is None or at.listing is not None:
                 at = yield from self._listing.run(partition, at, relist=relist)
             again = yield from self._following.run(partition, at)
             if again is None:
                 return
+            if again.refused:
+                if refused:
+                    raise AbortSyncError(
+                        f"{again.refused} It is a token that Drive gave during this sync, so the root is not listed again now; "
+                        "the next sync tries again."
+                    )
+                refused = True
+                yield self._listed_anew(partition, again.refused, at)
             before = again.before
             at = yield from self._listing.run(partition, before, relist=True)
         raise AbortSyncError("Drive's change feed cannot be followed for the moment; the next sync tries again.")
+
+    def _listed_anew(self, partition: str, reason: str, at: Cursor) -> Batch:
+        """Return an empty batch that says why the root is listed although a cursor is saved."""
+        notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
+        return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)
 
     def _notes(self, partition: str) -> Notes:
         if partition not in self._kept:

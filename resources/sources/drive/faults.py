@@ -56,11 +56,21 @@ def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | 
         return _forbidden(method, reasons, message, hint)
     if status == 404:
         return NotFoundError(location)
-    if status == 410 or (status == 400 and (location == "pageToken" or "page token" in message.lower())):
-        return PageTokenError(f"Drive no longer accepts the page token of {method}; the listing begins anew.")
+    if status == 410 or (status == 400 and _is_about_token(method, location, message)):
+        return PageTokenError(
+            f"Drive refuses the page token of {method}: HTTP {status}, {message or 'no reason given'}."
+        )
     if status >= 500 or status == 408:
         return RetryLaterError(f"Drive fails for the moment ({method}: HTTP {status}).")
     return AbortSyncError(f"Drive refuses {method}: HTTP {status}, {message or 'no reason given'}.")
+
+
+def _is_about_token(method: str, location: str, message: str) -> bool:
+    """Return True if a 400 refuses the page token.
+
+    Drive does not always name the parameter. In `changes.list` the token is the only one whose value is not ours to choose.
+    """
+    return method == "changes.list" or location == "pageToken" or "page token" in message.lower()
 
 
 def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> ConcordanceError:

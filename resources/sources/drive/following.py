@@ -32,6 +32,8 @@ class Again(NamedTuple):
     """The root has to be listed anew; the feed then goes on from `before`, or from now without it."""
 
     before: Cursor | None
+    refused: str = ""
+    """What Drive says of the token that it refuses, where that is why."""
 
 
 @dataclass
@@ -95,8 +97,8 @@ class Following:
         while True:
             try:
                 page = self._feeds.page(root.drive, at.token)
-            except PageTokenError:
-                return Again(None)
+            except PageTokenError as error:
+                return Again(None, str(error))
             following = Cursor(token=page.following, account=at.account, watched=at.watched)
             changes = sort(page.changes)
             for file_id, file in self._documents.ask(due).items() if due else ():
