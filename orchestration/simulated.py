@@ -26,6 +26,8 @@ class Simulator(NamedTuple):
     token_setting: str
     path: str = ""
     """Where below its address the interface begins."""
+    switch: str | None = None
+    """A setting to turn on, for what the sample company shows."""
 
     @property
     def service(self) -> str:
@@ -34,10 +36,13 @@ class Simulator(NamedTuple):
 
     def settings(self, base: str) -> dict[str, str]:
         """Return the settings that lead to it, when it is served at `base`."""
-        return {self.url_setting: f"{base}{self.path}", self.token_setting: self.token}
+        found = {self.url_setting: f"{base}{self.path}", self.token_setting: self.token}
+        return found if self.switch is None else {**found, self.switch: "true"}
 
 
-DRIVE = Simulator(SourceName.GOOGLE_DRIVE, "drive", "drive-simulator", "drive_api_url", "drive_token")
+DRIVE = Simulator(
+    SourceName.GOOGLE_DRIVE, "drive", "drive-simulator", "drive_api_url", "drive_token", switch="drive_follow_shortcuts"
+)
 SLACK = Simulator(SourceName.SLACK, "slack", "xoxb-simulator", "slack_api_url", "slack_bot_token", "/api")
 SIMULATORS = (DRIVE, SLACK)
 
@@ -78,6 +83,8 @@ def _pointed(settings: Settings, simulator: Simulator, base: str) -> Settings:
 
     given: dict[str, Any] = simulator.settings(base)
     given[simulator.token_setting] = SecretStr(simulator.token)
+    if simulator.switch is not None:
+        given[simulator.switch] = True
     return settings.model_copy(update=given)
 
 

@@ -152,6 +152,11 @@ class Settings(BaseSettings):
         description="What of Drive is indexed, as a comma list or a JSON list: my_drive, shared_drives, ids of shared drives or folders. "
         "Empty: My Drive and every shared drive.",
     )
+    drive_follow_shortcuts: bool = Field(
+        False,
+        description="Whether a shortcut inside a root brings in the file it points at when that file lies outside of every root. It is "
+        "indexed with its own permissions. Anyone who can edit a root decides what is indexed then.",
+    )
     google_client_id: str | None = Field(None, description="OAuth client for people who connect their Drive.")
     google_client_secret: SecretStr | None = Field(None, description="The OAuth client's secret.")
     google_service_account_file: Path | None = Field(

@@ -128,7 +128,10 @@ def test_every_mutation(step: Step, world: World, show: Callable[[str], None]) -
     step.mutate("restore a folder", lambda: drive.restore(world.handbook), word[team])
     step.mutate("delete", lambda: drive.delete(new), word[new])
     shortcut = drive.shortcut(outside, world.company, "shortcut to outside")
+    settings = step.installation.settings
+    step.installation.settings = settings.model_copy(update={"drive_follow_shortcuts": True})
     _shortcuts(step, world, shortcut, outside)
+    step.installation.settings = settings
     step.mutate(
         "new member of a drive", lambda: drive.add_member(world.shared, "user:carol@acme.example"), word[design]
     )
@@ -171,6 +174,17 @@ def _shortcuts(step: Step, world: World, shortcut: str, target: str) -> None:
     step.mutate("shortcut to a file outside", lambda: None, world.words[target])
     step.truth = plain
     step.mutate("shortcut removed", lambda: world.drive.delete(shortcut), world.words[target])
+
+
+def test_a_shortcut_brings_in_nothing_from_outside_the_roots(step: Step, world: World) -> None:
+    outside, within = world.file(step, "outside.txt", world.elsewhere), world.file(step, "within.txt", world.handbook)
+    for file in (outside, within):
+        world.drive.share(file, "domain:acme.example", discoverable=True)
+        world.drive.shortcut(file, world.company, f"shortcut to {file}")
+    step.sync()
+    step.check()
+    assert step.search(world.words[outside]) == []
+    assert step.search(world.words[within]) == [ADA.email, BOB.email, CAROL.email]
 
 
 def test_nothing_changed_costs_at_most_two_calls_a_feed(step: Step, world: World) -> None:

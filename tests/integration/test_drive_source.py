@@ -312,8 +312,9 @@ def test_a_root_that_does_not_exist_is_lost(drive_site: DriveSite, shelf: Shelf,
 # Shortcuts
 
 
-def test_a_shortcut_to_a_file_outside(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
     drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
     hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
     one = drive.shortcut(hers, shelf.plans, "hers")
     two = drive.shortcut(hers, shelf.offers, "hers too")
@@ -338,8 +339,49 @@ def test_a_shortcut_to_a_file_outside(kept: Mirror, drive_site: DriveSite, shelf
     assert kept.sync() == QUIET
 
 
-def test_shortcuts_that_lead_nowhere_say_so(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_shortcut_does_not_lead_out_of_the_roots(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
     drive = drive_site.drive
+    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, shelf.plans, "hers")
+    inside = drive.shortcut(shelf.offer, shelf.plans, "the offer")
+    kept.sync()
+    agrees(kept, drive_site)
+    assert hers not in kept.documents
+    assert inside not in kept.documents
+    assert "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS" in kept.reasons()[shortcut]
+    drive.edit(hers, "still hers")
+    drive.rename(shortcut, "still hers")
+    calls = kept.sync()
+    assert hers not in kept.documents
+    assert calls["files.export"] + calls["files.get_media"] == 0
+    drive.trash(shortcut)
+    kept.sync()
+    assert shortcut not in kept.documents
+    assert kept.sync() == QUIET
+
+
+def test_the_setting_for_shortcuts_takes_effect_at_the_next_sync(
+    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, shelf.plans, "hers")
+    kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
+    kept.sync()
+    assert hers in kept.items()
+    kept.settings = mirror(drive_site, tmp_path).settings
+    kept.sync()
+    assert hers not in kept.documents
+    assert shortcut in kept.reasons()
+    kept.settings = mirror(drive_site, tmp_path, drive_follow_shortcuts=True).settings
+    kept.sync()
+    assert hers in kept.items()
+    assert shortcut not in kept.documents
+
+
+def test_shortcuts_that_lead_nowhere_say_so(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
     hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
     to_folder = drive.shortcut(shelf.outside, shelf.plans, "her folder")
     to_ours = drive.shortcut(shelf.offers, shelf.plans, "our folder")

@@ -81,7 +81,7 @@ class Drive(Source):
         return self._roots.lost(known)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield what changed since the cursor, or everything: without one, with another account's, or when Drive forgot it."""
+        """Yield what changed since the cursor; everything without one, or if account, setting or Drive itself made it useless."""
         try:
             yield from self._changes(partition, cursor)
         except (NotFoundError, ForbiddenError) as error:
@@ -95,7 +95,7 @@ class Drive(Source):
         if partition not in self.partitions():
             raise AbortSyncError(f"Drive has no root {partition!r} in CONCORDANCE_DRIVE_ROOTS.")
         at = cursor.decode(saved)
-        if at is not None and at.account != self._authority.account:
+        if at is not None and at.account != self._view:
             at = None
         relist = saved is not None
         refused = False
@@ -126,6 +126,10 @@ class Drive(Source):
         if partition not in self._kept:
             self._kept[partition] = Notes(self._memory, partition)
         return self._kept[partition]
+
+    @cached_property
+    def _view(self) -> str:
+        return cursor.view(self._authority.account, follows_shortcuts=self._settings.drive_follow_shortcuts)
 
     @cached_property
     def _client(self) -> DriveClient:
@@ -161,7 +165,7 @@ class Drive(Source):
             self._readers,
             self._documents,
             self._notes,
-            self._authority.account,
+            self._view,
         )
 
     @cached_property

@@ -19,10 +19,15 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     token: str
     account: str
-    """Whose page tokens these are; another account's eyes begin anew."""
+    """Whose page tokens these are and what was read with them (`view`); any other view lists from the beginning."""
     watched: str = ""
     """The last of the shortcuts' targets that was looked at, where there are too many for one sync."""
     listing: Place | None = None
+
+
+def view(account: str, *, follows_shortcuts: bool) -> str:
+    """Return what a cursor is good for: one account, under the setting that decides which files belong to a root."""
+    return f"{account} with shortcuts" if follows_shortcuts else f"{account} within roots"
 
 
 def encode(cursor: Cursor) -> str:

@@ -1,7 +1,7 @@
 """What files mean as documents: files from a listing or a feed enter; items, refusals and what lies outside of every root leave.
 
-Shortcuts are resolved here, once: a target inside a root is there already; one outside becomes a document at the shortcut's
-place, with its own id and its own rights.
+Shortcuts are resolved here, once. A target inside a root is indexed already. One outside of every root is refused, unless
+CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS is set: then it becomes a document at the shortcut's place, with its own id and permissions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from resources.sources.drive.permissions import Grant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS, describe, refuse
 from resources.sources.drive.tree import Forest, Trail, parent_of
+
+_OUTSIDE = (
+    "It is a shortcut to a file outside of CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
+    "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true."
+)
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Documents:
         self, settings: Settings, client: DriveClient, forest: Forest, readers: Readers, notes: Callable[[str], Notes]
     ) -> None:
         self._settings = settings
+        self.follows_shortcuts = settings.drive_follow_shortcuts
         self._client = client
         self._forest = forest
         self._readers = readers
@@ -107,7 +113,12 @@ class Documents:
         return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
 
     def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: Notes) -> bool:
-        """Describe a target outside of every root at the first of its shortcuts whose place is known; False without one."""
+        """Describe a target outside of every root at the first of its shortcuts whose place is known.
+
+        Return False if there is none, or if shortcuts are not followed.
+        """
+        if not self.follows_shortcuts:
+            return False
         for shortcut in shortcuts:
             self._forest.find([{"parents": [shortcut.parent]}], notes)
             trail = self._forest.trail(shortcut.parent)
@@ -150,6 +161,9 @@ class Documents:
             if target is None or target["mimeType"] == SHORTCUT:
                 reason = "It is a shortcut to a file that is gone, in the trash or not shared with the account that reads Drive."
                 found.refused.append(refuse(file, trail, reason))
+                continue
+            if not inside and not self.follows_shortcuts:
+                found.refused.append(refuse(file, trail, _OUTSIDE))
                 continue
             found.settled.append(file["id"])
             if not inside:

@@ -50,7 +50,7 @@ class Listing:
         readers: Readers,
         documents: Documents,
         notes: Callable[[str], Notes],
-        account: str,
+        view: str,
     ) -> None:
         self._client = client
         self._roots = roots
@@ -59,7 +59,7 @@ class Listing:
         self._readers = readers
         self._documents = documents
         self._notes = notes
-        self._account = account
+        self._view = view
 
     def run(self, partition: str, before: Cursor | None, *, relist: bool = False) -> Generator[Batch, None, Cursor]:
         """Yield the whole root and return the cursor that its feed goes on from.
@@ -115,7 +115,7 @@ class Listing:
             self._readers.learn_members(root.drive, notes)
         notes.set_folder(root.id, Folder(name=root.name, parent=root.parent))
         self._list_folders(root, notes)
-        at = Cursor(token=token, account=self._account, listing=Place(size=size))
+        at = Cursor(token=token, account=self._view, listing=Place(size=size))
         yield Batch(
             partition=partition, listing="page", memory=notes.take(), cursor=cursors.encode(at), title=root.name
         )

@@ -66,7 +66,7 @@ class Targets:
         """
         notes = self._notes(partition)
         targets = sorted(notes.pointed_at())
-        if not targets:
+        if not targets or not self._documents.follows_shortcuts:
             return
         turn = [one for one in targets if one > at.watched][:WATCHED] or targets[:WATCHED]
         notes.load()
