@@ -11,7 +11,7 @@ CODE := sql resources assets orchestration serving
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-all check format lock clean
+.PHONY: help setup demo up down test test-all check format lock soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 	@UV_PYTHON=$(TXTAI)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r bench/requirements-quality.txt 2>$(TXTAI)/uv.log || \
 	  $(TXTAI)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-quality.txt
 	@touch $@
+
+soak: $(STAMP) ## Ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients against a known truth
+	@$(BIN)/python -m bench.soak
 
 bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
 	@$(BIN)/python -m bench.vector

@@ -1,0 +1,116 @@
+"""`make soak`: ten minutes (`SOAK_MINUTES`) of everything at once; exits 1 if anything was lost, doubled or leaked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+
+from bench.soak.changes import PEOPLE, Changes, Syncs
+from bench.soak.hostile import Hostile
+from bench.soak.kills import Kills
+from bench.soak.people import Observed, Person
+from bench.soak.report import print_report
+from bench.soak.site import Site
+from bench.soak.truth import Truth
+from resources.postgres import session
+
+TELL_SECONDS = 30
+SETTLE_SECONDS = 240
+ATTEMPTS = 8
+
+
+def _say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def _settle(site: Site, syncs: Syncs) -> list[str]:
+    """Wait until every service is ready and each source has been synced once; return what did not happen."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not site.ready:
+        if time.monotonic() > deadline:
+            return [f"the services were not ready {SETTLE_SECONDS} s after the last kill"]
+        time.sleep(0.5)
+    return [
+        f"{source} could not be synced without a fault in {ATTEMPTS} attempts: {dict(syncs.ended + syncs.errors)}"
+        for source in Syncs.SOURCES
+        if not any(syncs.sync(source) for _ in range(ATTEMPTS))
+    ]
+
+
+def _verify(truth: Truth, people: list[Person]) -> list[str]:
+    """Search for every word as every person; leaks and doubles are counted by the people themselves."""
+    lost: list[str] = []
+    for fact in truth.facts():
+        for person in people:
+            shown = None
+            for _ in range(ATTEMPTS):
+                shown = person.look_for(fact.word, "keyword")
+                if shown is not None:
+                    break
+                time.sleep(1)
+            if not shown and fact.settled and person.email in fact.audience:
+                lost.append(f"{person.email} does not find {fact.word} ({fact.source})")
+    return lost
+
+
+def _unaudited(site: Site, observed: Observed) -> int:
+    """Return how many answered searches have no row in the audit log."""
+    with session(site.settings.postgres_dsn) as connection:
+        rows = connection.execute("SELECT query_id::text FROM audit_log WHERE query_id IS NOT NULL").fetchall()
+    return len(set(observed.query_ids) - {row["query_id"] for row in rows})
+
+
+def main() -> int:
+    """Run the soak; returns the exit status."""
+    seconds = float(os.environ.get("SOAK_MINUTES", "10")) * 60
+    truth, observed, until = Truth(), Observed(), threading.Event()
+    site = Site()
+    _say(f"Starting an installation in {site.folder}")
+    passed = False
+    try:
+        site.start()
+        changes = Changes(site, truth, until)
+        changes.prepare()
+        syncs = Syncs(site, truth, changes, until)
+        people = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
+        hostile, kills = Hostile(site, until), Kills(site, until)
+        threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people]
+        began, before = time.monotonic(), site.held()
+        _say(f"Running for {seconds:.0f} s")
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < began + seconds:
+            time.sleep(min(TELL_SECONDS, max(0.1, began + seconds - time.monotonic())))
+            _say(f"{len(observed.seconds)} searches, {sum(observed.errors.values())} errors, {len(kills.kills)} kills, "
+                 f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks")  # fmt: skip
+        until.set()
+        lasted, latencies = time.monotonic() - began, list(observed.seconds)
+        for thread in (changes, hostile, kills, *people):  # a sync that hangs is left to itself
+            thread.join(timeout=SETTLE_SECONDS)
+        _say("Kills have ended; syncing each source once, then asking for every word as every person")
+        lost = _settle(site, Syncs(site, truth, changes, until))
+        judges = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
+        lost += _verify(truth, judges)
+        reconciled = site.command("reconcile", "--json")
+        if reconciled.returncode != 0:
+            lost.append(f"reconcile: {reconciled.stdout.strip().splitlines()[-1:]} {reconciled.stderr.strip()[-500:]}")
+        unaudited, after = _unaudited(site, observed), site.held()
+        left = site.stop()
+        passed = print_report(
+            seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, kills=kills.kills,
+            before=before, after=after, lost=lost, unaudited=unaudited, left=left,
+        )  # fmt: skip
+    finally:
+        site.stop()
+        if passed:
+            shutil.rmtree(site.folder, ignore_errors=True)
+        else:
+            _say(f"Logs are kept in {site.folder}")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The figures of a soak as text for people and as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from bench.soak.changes import Changes, Syncs
+from bench.soak.hostile import Hostile
+from bench.soak.kills import Kill
+from bench.soak.people import Observed
+from bench.soak.site import Held
+
+SHOWN = 5
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the nearest-rank percentile; 0 for no values."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.most_common()) or "none"
+
+
+def print_kills(kills: Sequence[Kill]) -> None:
+    """Print each kill with the time to recovery."""
+    print("\nKilled                 searches disturbed for   all services ready after")
+    for kill in kills:
+        search = f"{kill.search:.1f} s" if kill.search else "not at all"
+        services = f"{kill.services:.1f} s" if kill.services is not None else "not before the next kill"
+        print(f"  {kill.role:<20} {search:>22}   {services:>24}")
+
+
+def print_report(
+    *, seconds: float, latencies: Sequence[float], observed: Observed,
+    changes: Changes, syncs: Syncs, hostile: Hostile, kills: Sequence[Kill],
+    before: Held, after: Held, lost: Sequence[str], unaudited: int, left: Sequence[str],
+) -> bool:  # fmt: skip
+    """Print everything and return True if nothing was lost, doubled or leaked."""
+    print_kills(kills)
+    print(f"\nSearches: {len(latencies)} answered in {seconds:.0f} s, p50 {percentile(latencies, 0.5) * 1000:.0f} ms, "
+          f"p95 {percentile(latencies, 0.95) * 1000:.0f} ms, longest wait {observed.longest:.1f} s")  # fmt: skip
+    print(f"Errors of searches: {_counted(observed.errors)}")
+    print(f"Warnings in answers: {_counted(observed.warnings)}")
+    print(f"Changes: {_counted(changes.made)}; retried for {_counted(changes.errors)}")
+    print(f"Syncs: {_counted(syncs.ended)}; asked in vain: {_counted(syncs.errors)}")
+    print(f"Hostile clients: {_counted(hostile.answers)}")
+    for name, held in (("start", before), ("end", after)):
+        print(f"At the {name}: {held.processes} processes, {held.megabytes} MB, {held.descriptors} descriptors")
+    faults: dict[str, Sequence[str]] = {
+        "lost": lost,
+        "doubled": observed.doubled,
+        "leaked": observed.leaks,
+        "missed while running": observed.missed,
+        "attacks answered by 500": hostile.server_errors,
+        "processes left behind": left,
+    }
+    for name, found in faults.items():
+        print(f"{name}: {len(found)}" + "".join(f"\n  {one}" for one in found[:SHOWN]))
+    print(f"searches without an audit row: {unaudited}")
+    figures: dict[str, Any] = {
+        "seconds": round(seconds),
+        "searches": len(latencies),
+        "p50_ms": round(percentile(latencies, 0.5) * 1000, 1),
+        "p95_ms": round(percentile(latencies, 0.95) * 1000, 1),
+        "errors": dict(observed.errors),
+        "kills": [[kill.role, round(kill.search, 1), kill.services and round(kill.services, 1)] for kill in kills],
+        "start": vars(before),
+        "end": vars(after),
+        "unaudited": unaudited,
+        **{name.replace(" ", "_"): len(found) for name, found in faults.items()},
+    }
+    print(json.dumps(figures))
+    return not (lost or observed.doubled or observed.leaks or unaudited)

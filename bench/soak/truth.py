@@ -1,0 +1,127 @@
+"""Who may find what at each moment.
+
+Every text of the soak holds a word that occurs nowhere else: a `Fact`. A change gives the fact another audience. Between
+the moment a change is made and the moment it must be in force (an upload's API call has returned; a sync that started
+afterwards has succeeded) the old and the new audience are both right; outside of that interval exactly one is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+WORD = "soak"
+_LETTERS = "bcdfghjklmnpqrstvwxz"
+
+
+@dataclass(eq=False)
+class Change:
+    """One audience of a fact. Times are `time.monotonic()` in seconds."""
+
+    audience: frozenset[str]
+    made: float
+    done: float | None = None
+    """When the source had taken it."""
+    in_force: float | None = None
+    """From when on no earlier audience may count."""
+
+
+@dataclass(eq=False)
+class Fact:
+    """One word, where it stands, and the history of who may find it."""
+
+    word: str
+    source: str
+    changes: list[Change]
+    found_by: dict[str, float] = field(default_factory=dict[str, float])
+    """Person -> when that person was first shown it after the last change."""
+
+    @property
+    def audience(self) -> frozenset[str]:
+        """Who may find it once everything is in step."""
+        return self.changes[-1].audience
+
+    @property
+    def settled(self) -> bool:
+        """Whether the source has confirmed the last change; a request that never got an answer may have counted or not."""
+        return self.changes[-1].done is not None
+
+
+class Truth:
+    """All facts. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._facts: dict[str, Fact] = {}
+
+    def fact(self, source: str, audience: Collection[str]) -> Fact:
+        """Return a new fact with a word of its own; call this before the text is handed to the source."""
+        word = WORD + "".join(secrets.choice(_LETTERS) for _ in range(12))
+        made = Fact(word, source, [Change(frozenset(audience), time.monotonic())])
+        with self._lock:
+            self._facts[word] = made
+        return made
+
+    def facts(self) -> list[Fact]:
+        """Return every fact, also those that nobody may find any more."""
+        with self._lock:
+            return list(self._facts.values())
+
+    def change(self, fact: Fact, audience: Collection[str]) -> None:
+        """Give a fact another audience; call this before the source hears of it."""
+        with self._lock:
+            fact.changes.append(Change(frozenset(audience), time.monotonic()))
+            fact.found_by.clear()
+
+    def inherit(self, new: Fact, old: Fact) -> None:
+        """Let the text that replaces another carry the audiences that are not yet settled: either may show with the new text."""
+        with self._lock:
+            settled = [at for at, change in enumerate(old.changes) if change.in_force is not None]
+            new.changes[:0] = old.changes[settled[-1] if settled else 0 :]
+
+    def done(self, fact: Fact, *, in_force: bool = False) -> None:
+        """Note that the source has taken the last change, and whether it is in force from now on."""
+        with self._lock:
+            now = time.monotonic()
+            fact.changes[-1].done = now
+            if in_force:
+                fact.changes[-1].in_force = now
+
+    def synced(self, source: str, started: float) -> None:
+        """Put in force what the source had taken before a sync started that has now succeeded."""
+        with self._lock:
+            now = time.monotonic()
+            for fact in self._facts.values():
+                for change in fact.changes if fact.source == source else ():
+                    if change.in_force is None and change.done is not None and change.done < started:
+                        change.in_force = now
+
+    def leaked(self, word: str, person: str, start: float, end: float) -> bool:
+        """Return True if showing this word to this person between `start` and `end` was wrong."""
+        with self._lock:
+            fact = self._facts.get(word)
+            if fact is None:
+                return False
+            superseded = False
+            for change in reversed(fact.changes):
+                if not superseded and change.made <= end and person in change.audience:
+                    return False
+                superseded = superseded or (change.in_force is not None and change.in_force <= start)
+            return True
+
+    def found(self, word: str, person: str, at: float) -> None:
+        """Note that a person was shown a word by a search that began at this time."""
+        with self._lock:
+            fact = self._facts.get(word)
+            if fact is not None and at > fact.changes[-1].made and person in fact.audience:
+                fact.found_by.setdefault(person, time.monotonic())
+
+    def missed(self, word: str, person: str, start: float) -> bool:
+        """Return True if a search that began at `start` had to show this word: it was shown before, and nothing changed since."""
+        with self._lock:
+            fact = self._facts[word]
+            since = fact.found_by.get(person)
+            return since is not None and since < start and person in fact.audience
