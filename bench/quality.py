@@ -87,8 +87,7 @@ def _line(name: str, ours: Scores, txtai: Scores) -> Line:
 
 def _both(settings: Settings, collection: JudgedCollection) -> tuple[dict[str, QueryScores], dict[str, QueryScores]]:
     model = embedder(settings)
-    with vector_server(settings) as url:
-        own = settings.model_copy(update={"qdrant_url": url, "qdrant_api_key": None})
+    with vector_server(settings) as own:
         target = Target(
             qdrant=qdrant.client(own),
             lake=Lake((settings.home / "eval" / "lake").as_uri()),

@@ -8,6 +8,7 @@ registry would answer comes from memory. Vectors are kept in HOME/eval, everythi
 from __future__ import annotations
 
 import asyncio
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import msgspec
+from pydantic import SecretStr
 
 from assets.evaluate import Indexed, JudgedCollection, Target, index_collection, read_collection
 from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
@@ -135,9 +137,8 @@ def evaluate(
 ) -> Report:
     """Index the folder, run every judged query in each mode, and measure."""
     collection = read_collection(folder)
-    with _home(settings) as own, vector_server(own) as url:
-        own = own.model_copy(update={"qdrant_url": url, "qdrant_api_key": None})
-        return asyncio.run(_evaluate(own, collection, hybrid, others, progress))
+    with _home(settings) as own, vector_server(own) as pointed:
+        return asyncio.run(_evaluate(pointed, collection, hybrid, others, progress))
 
 
 async def _evaluate(
@@ -281,10 +282,10 @@ def _home(settings: Settings) -> Generator[Settings]:
 
 
 @contextmanager
-def vector_server(settings: Settings) -> Generator[str]:
-    """Run an empty vector server on a free port for a block; yields its URL. Raises `ServiceUnavailableError`."""
-    environment = child_environment(settings)
-    environment.pop("CONCORDANCE_QDRANT_API_KEY", None)
+def vector_server(settings: Settings) -> Generator[Settings]:
+    """Run an empty vector server on a free port for a block; yields settings that lead to it. Raises `ServiceUnavailableError`."""
+    key = secrets.token_urlsafe(32)
+    environment = child_environment(settings) | {"CONCORDANCE_QDRANT_API_KEY": key}
     url = f"http://127.0.0.1:{(port := free_port())}"
     with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
         log = Path(folder, "log")
@@ -297,7 +298,7 @@ def vector_server(settings: Settings) -> Generator[str]:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise ServiceUnavailableError(f"The vector server for the evaluation did not start: {tail(log)}")
                 time.sleep(0.05)
-            yield url
+            yield settings.model_copy(update={"qdrant_url": url, "qdrant_api_key": SecretStr(key)})
         finally:
             process.terminate()
             process.wait()

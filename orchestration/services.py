@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
 from orchestration.workers import address_file
+from resources import keys
 from resources.embedded.processes import free_port, port_is_free
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.migrate import migrate
@@ -161,7 +162,7 @@ def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
         ],
         ready=lambda: answers(f"{settings.qdrant_address}/readyz"),
         url=settings.qdrant_address,
-        environment=environment,
+        environment={**environment, "CONCORDANCE_QDRANT_API_KEY": keys.qdrant_api_key(settings) or ""},
         port=("CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port),
         stop_seconds=30.0,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The keys that an installation makes for itself: signing, encryption at rest, and the embedded Postgres's password.
+"""The keys that an installation makes for itself: signing, encryption at rest, and what its own services ask each other for.
 
 Enter: settings. Leave: `HOME/keys.json`, readable by its owner alone, and the keys in force. A key given in the settings wins
 over the one kept in HOME; nothing here is ever logged.
@@ -6,6 +6,7 @@ over the one kept in HOME; nothing here is ever logged.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -20,11 +21,17 @@ from resources.settings import Settings
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """What `keys.json` holds."""
+    """What `keys.json` holds. Those with a default came later: `ensure` adds them to the file of an older version."""
 
     secret_key: str
     encryption_key: str
     postgres_password: str
+    qdrant_api_key: str = ""
+    """Opens the embedded vector server."""
+    dagster_secret: str = ""
+    """Opens Dagster's webserver to administrators."""
+    dagster_read_secret: str = ""
+    """Opens Dagster's webserver for reading alone."""
 
 
 PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
@@ -37,29 +44,51 @@ def path(settings: Settings) -> Path:
 
 
 def ensure(settings: Settings) -> None:
-    """Make the keys if there are none yet; existing ones are kept. Of two processes at once the first one's keys stand."""
+    """Make the keys that are missing; existing ones are kept. Of two processes at once the first one's keys stand."""
     file = path(settings)
     make_home(settings)
     if not file.exists():
-        made = Keys(
-            secret_key=secrets.token_urlsafe(48),
-            encryption_key=Fernet.generate_key().decode(),
-            postgres_password=secrets.token_urlsafe(32),
-        )
-        handle, name = tempfile.mkstemp(prefix=".keys-", dir=settings.home)
-        draft = Path(name)
+        draft = _draft(settings, _made())
         try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(msgspec.json.encode(made) + b"\n")
-                out.flush()
-                os.fsync(out.fileno())
             # A link, not a rename: it fails when another process was faster, and never replaces its keys.
             file.hardlink_to(draft)
         except FileExistsError:
             pass  # the other process's keys are read below, as everywhere
         finally:
             draft.unlink()
-    load(settings)
+    kept = load(settings)
+    if not all(msgspec.structs.astuple(kept)):
+        _complete(settings)
+
+
+def _made() -> Keys:
+    return Keys(
+        secret_key=secrets.token_urlsafe(48),
+        encryption_key=Fernet.generate_key().decode(),
+        postgres_password=secrets.token_urlsafe(32),
+        qdrant_api_key=secrets.token_urlsafe(32),
+        dagster_secret=secrets.token_urlsafe(32),
+        dagster_read_secret=secrets.token_urlsafe(32),
+    )
+
+
+def _complete(settings: Settings) -> None:
+    """Add the keys that a file of an older version lacks, one process at a time."""
+    with (settings.home / "run" / "keys.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = msgspec.structs.asdict(load(settings))
+        made = msgspec.structs.asdict(_made())
+        _draft(settings, Keys(**{name: value or made[name] for name, value in kept.items()})).replace(path(settings))
+
+
+def _draft(settings: Settings, content: Keys) -> Path:
+    """Write keys to a new file beside the kept ones and return it."""
+    handle, name = tempfile.mkstemp(prefix=".keys-", dir=settings.home)
+    with os.fdopen(handle, "wb") as out:
+        out.write(msgspec.json.encode(content) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    return Path(name)
 
 
 def load(settings: Settings) -> Keys:
@@ -87,6 +116,16 @@ def secret_key(settings: Settings) -> str:
         return settings.secret_key.get_secret_value()
     ensure(settings)
     return load(settings).secret_key
+
+
+def qdrant_api_key(settings: Settings) -> str | None:
+    """Return the key of the vector server: the setting QDRANT_API_KEY, else for the embedded one the key kept in HOME."""
+    if settings.qdrant_api_key is not None:
+        return settings.qdrant_api_key.get_secret_value()
+    if not settings.embedded_qdrant:
+        return None
+    ensure(settings)
+    return load(settings).qdrant_api_key
 
 
 def fernet(settings: Settings) -> MultiFernet:

@@ -12,12 +12,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
+from resources import keys
 from resources.errors import AbortSyncError, ServiceUnavailableError
+from resources.guard import LOOPBACK
 from resources.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,10 +50,12 @@ DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    key = keys.qdrant_api_key(settings)
+    # Given as `api_key`, a key over plain HTTP makes the client warn; on loopback it never leaves this machine.
+    local = urlsplit(settings.qdrant_address).hostname in LOOPBACK
     return {
         "url": settings.qdrant_address,
-        "api_key": key,
+        **({"metadata": {"api-key": key}} if key and local else {"api_key": key}),
         "timeout": TIMEOUT_SECONDS,
         "check_compatibility": False,
         "verify": tls(),

@@ -16,6 +16,7 @@ import msgspec
 from qdrant_client import models
 
 from resources.errors import AbortSyncError, ServiceUnavailableError
+from resources.keys import qdrant_api_key
 from resources.settings import Settings
 
 
@@ -46,8 +47,8 @@ class Searches:
 
     def __init__(self, settings: Settings) -> None:
         self._address = settings.qdrant_address.rstrip("/")
-        key = settings.qdrant_api_key
-        self._headers = _HEADERS | ({"api-key": key.get_secret_value()} if key else {})
+        key = qdrant_api_key(settings)
+        self._headers = _HEADERS | ({"api-key": key} if key else {})
         self._session: aiohttp.ClientSession | None = None
 
     async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[Answer]:

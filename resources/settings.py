@@ -58,6 +58,11 @@ class Settings(BaseSettings):
         None,
         description="Address that people use; links in citations start with it. Default: http://127.0.0.1:HTTP_PORT.",
     )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Further host names that the HTTP interface is addressed by, as a comma list or a JSON list. "
+        "PUBLIC_URL's, HTTP_HOST and loopback names are always allowed.",
+    )
     qdrant_port: int = Field(6333, ge=1, le=65535, description="Port of the embedded vector server.")
     postgres_port: int = Field(5433, ge=1, le=65535, description="Port of the embedded Postgres.")
     dagster_port: int = Field(3000, ge=1, le=65535, description="Port of the Dagster UI.")
@@ -66,7 +71,7 @@ class Settings(BaseSettings):
     )
     qdrant_url: str | None = Field(None, description="URL of your own Qdrant. Unset: the embedded one.")
     qdrant_api_key: SecretStr | None = Field(
-        None, description="API key of Qdrant; when set, the embedded one demands it too."
+        None, description="API key of Qdrant. Unset: none for your own; the embedded one demands the key kept in HOME."
     )
     dagster_url: str | None = Field(None, description="URL of the Dagster webserver. Unset: the one on DAGSTER_PORT.")
     lake_url: str | None = Field(
@@ -296,7 +301,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"is not valid JSON: {error}") from error
         return value
 
-    @field_validator("drive_roots", "retry_seconds", mode="before")
+    @field_validator("drive_roots", "retry_seconds", "allowed_hosts", mode="before")
     @classmethod
     def _read_list(cls, value: Any) -> Any:
         if not isinstance(value, str):

@@ -21,6 +21,7 @@ from serving.auth import Authentication
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
+from serving.origins import guarded_by, serving_rules
 from serving.pages import LocalSwagger, docs_file, page_style
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.book import ask_book, ask_selection, track
@@ -128,7 +129,7 @@ def create_app(
     ]
     return Litestar(
         route_handlers=handlers,
-        middleware=[DefineMiddleware(Authentication, exclude="^/docs(/|$)")],
+        middleware=[guarded_by(serving_rules(settings)), DefineMiddleware(Authentication, exclude="^/docs(/|$)")],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,
         before_send=[_secure],

@@ -45,6 +45,11 @@ PROBLEMS: dict[str, ProblemType] = {
         401, "The API key is not valid", "It is unknown, revoked or expired: ask for a new one."
     ),
     "admin-only": ProblemType(403, "Administrators only", "Use a token made with `--admin`."),
+    "origin-foreign": ProblemType(
+        403,
+        "The request comes from a foreign page",
+        "Open the page under the address that people use, or send a token.",
+    ),
     "not-found": ProblemType(404, "Not found", "It does not exist, or you may not see it."),
     "unknown-source": ProblemType(404, "There is no such source", "The detail lists the known ones."),
     "method-not-allowed": ProblemType(
@@ -56,6 +61,14 @@ PROBLEMS: dict[str, ProblemType] = {
     ),
     "too-large": ProblemType(413, "Too large", "The detail names the limit."),
     "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
+    "content-type": ProblemType(
+        415, "The body is of another type than declared", "Send the `Content-Type` that the detail names."
+    ),
+    "host-unknown": ProblemType(
+        421,
+        "Nothing is served under this host name",
+        "Use the address that people use, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
+    ),
     "rate-limited": ProblemType(429, "Too many searches", "Wait as many seconds as `Retry-After` says."),
     "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
     "service-unavailable": ProblemType(

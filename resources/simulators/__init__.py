@@ -8,17 +8,16 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from resources.guard import App, Guard, Receive, Rules, Scope, Send, any_type
 
+__all__ = ["App", "Receive", "Scope", "Send", "run_forever", "serve"]
+
+_RULES = Rules(body_type=any_type)  # what the doubles take as bodies is what the services they stand for take
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _KEEP_ALIVE_SECONDS = 75
@@ -73,7 +72,7 @@ def _address(listener: socket.socket) -> str:
 def _server(app: App) -> _Server:
     return _Server(
         uvicorn.Config(
-            app,
+            Guard(app, _RULES),
             lifespan="off",
             log_config=None,
             log_level="critical",  # a connection dropped on purpose is no error worth a line

@@ -404,5 +404,36 @@ def test_the_key_is_demanded(make_vector_process: Callable[..., VectorProcess]) 
         answer = httpx.get(f"{process.url}/collections", headers=headers)
         assert answer.status_code == 401
         assert "API key" in answer.json()["status"]["error"]
-    for path in ("/", "/healthz", "/readyz"):
+    for path in ("/", "/telemetry", "/metrics", "/cluster", "/collections/x/snapshots"):
+        assert httpx.get(process.url + path).status_code == 401
+    for path in ("/healthz", "/livez", "/readyz"):
         assert httpx.get(process.url + path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain", "origin": "https://evil.example"}, 403),
+        ({"content-type": "application/json", "origin": "https://evil.example"}, 403),
+        ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({}, 415),
+        ({"content-type": "application/json", "host": "evil.example:6333"}, 421),
+    ],
+)
+def test_no_web_page_changes_permissions(vector_process: VectorProcess, headers: dict[str, str], status: int) -> None:
+    """What a page can make a browser send, to a server that demands no key."""
+    client = connect(vector_process)
+    create(client)
+    client.upsert(NAME, [models.PointStruct(id=1, vector={"dense": [1.0] * SIZE}, payload={"permissions": ["ada"]})])
+    body = json.dumps({"payload": {"permissions": ["public"]}, "points": [1]})
+    url = f"{vector_process.url}/collections/{NAME}/points/payload"
+    answer = httpx.post(f"{url}?wait=true", content=body, headers=headers)
+    assert answer.status_code == status
+    assert client.retrieve(NAME, [1])[0].payload == {"permissions": ["ada"]}
+    assert httpx.post(f"{url}?wait=true", content=body, headers={"content-type": "application/json"}).status_code == 200
+
+
+def test_a_foreign_host_reads_nothing(vector_process: VectorProcess) -> None:
+    for path in ("/collections", "/", "/readyz", "/telemetry"):
+        assert httpx.get(vector_process.url + path, headers={"host": "evil.example"}).status_code == 421

@@ -13,6 +13,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 SIZE = 16
+JSON = {"content-type": "application/json"}
 POINTS = 120
 NAMESPACE = UUID("6f1b3a52-0d7e-4b0a-9a51-5d5b7a0d3c11")
 
@@ -368,7 +369,7 @@ def test_hits_of_one_query_scored_by_another(pair: Pair, vector_url: str, own_fi
     ours, theirs = pair.both("query_batch_points", requests=requests)
     # searches send a prefetch as it is, the client as a list of one
     body = models.QueryRequestBatch(searches=requests).model_dump_json(exclude_unset=True)
-    answer = httpx.post(f"{vector_url}/collections/{pair.name}/points/query/batch", content=body).json()
+    answer = httpx.post(f"{vector_url}/collections/{pair.name}/points/query/batch", content=body, headers=JSON).json()
     for mine, sent, its in zip(ours, answer["result"], theirs, strict=True):
         assert mine.points
         wanted = pytest.approx({p.id: p.score for p in its.points}, abs=1e-4)

@@ -15,6 +15,7 @@ from qdrant_client.common.version_check import is_compatible
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 SIZE = 4
+JSON = {"content-type": "application/json"}
 UUID_ID = "550e8400-e29b-41d4-a716-446655440000"
 
 
@@ -176,7 +177,7 @@ def test_nothing_of_a_bad_batch_lands(
         ("PUT", "points", body),
         ("POST", "points/batch", f'{{"operations":[{{"delete":{{"points":[1]}}}},{{"upsert":{body}}}]}}'),
     ):
-        answer = wire.request(method, f"/collections/{name}/{path}?wait=true", content=sent)
+        answer = wire.request(method, f"/collections/{name}/{path}?wait=true", content=sent, headers=JSON)
         assert answer.status_code == status
         assert message in answer.json()["status"]["error"]
         assert answer.json()["time"] >= 0

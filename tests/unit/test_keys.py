@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,3 +80,27 @@ def test_folders_with_documents_are_closed_to_others(tmp_path: Path) -> None:
     keys.make_home(settings)
     modes = {folder.name: folder.stat().st_mode & 0o777 for folder in settings.home.iterdir()}
     assert modes == dict.fromkeys(keys.PRIVATE_FOLDERS, 0o700)
+
+
+def test_the_embedded_vector_server_has_a_key_and_one_of_your_own_has_yours(tmp_path: Path) -> None:
+    made = keys.qdrant_api_key(settings(tmp_path))
+    assert made is not None
+    assert len(made) >= 32
+    assert keys.qdrant_api_key(settings(tmp_path)) == made
+    assert keys.qdrant_api_key(settings(tmp_path, qdrant_api_key="mine")) == "mine"
+    assert keys.qdrant_api_key(settings(tmp_path, qdrant_url="http://qdrant:6333")) is None
+    assert keys.qdrant_api_key(settings(tmp_path, qdrant_url="http://qdrant:6333", qdrant_api_key="mine")) == "mine"
+
+
+def test_keys_of_an_older_version_are_kept_and_the_missing_ones_added_once(tmp_path: Path) -> None:
+    keys.ensure(settings(tmp_path))
+    file = keys.path(settings(tmp_path))
+    older = {name: f"old-{name}" for name in ("secret_key", "encryption_key", "postgres_password")}
+    file.write_text(json.dumps(older))
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda _: keys.qdrant_api_key(settings(tmp_path)), range(16)))
+    assert len(made) == 1
+    kept = json.loads(file.read_text())
+    assert older.items() <= kept.items()
+    assert all(kept.values())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

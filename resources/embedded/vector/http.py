@@ -17,14 +17,15 @@ import msgspec
 from resources.embedded.vector.faults import RequestError, format_error
 from resources.embedded.vector.logs import log
 from resources.embedded.vector.store import Store
+from resources.guard import JSON, Rules
 
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
-# Source: Qdrant's auth middleware leaves these open for orchestrators.
-_OPEN = frozenset({"/", "/healthz", "/livez", "/readyz"})
+_OPEN = frozenset({"/healthz", "/livez", "/readyz"})
+"""Answered without the key, with a constant text. Qdrant leaves its version open as well."""
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -90,12 +91,18 @@ Handler = Callable[[Request], Awaitable[Any]]
 Node = dict[str, Any]
 
 
-class Application:
-    """Routes by a tree of path segments, `*` for a variable one; checks the key; wraps what the handlers return."""
+def body_type(path: str) -> str:
+    """Return the content type that a path takes."""
+    return "multipart/form-data" if path.endswith("/snapshots/upload") else JSON
 
-    def __init__(self, store: Store, api_key: str | None) -> None:
+
+class Application:
+    """Routes by a tree of path segments, `*` for a variable one; checks who asks; wraps what the handlers return."""
+
+    def __init__(self, store: Store, api_key: str | None, rules: Rules) -> None:
         self._store = store
         self._api_key = api_key.encode() if api_key else None
+        self._rules = rules
         self._root: Node = {}
 
     def add(self, method: str, template: str, handler: Handler) -> None:
@@ -131,6 +138,9 @@ class Application:
         await _send(send, status, Raw(body))
 
     def _authorize(self, scope: dict[str, Any]) -> None:
+        refusal = self._rules.refusal(scope)
+        if refusal is not None:
+            raise RequestError(refusal.status, refusal.detail)
         if self._api_key is None or scope["path"] in _OPEN:
             return
         headers = dict(scope["headers"])

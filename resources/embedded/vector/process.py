@@ -17,18 +17,19 @@ import uvloop
 
 from resources.embedded.vector import SERVER_VERSION
 from resources.embedded.vector.files import own
-from resources.embedded.vector.http import Application
+from resources.embedded.vector.http import Application, body_type
 from resources.embedded.vector.logs import log
 from resources.embedded.vector.routes import collections, points, service, snapshots
 from resources.embedded.vector.store import Store
+from resources.guard import rules_for
 
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 75
 
 
-def build(store: Store, api_key: str | None) -> Application:
-    """The ASGI application over an open store."""
-    app = Application(store, api_key)
+def build(store: Store, api_key: str | None, host: str) -> Application:
+    """The ASGI application over an open store, for a listener on `host`."""
+    app = Application(store, api_key, rules_for(host, body_type=body_type))
     for module in (service, collections, points, snapshots):
         module.add_routes(app)
     return app
@@ -52,7 +53,7 @@ def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: f
             "seconds": round(time.monotonic() - began, 3),
         }
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(store, listener, started))
+            runner.run(_serve(store, listener, host, started))
     log("stopped")
 
 
@@ -65,10 +66,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(store: Store, listener: socket.socket, started: dict[str, Any]) -> None:
+async def _serve(store: Store, listener: socket.socket, host: str, started: dict[str, Any]) -> None:
     server = _Server(
         uvicorn.Config(
-            build(store, os.environ.get("CONCORDANCE_QDRANT_API_KEY") or None),
+            build(store, os.environ.get("CONCORDANCE_QDRANT_API_KEY") or None, host),
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -1,0 +1,163 @@
+"""Refuses requests that a web page made a browser send to one of our listeners.
+
+A page on any site can make the browser of somebody who reads it send requests to loopback addresses: with a host name of the
+page's own that now resolves to 127.0.0.1 (DNS rebinding, which also lets it read the answers), or with the plain form types
+that need no permission from the receiver. So every listener knows the names it is addressed by, refuses changes that come
+from a foreign origin, and takes JSON only where it is declared as such.
+
+What enters: an ASGI scope. What leaves: why it is refused, or None. `Guard` wraps whole applications; listeners with errors of
+their own ask `Rules` themselves.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 # compared, not bound
+JSON = "application/json"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_AUTHORITY = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::\d*)?", re.IGNORECASE)
+_PORTS = {"http": ":80", "https": ":443"}
+
+
+def always_json(_path: str) -> str:
+    """Return JSON as the type of every body."""
+    return JSON
+
+
+def any_type(_path: str) -> None:
+    """Take bodies of any type."""
+
+
+class Refusal(NamedTuple):
+    """Why a request is refused: HTTP status, the kind of fault, and what to do about it."""
+
+    status: int
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a listener accepts. Loopback names are always among its hosts."""
+
+    hosts: Collection[str] = ()
+    """Further host names, lower case, without ports."""
+    origins: Collection[str] = ()
+    """Origins besides the listener's own, such as `https://search.example`, from which pages may change things."""
+    addresses: bool = False
+    """Whether any IP address is accepted as the host: for a listener that is open to a network. No page can rebind one."""
+    body_type: Callable[[str], str | None] = always_json
+    """Returns the content type that a path takes; None where any type does."""
+
+    def refusal(self, scope: Mapping[str, Any]) -> Refusal | None:
+        """Return why the request or websocket of this scope is refused; None when it is not."""
+        headers: dict[bytes, bytes] = {}
+        hosts = 0
+        for name, value in scope["headers"]:
+            hosts += name == b"host"
+            headers[name] = value
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if hosts != 1 or not self._serves(host):
+            return Refusal(
+                421,
+                "host-unknown",
+                f"Nothing is served under the host name {host[:100]!r} here. Use the address that `concordance status --urls` "
+                "prints, or add the name to CONCORDANCE_ALLOWED_HOSTS.",
+            )
+        changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
+        if changes and not self._comes_from_us(headers, host):
+            return Refusal(
+                403,
+                "origin-foreign",
+                "The request comes from a page of another origin. Open the page under the address that this service is "
+                "known by (CONCORDANCE_PUBLIC_URL, CONCORDANCE_ALLOWED_HOSTS), or sign in with a bearer token.",
+            )
+        if changes and scope["type"] == "http" and _has_body(headers):
+            wanted = self.body_type(scope["path"])
+            given = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+            if wanted is not None and given != wanted:
+                return Refusal(
+                    415, "content-type", f"The body must be declared as {wanted}: send `Content-Type: {wanted}`."
+                )
+        return None
+
+    def _serves(self, host: str) -> bool:
+        name = host_name(host)
+        return name in LOOPBACK or name in self.hosts or (self.addresses and _is_address(name))
+
+    def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str) -> bool:
+        # A page cannot make a browser send a bearer token without asking us first, and no listener answers that question.
+        if headers.get(b"authorization", b"")[:7].lower() == b"bearer ":
+            return True
+        origin = headers.get(b"origin")
+        if origin is None:
+            return headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
+        given = origin.decode("latin-1").lower()
+        scheme, _, authority = given.partition("://")
+        # Browsers leave out the scheme's own port; some proxies add it to the host.
+        return bool(authority) and (authority == host.removesuffix(_PORTS.get(scheme, "")) or given in self.origins)
+
+
+def rules_for(
+    host: str,
+    *,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    body_type: Callable[[str], str | None] = always_json,
+) -> Rules:
+    """Return the rules of a listener bound to `host`: served under that name, and under any address when it is bound to all."""
+    names = frozenset({host.lower(), *hosts} - ANY_ADDRESS)
+    return Rules(names, frozenset(origins), addresses=host in ANY_ADDRESS, body_type=body_type)
+
+
+class Guard:
+    """An ASGI application before another one: answers what `rules` refuse with a JSON body, hands on everything else."""
+
+    def __init__(self, app: App, rules: Rules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI entry."""
+        refusal = self._rules.refusal(scope) if scope["type"] in ("http", "websocket") else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            body = msgspec.json.encode({"error": refusal.kind, "detail": refusal.detail})
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+
+def host_name(authority: str) -> str:
+    """Return the name in `name:port` or `[address]:port`, without port and brackets; nothing for anything else."""
+    found = _AUTHORITY.fullmatch(authority)
+    return found["address"] or found["name"] if found else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0").strip() != b"0" or b"transfer-encoding" in headers
