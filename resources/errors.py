@@ -51,6 +51,10 @@ class RateLimitedError(RetryLaterError):
     """The service asks us to slow down; waiting as told is no attempt lost."""
 
 
+class OverloadedError(RetryLaterError):
+    """A service that we depend on answers, but not in time. Nobody degrades for it: the caller is asked to come back."""
+
+
 class ServiceUnavailableError(RetryLaterError):
     """A service that we depend on (Postgres, Qdrant, the embedding provider) is down; the caller may degrade."""
 

@@ -1,57 +1,115 @@
 """Postgres as the serving app reads it: named statements of `sql/serving` enter, rows as dicts leave.
 
-Any failure of the server becomes `ServiceUnavailableError`, and for a moment after one nobody waits for it again, so that a
-search with Postgres down is slow at most once.
+Two failures are kept apart. `RegistryDownError`: no connection can be made for a while (see `serving.watch`), so that searches may
+fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; nothing falls
+back on weaker checks then, and the caller is asked to try again.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from resources.errors import InvalidRequestError, ServiceUnavailableError
+from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError
 from resources.logging import logger
+from resources.postgres import Connection, session
+from serving.watch import Call, Watch
 from sql import statement
 
 WAIT_SECONDS = 2.0
-REST_SECONDS = 2.0
+"""Longest wait for a connection of the pool."""
 STATEMENT_TIMEOUT_MS = 10_000
+CALL_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 2
+"""When this side hangs up: the server's own limit only counts while the server runs."""
+PING_SECONDS = 2
+RETRY_AFTER_SECONDS = 2.0
+NETWORK = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""A server whose machine is gone is noticed by the kernel. Source: postgresql.org/docs/current/libpq-connect.html"""
 
 log = logger("serving")
 
+_Pool = AsyncConnectionPool[AsyncConnection[dict[str, Any]]]
+_T = TypeVar("_T")
+
+
+class RegistryDownError(ServiceUnavailableError):
+    """No connection to Postgres can be made; the only failure upon which a search may fall back on the index."""
+
+
+def _down() -> RegistryDownError:
+    return RegistryDownError("Postgres does not answer.", RETRY_AFTER_SECONDS)
+
+
+def _overloaded() -> OverloadedError:
+    return OverloadedError("Postgres is too busy to answer in time. Try again shortly.", RETRY_AFTER_SECONDS)
+
+
+def postgres_watch(dsn: str) -> Watch:
+    """Return a watch over a server. libpq's own ping needs no free slot: a server that is full still answers it."""
+    address = make_conninfo(dsn, connect_timeout=PING_SECONDS).encode()
+    thread = ThreadPoolExecutor(1, thread_name_prefix="postgres-ping")
+
+    async def ping() -> bool:
+        found = await asyncio.get_running_loop().run_in_executor(thread, PGconn.ping, address)
+        return found == Ping.OK
+
+    return Watch("postgres", ping)
+
 
 class Database:
-    """A small pool of connections (autocommit, rows as dicts)."""
+    """A small pool of connections (autocommit, rows as dicts). Several may share the watch of one server."""
 
-    def __init__(self, dsn: str, *, size: int = 8) -> None:
-        self._pool: AsyncConnectionPool[AsyncConnection[dict[str, Any]]] = AsyncConnectionPool(
-            dsn,
+    def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None) -> None:
+        self._dsn = dsn
+        self._size = size
+        self.watch = watch or postgres_watch(dsn)
+        self._pool = self._new_pool()
+        self.watch.on_return(self._renew)
+
+    def _new_pool(self) -> _Pool:
+        return AsyncConnectionPool(
+            self._dsn,
             min_size=1,
-            max_size=size,
+            max_size=self._size,
             open=False,
             timeout=WAIT_SECONDS,
             kwargs={
                 "autocommit": True,
                 "row_factory": dict_row,
-                "connect_timeout": 5,
                 "application_name": "concordance-serving",
                 "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+                **NETWORK,
             },
         )
-        self._rest_until = 0.0
 
     async def open(self) -> None:
         """Start connecting; does not wait for Postgres."""
+        self.watch.start()
+        self.watch.suspect()
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
         """Close every connection."""
+        await self.watch.stop()
         await self._pool.close(timeout=2)
 
     async def fetch(
@@ -59,39 +117,101 @@ class Database:
     ) -> list[dict[str, Any]]:
         """Run `sql/serving/<name>.sql` and return its rows (none for a write). Never prepared, it is planned for these very values.
 
-        Raises `InvalidRequestError` for a value that Postgres cannot hold (a NUL in a text), and `ServiceUnavailableError`.
+        Raises `InvalidRequestError` for a value that Postgres cannot hold (a NUL in a text), `RegistryDownError`, and
+        `OverloadedError`.
         """
         text = statement("serving", name)
-        for attempt in (1, 2):
-            if time.monotonic() < self._rest_until:
-                raise ServiceUnavailableError("Postgres does not answer.")
-            try:
-                async with self._pool.connection() as connection:
-                    cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are our own files)
-                    return await cursor.fetchall() if cursor.description else []
-            except psycopg.DataError as error:
-                raise InvalidRequestError(f"A value of the request can't be looked up: {error}") from error
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed) as error:
-                # A restarted server leaves dead connections in the pool: throw them out and try once more.
-                if attempt == 1 and not isinstance(error, PoolTimeout | PoolClosed | psycopg.errors.QueryCanceled):
-                    await self._discard_dead()
-                    continue
-                if not isinstance(error, psycopg.errors.QueryCanceled):
-                    self._rest_until = time.monotonic() + REST_SECONDS
-                log.warning("postgres_unavailable", statement=name, error=str(error).strip())
-                raise ServiceUnavailableError("Postgres does not answer.") from error
-        raise ServiceUnavailableError("Postgres does not answer.")
+
+        async def run(connection: AsyncConnection[dict[str, Any]]) -> list[dict[str, Any]]:
+            cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are our own files)
+            return await cursor.fetchall() if cursor.description else []
+
+        try:
+            return await self._with_connection(name, run)
+        except psycopg.DataError as error:
+            raise InvalidRequestError(f"A value of the request can't be looked up: {error}") from error
 
     async def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run a write for each row in one pipeline. Raises `ServiceUnavailableError`."""
-        try:
-            async with self._pool.connection() as connection, connection.cursor() as cursor:
-                await cursor.executemany(statement("serving", name), rows)  # pyright: ignore[reportArgumentType] (as above)
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed) as error:
-            raise ServiceUnavailableError("Postgres does not answer.") from error
+        """Run a write for each row in one pipeline. Raises `RegistryDownError` and `OverloadedError`."""
+        text = statement("serving", name)
 
-    async def _discard_dead(self) -> None:
-        try:
-            await self._pool.check()
-        except (psycopg.OperationalError, PoolTimeout, PoolClosed) as error:
-            log.warning("postgres_check_failed", error=str(error).strip())
+        async def run(connection: AsyncConnection[dict[str, Any]]) -> None:
+            async with connection.cursor() as cursor:
+                await cursor.executemany(text, rows)  # pyright: ignore[reportArgumentType] (as above)
+
+        await self._with_connection(name, run)
+
+    async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
+        """Do blocking work in a transaction of its own, in a thread. Raises `RegistryDownError` and `OverloadedError`."""
+        if self.watch.down:
+            raise _down()
+        held: list[Connection] = []
+
+        def run() -> _T:
+            with session(self._dsn) as connection:
+                held.append(connection)
+                return work(connection)
+
+        with self.watch.call(lambda: _hang_up(*held), CALL_SECONDS) as call:
+            try:
+                return await asyncio.to_thread(run)
+            except ServiceUnavailableError as error:
+                raise await self._explained("session", error, call) from error
+
+    async def _with_connection(self, name: str, work: Callable[[AsyncConnection[dict[str, Any]]], Awaitable[_T]]) -> _T:
+        for attempt in (1, 2):
+            if self.watch.down:
+                break
+            call: Call | None = None
+            try:
+                async with self._pool.connection() as connection:
+                    with self.watch.call(partial(_hang_up, connection), CALL_SECONDS) as call:
+                        return await work(connection)
+            except PoolClosed:
+                continue  # another pool has taken its place
+            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+                explained = await self._explained(name, error, call)
+                # A restarted server leaves dead connections in the pool: throw them out and try once more.
+                if attempt == 1 and isinstance(explained, OverloadedError) and _is_lost(error, call):
+                    await self._pool.drain()
+                    continue
+                raise explained from error
+        raise _down()
+
+    async def _explained(self, name: str, error: Exception, call: Call | None) -> RegistryDownError | OverloadedError:
+        """Tell a server that is down from one that is busy: it answers a ping, or has itself said what is wrong."""
+        said = _said(error)
+        answers = await self.watch.answers() if said is None or said.startswith("57P") else True
+        cut = call is not None and call.cut
+        log.warning("postgres_failed", statement=name, answers=answers, cut=cut, error=str(error).strip())
+        return _overloaded() if answers else _down()
+
+    async def _renew(self) -> None:
+        """Connect anew: the pool's own attempts may be minutes apart by now."""
+        old, self._pool = self._pool, self._new_pool()
+        await self._pool.open(wait=False)
+        await old.close(timeout=0)
+
+
+def _is_lost(error: Exception, call: Call | None) -> bool:
+    """Return True if the connection broke by itself, so that another one may do."""
+    if isinstance(error, PoolTimeout) or (call is not None and call.cut):
+        return False
+    said = _said(error)
+    return said is None or said.startswith("57P")
+
+
+def _said(error: Exception) -> str | None:
+    """Return the server's own code for an error; None when it said nothing."""
+    found = error if isinstance(error, psycopg.Error) else error.__cause__
+    return found.sqlstate if isinstance(found, psycopg.Error) else None
+
+
+def _hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Break connections off. Whoever waits on one gets an `OperationalError` at once, whatever the server does.
+
+    A cancelled task would instead wait for the server to take the cancellation (psycopg: up to ten seconds).
+    """
+    for connection in connections:
+        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)

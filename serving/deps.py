@@ -87,7 +87,7 @@ class Services:
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.blobs = Blobs(settings.lake_address)
-        self._registry = Database(settings.postgres_dsn, size=1)
+        self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._given = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
         self.background = Background(self.database, self.metrics)

@@ -12,9 +12,9 @@ import msgspec
 
 from resources import permissions
 from resources.domain import Access
-from resources.errors import InvalidRequestError, ServiceUnavailableError
+from resources.errors import InvalidRequestError
 from resources.logging import logger
-from serving.database import Database
+from serving.database import Database, RegistryDownError
 
 MEMBERSHIPS = ("slack:", "group:")
 """What a directory may say of a person. Never an email or a domain: those are the token's alone."""
@@ -27,7 +27,7 @@ async def with_directory(database: Database, access: Access, fresh_since: dateti
     wanted = {"email": permissions.email(access.email), "fresh_since": fresh_since}
     try:
         rows = await database.fetch("directory", wanted)
-    except ServiceUnavailableError:
+    except RegistryDownError:
         return access
     memberships = {found for row in rows if (found := _membership(row["principal"])) is not None}
     return msgspec.structs.replace(access, principals=access.principals | memberships) if memberships else access

@@ -105,7 +105,7 @@ class QueryEmbedder:
         """Load and warm the model, then follow the active collection; a failure is logged and searches degrade."""
         row = None
         if self._look is not None:
-            with contextlib.suppress(ServiceUnavailableError):
+            with contextlib.suppress(RetryLaterError):
                 row = await self._look()
         await self._take(row)
         if self._look is not None:
@@ -154,7 +154,7 @@ class QueryEmbedder:
             await asyncio.sleep(rest)
             try:
                 row = await look()
-            except ServiceUnavailableError:
+            except RetryLaterError:
                 continue  # said where it was noticed; the last known collection stands
             done = (
                 self.collection == (row["name"] if row else ALIAS) and self._active is not None

@@ -74,6 +74,9 @@ PROBLEMS: dict[str, ProblemType] = {
     "service-unavailable": ProblemType(
         503, "A part of the service is down", "Try again shortly; /readyz says which part."
     ),
+    "overloaded": ProblemType(
+        503, "Too busy to answer in time", "Try again after as many seconds as `Retry-After` says."
+    ),
 }
 """Problem types by the last part of their `type`."""
 
@@ -139,6 +142,8 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": 'Bearer realm="concordance"'})
         case errors.AccessDeniedError():
             return problem(request, "not-found", str(not_found()))
+        case errors.OverloadedError():
+            return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.RetryLaterError():
             return problem(request, "service-unavailable", detail, headers=_retry_after(error))
         case errors.NotRunningError():

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from resources.domain import Access
-from resources.errors import ConcordanceError, ServiceUnavailableError
+from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import cache, store
@@ -223,7 +223,7 @@ class Answers:
     async def _cached(self, cache_key: str) -> cache.Written | None:
         try:
             return await cache.lookup(self._database, cache_key)
-        except ServiceUnavailableError:
+        except RetryLaterError:
             return None
 
     def _answer(

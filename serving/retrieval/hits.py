@@ -1,7 +1,8 @@
 """The second lock: candidates enter, the passages that the caller may read right now leave, with fresh metadata.
 
 The registry decides, for cached and fresh candidates alike. With Postgres down the index's own payload stands in. Either way, what
-has permissions that were not checked recently enough is held back and counted. Permissions of uploads are our own: never too old.
+has permissions that were not checked recently enough is held back and counted. Permissions of uploads are Postgres's own, so they are
+never too old there; the copy of them in a payload ages like any other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.domain import Access, Place, SourceName
+from resources.domain import Access, Place
 from serving.database import Database
 
 
@@ -92,9 +93,7 @@ async def recheck(
     return Checked(hits, len({row.doc_id for row in rows if row.held_back}))
 
 
-def from_payloads(
-    payloads: Mapping[str, Mapping[str, Any]], access: Access, now: datetime, fresh_since: datetime
-) -> Checked:
+def from_payloads(payloads: Mapping[str, Mapping[str, Any]], access: Access, fresh_since: datetime) -> Checked:
     """Return hits made from payloads of points, for those that are permitted and were checked since."""
     hits: dict[str, Hit] = {}
     held: set[str] = set()
@@ -102,8 +101,6 @@ def from_payloads(
         if access.principals.isdisjoint(payload.get("permissions") or ()):
             continue
         hit = _from_payload(chunk_id, payload)
-        if hit.source_type == SourceName.UPLOAD:
-            hit = msgspec.structs.replace(hit, acl_checked_at=now)
         if hit.acl_checked_at is None or hit.acl_checked_at < fresh_since:
             held.add(hit.doc_id)
         else:

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from resources.domain import Access
 from resources.durations import duration
-from resources.errors import ServiceUnavailableError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.background import Background
-from serving.database import Database
+from serving.database import Database, RegistryDownError
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval import cache, hits, rank
@@ -138,12 +137,12 @@ class Retriever:
     async def _answer(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         try:
             return await self._with_registry(search, request, access, now)
-        except ServiceUnavailableError as error:
-            # Only Postgres raises here while Qdrant answers; when both are down the next line raises in its turn.
+        except RegistryDownError as error:
+            # No connection for a while. A busy Postgres raises `OverloadedError`, which is answered with 503.
             log.warning("search_without_registry", error=str(error))
         expansion, missed = await self._expand(search)
         found = await self._engines.find(search, access, expansion, with_payload=True)
-        checked = hits.from_payloads(found.payloads, access, now, now - self._max_age)
+        checked = hits.from_payloads(found.payloads, access, now - self._max_age)
         candidates = agreed(found.candidates, checked.hits)
         ranked = self._rank(candidates, checked.hits, request, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from litestar.params import FromPath, QueryParameter
 
 from resources.domain import Access
 from resources.errors import InvalidRequestError
-from resources.postgres import session
+from resources.postgres import Connection
 from serving.citations.format import Cited, citation
 from serving.citations.links import link
 from serving.deps import Services
@@ -138,11 +137,10 @@ async def delete_document(
 
     known, email = known_id(doc_id), request.user.email
 
-    def take_back() -> bool:
-        with session(services.settings.postgres_dsn) as connection:
-            return remove(connection, doc_id=known, owner=email)
+    def take_back(connection: Connection) -> bool:
+        return remove(connection, doc_id=known, owner=email)
 
-    if not await asyncio.to_thread(take_back):
+    if not await services.database.in_thread(take_back):
         raise not_found()
     audit = {"email": email, "action": "delete", "query_id": None, "query": None, "doc_ids": [known], "detail": None}
     services.background.put("audit_insert", audit)

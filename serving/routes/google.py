@@ -10,7 +10,7 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from resources.domain import Access
-from resources.errors import ConfigurationError, ServiceUnavailableError
+from resources.errors import ConfigurationError, RetryLaterError
 from resources.logging import logger
 from serving.auth import require_admin
 from serving.deps import Services
@@ -48,7 +48,7 @@ async def google_callback(request: Request[Any, Any, Any], services: NamedDepend
         return _failure(str(error), error.status if isinstance(error, SignInError) else 409)
     except ConfigurationError as error:
         return _failure(str(error), 500)
-    except ServiceUnavailableError:
+    except RetryLaterError:
         return _failure("The database does not answer just now, so nothing could be kept.", 503)
     log.info("google_connected", account=connected.account, by=connected.by)
     audit = {

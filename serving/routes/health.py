@@ -42,12 +42,8 @@ async def _qdrant(services: Services) -> tuple[ServiceState, int | None, int | N
 
 
 async def _postgres(services: Services) -> ServiceState:
-    try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            await services.database.fetch("alive")
-    except (TimeoutError, ConcordanceError):
-        return ServiceState("down", "does not answer")
-    return ServiceState("ok")
+    answers = await services.database.watch.answers()
+    return ServiceState("ok") if answers else ServiceState("down", "does not answer")
 
 
 @get("/readyz", operation_id="ready", tags=["health"], summary="State of each dependency", exclude_from_auth=True)

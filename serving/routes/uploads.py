@@ -15,7 +15,7 @@ from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from resources.domain import Access, SourceName
 from resources.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
 from resources.logging import logger
-from resources.postgres import session
+from resources.postgres import Connection
 from serving.deps import Services
 from serving.schemas import UploadResponse
 from serving.uploads import Receiver
@@ -99,23 +99,22 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
         services.metrics.uploads.labels("refused").inc()
         raise
 
-    def keep() -> tuple[str, bool]:
-        with session(services.settings.postgres_dsn) as connection:
-            kept = record(
-                connection,
-                owner=email,
-                content_hash=blob.content_hash,
-                size=blob.size,
-                file_name=received.file_name,
-                title=received.metadata.title,
-                description=received.metadata.description,
-                mime_type=received.mime_type,
-                permissions=received.metadata.share,
-                tags=received.metadata.tags,
-            )
-            return kept.doc_id, kept.created
+    def keep(connection: Connection) -> tuple[str, bool]:
+        kept = record(
+            connection,
+            owner=email,
+            content_hash=blob.content_hash,
+            size=blob.size,
+            file_name=received.file_name,
+            title=received.metadata.title,
+            description=received.metadata.description,
+            mime_type=received.mime_type,
+            permissions=received.metadata.share,
+            tags=received.metadata.tags,
+        )
+        return kept.doc_id, kept.created
 
-    doc_id, created = await asyncio.to_thread(keep)
+    doc_id, created = await services.database.in_thread(keep)
     job_id = await launch_upload_sync(services, email)
     services.metrics.uploads.labels("new" if created else "known").inc()
     log.info("upload", doc_id=doc_id, job_id=job_id, bytes=blob.size, mime_type=received.mime_type, created=created)

@@ -130,6 +130,13 @@ def own_postgres(
     site.qdrant.close()
 
 
+def until_ready(running: Running) -> None:
+    """Wait until every part answers."""
+    deadline = datetime.now(UTC) + timedelta(seconds=60)
+    while running.http.get("/readyz").json()["status"] != "ready":
+        assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
+
+
 def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, Any]) -> None:
     site, process = own_postgres
     fill(site)
@@ -138,9 +145,7 @@ def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, 
         process.stop()
         assert codes(running.search("ferry", BOB)) == ["registry_unavailable"]
         process.start()
-        deadline = datetime.now(UTC) + timedelta(seconds=60)
-        while running.http.get("/readyz").json()["status"] != "ready":
-            assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
+        until_ready(running)
         answer = running.search("ferry", BOB)
         assert (titles(answer), codes(answer)) == ({"Open"}, [])
 

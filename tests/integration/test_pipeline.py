@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from resources.blobs import Blobs
 from resources.domain import Access, SourceName, State, document_id
 from resources.errors import BusyError
+from resources.postgres import session
+from resources.sources.uploads import record
 from resources.syncing import create_job, open_sync
 from serving.database import Database
 from serving.retrieval.hits import Hit, from_payloads, recheck
@@ -73,7 +76,7 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
     hit = asyncio.run(rechecked())[row["chunk_id"]]
     assert hit.anchor == hit.place(0).anchor == "zebra-care"
     assert hit.place(hit.chunk_text.index("Visitors")).anchor == "parking"
-    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, datetime.now(UTC), since)
+    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, since)
     assert from_index[row["chunk_id"]].places == hit.places
 
 
@@ -325,6 +328,28 @@ def test_the_index_learns_when_permissions_were_last_read(installation: Installa
     before = installation.points()[0]["acl_checked_at"]
     run = installation.sync()
     assert run.counts.synced == 0
+    assert installation.points()[0]["acl_checked_at"] > before
+
+
+def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installation: Installation) -> None:
+    blob = Blobs(installation.settings.lake_address).put([STRIPES.encode()])
+    with session(installation.settings.postgres_dsn) as connection:
+        record(
+            connection,
+            owner="ada@acme.example",
+            content_hash=blob.content_hash,
+            size=blob.size,
+            file_name="zebras.md",
+            title=None,
+            description=None,
+            mime_type="text/markdown",
+            permissions=[],
+            tags={},
+        )
+    installation.sync(SourceName.UPLOAD)
+    before = installation.points()[0]["acl_checked_at"]
+    installation.rows("UPDATE partitions SET acl_painted_at = acl_painted_at - interval '1 day' RETURNING 1")
+    assert installation.sync(SourceName.UPLOAD).counts.synced == 0
     assert installation.points()[0]["acl_checked_at"] > before
 
 

@@ -122,8 +122,10 @@ def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:
         "fresh": base | {"doc_id": "1", "acl_checked_at": (NOW - timedelta(hours=1)).isoformat()},
         "stale": base | {"doc_id": "2", "acl_checked_at": (NOW - timedelta(days=2)).isoformat()},
         "never": base | {"doc_id": "3"},
+        "upload": base
+        | {"doc_id": "5", "source_type": "upload", "acl_checked_at": (NOW - timedelta(days=2)).isoformat()},
         "other": base | {"doc_id": "4", "permissions": ["bob@acme.com"], "acl_checked_at": NOW.isoformat()},
     }
     access = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))
-    hits, held_back = from_payloads(payloads, access, NOW, NOW - duration("24h"))
-    assert (set(hits), held_back) == ({"fresh"}, 2)
+    hits, held_back = from_payloads(payloads, access, NOW - duration("24h"))
+    assert (set(hits), held_back) == ({"fresh"}, 3)

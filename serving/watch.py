@@ -1,0 +1,144 @@
+"""Whether a part of the platform answers: calls to it are registered here, and whether it is down leaves.
+
+A part counts as down only after it has answered neither a ping nor a call for `OUTAGE_SECONDS`. One that is merely busy goes on
+answering pings; its callers are asked to come back, and never served by a fallback that checks less. A call that is not answered
+is ended: at once when the part goes down, else after the time that the caller gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+from resources.logging import logger
+
+PATIENCE_SECONDS = 1.0
+"""A call that takes longer than this has the part pinged."""
+OUTAGE_SECONDS = 3.0
+"""Without any answer for this long, the part is down."""
+LOOK_SECONDS = 0.25
+"""Between two looks at the calls under way, and between two pings of a part that does not answer."""
+VERDICT_SECONDS = 15.0
+
+log = logger("serving")
+
+
+class Call:
+    """One call under way. `cut`: it was ended because no answer came."""
+
+    __slots__ = ("began", "cut", "hang_up", "limit")
+
+    def __init__(self, hang_up: Callable[[], None], limit: float) -> None:
+        self.began = time.monotonic()
+        self.hang_up = hang_up
+        self.limit = limit
+        self.cut = False
+
+    def end(self) -> None:
+        """End the call, once."""
+        if not self.cut:
+            self.cut = True
+            self.hang_up()
+
+
+class Watch:
+    """Watches one part. `ping` returns True if the part answers, and must return within a few seconds."""
+
+    def __init__(self, part: str, ping: Callable[[], Awaitable[bool]]) -> None:
+        self._part = part
+        self._ping = ping
+        self._calls: set[Call] = set()
+        self._answered_at = time.monotonic()
+        self._suspected = asyncio.Event()
+        self._known = asyncio.Event()
+        self._known.set()
+        self._task: asyncio.Task[None] | None = None
+        self._on_return: list[Callable[[], Awaitable[None]]] = []
+        self.down = False
+
+    def on_return(self, renew: Callable[[], Awaitable[None]]) -> None:
+        """Have something done when the part is back, before anyone is told."""
+        self._on_return.append(renew)
+
+    def start(self) -> None:
+        """Begin watching; a second start changes nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"watch-{self._part}")
+
+    async def stop(self) -> None:
+        """Watch no longer."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._known.set()
+
+    @contextmanager
+    def call(self, hang_up: Callable[[], None], limit: float) -> Generator[Call]:
+        """Register a call for the length of the block; `hang_up` makes it fail, and is used after `limit` seconds at the latest."""
+        call = Call(hang_up, limit)
+        self._calls.add(call)
+        try:
+            yield call
+            self._answered_at = time.monotonic()
+        finally:
+            self._calls.discard(call)
+
+    def suspect(self) -> None:
+        """Have the part pinged now."""
+        if not self.down and self._task is not None:
+            self._known.clear()
+            self._suspected.set()
+
+    async def answers(self) -> bool:
+        """Return True if the part answers a ping; waits for it, at most until the part counts as down."""
+        self.suspect()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(VERDICT_SECONDS):
+                await self._known.wait()
+        return not self.down
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._suspected.wait()
+            except TimeoutError:
+                if not self._overdue():
+                    continue
+            self._suspected.clear()
+            await self._examine()
+
+    def _overdue(self) -> bool:
+        """End calls that are past their time. Return True if one has taken long enough for a ping."""
+        now = time.monotonic()
+        for call in [call for call in self._calls if now - call.began > call.limit]:
+            call.end()
+        return any(now - call.began > PATIENCE_SECONDS for call in self._calls)
+
+    async def _examine(self) -> None:
+        """Ping until the part answers."""
+        began = time.monotonic()
+        while not await self._ping():
+            silent = time.monotonic() - max(began, self._answered_at)
+            if not self.down and silent >= OUTAGE_SECONDS:
+                self._declare_down()
+            self._overdue()
+            await asyncio.sleep(LOOK_SECONDS)
+        if self.down:
+            for renew in self._on_return:
+                await renew()
+            log.info("part_back", part=self._part)
+        self.down = False
+        self._known.set()
+
+    def _declare_down(self) -> None:
+        self.down = True
+        log.error("part_down", part=self._part, seconds=OUTAGE_SECONDS)
+        for call in list(self._calls):
+            call.end()
+        self._known.set()

@@ -1,0 +1,124 @@
+"""A Postgres that is busy or hung: nobody is shown more for it, nobody waits without end, and an outage is told from a queue."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from tests.fixtures.serving import Running, Site
+from tests.integration.test_degradation_http import codes, own_postgres, titles, until_ready
+
+__all__ = ["own_postgres"]
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+MANY = 16
+"""More searches than the pool has connections."""
+
+
+@contextmanager
+def locked(site: Site, table: str) -> Generator[None]:
+    """Hold a table, so that every statement that reads it waits."""
+    with psycopg.connect(site.settings.postgres_dsn) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")  # type: ignore[arg-type]
+        yield
+
+
+def ask(running: Running, who: str = BOB) -> httpx.Response:
+    return running.request("POST", "/api/rag/search", who, json={"query": "ferry contract"})
+
+
+def test_a_full_pool_and_a_slow_statement_never_switch_permissions_off(site: Site, running: Running) -> None:
+    site.add("Contract", ["The ferry contract is confidential."], [ANN, BOB])
+    site.sql("UPDATE documents SET permissions = %s", [ANN])  # revoked; the index does not know yet
+    assert ask(running).json()["results"] == []
+    with locked(site, "chunks"), ThreadPoolExecutor(MANY) as pool:
+        answers = list(pool.map(lambda _: ask(running), range(MANY)))
+    assert {answer.status_code for answer in answers} == {503}
+    assert {answer.json()["type"] for answer in answers} == {"/problems/overloaded"}
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
+    assert not any("confidential" in answer.text for answer in answers)
+    assert running.titles("ferry contract", ANN) == ["Contract"]
+
+
+def test_a_membership_that_cannot_be_looked_up_in_time_is_no_reason_to_answer_without_it(
+    site: Site, running: Running
+) -> None:
+    site.add("Contract", ["The ferry contract is confidential."], [ANN])
+    with locked(site, "directory"):
+        assert (ask(running).status_code, ask(running, ANN).status_code) == (503, 503)
+
+
+@contextmanager
+def stopped(pids: list[int]) -> Generator[None]:
+    """Hang processes (SIGSTOP): their sockets stay open and nothing answers."""
+    found = [psutil.Process(pid) for pid in pids]
+    for process in found:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in found:
+            process.send_signal(signal.SIGCONT)
+
+
+def family(pid: int) -> list[int]:
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+
+
+def test_a_hung_postgres_holds_up_nothing_for_long(own_postgres: tuple[Site, Any]) -> None:
+    site, process = own_postgres
+    site.add("Open", ["The ferry leaves at nine."], ["public"])
+    with site.running() as running:
+        assert codes(running.search("ferry", BOB)) == []
+        with stopped(family(process.pid)):
+            answer = running.search("ferry", BOB)
+            assert (titles(answer), codes(answer)) == ({"Open"}, ["registry_unavailable"])
+            ready = running.http.get("/readyz").json()
+            assert (ready["status"], ready["services"]["postgres"]["state"]) == ("degraded", "down")
+            file = {"file": ("notes.md", b"# Notes\n\nThe ferry.", "text/markdown")}
+            upload = running.request("POST", "/api/upload", BOB, files=file)
+            assert (upload.status_code, upload.json()["type"]) == (503, "/problems/service-unavailable")
+            doc_id = answer["results"][0]["doc_id"]
+            assert running.request("DELETE", f"/api/documents/{doc_id}", BOB).status_code == 503
+        until_ready(running)
+        assert codes(running.search("ferry", BOB)) == []
+
+
+def test_an_upload_that_meets_a_hung_postgres_first_is_refused(own_postgres: tuple[Site, Any]) -> None:
+    site, process = own_postgres
+    with site.running() as running:
+        until_ready(running)
+        with stopped(family(process.pid)):
+            file = {"file": ("notes.md", b"# Notes\n\nThe ferry.", "text/markdown")}
+            assert running.request("POST", "/api/upload", BOB, files=file).status_code == 503
+        until_ready(running)
+
+
+def take_every_slot(dsn: str, taken: list[Any]) -> None:
+    while True:
+        taken.append(psycopg.connect(dsn))
+
+
+def test_a_postgres_without_a_free_slot_is_busy_and_not_down(own_postgres: tuple[Site, Any]) -> None:
+    site, process = own_postgres
+    site.add("Contract", ["The ferry contract is confidential."], [ANN, BOB])
+    site.sql("UPDATE documents SET permissions = %s", [ANN])
+    taken: list[Any] = []
+    try:
+        with pytest.raises(psycopg.OperationalError, match=r"clients|slots"):
+            take_every_slot(process.dsn, taken)
+        with site.running() as running:
+            answer = ask(running)
+            assert (answer.status_code, answer.json()["type"]) == (503, "/problems/overloaded")
+            assert running.http.get("/readyz").json()["services"]["postgres"]["state"] == "ok"
+    finally:
+        for connection in taken:
+            connection.close()
