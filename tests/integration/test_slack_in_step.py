@@ -143,3 +143,64 @@ def test_a_citation_opens_the_very_message(step: Step, world: World) -> None:
     for word in words:
         (result,) = step.web.search(word, "ada@acme.example", mode="keyword")["results"]
         assert result["citation"]["link"].endswith(f"/archives/{world.general}/p{said[word].replace('.', '')}")
+
+
+def test_names_of_private_channels_and_people_outside_are_written_nowhere(step: Step, world: World) -> None:
+    slack = world.slack
+    board = slack.channel("qzboardroom", (world.ada,), private=True, bot=False)
+    stranger = slack.user("Qzstranger Doe", "doe@partner.example", external=True)
+    group = slack.usergroup("qzgroup", "Qzgroup", [world.ada])
+    mentions = (
+        f"<#{world.secret}> <#{world.secret}|secret> <#{board}|qzboardroom> <#{world.general}> <@{stranger}|qzstranger> "
+        f"<@{world.bob}> <!subteam^{group}|@qzgroup>"
+    )
+    elements: list[dict[str, Any]] = [
+        {"type": "text", "text": "Blocks: "},
+        {"type": "channel", "channel_id": board},
+        {"type": "user", "user_id": stranger},
+        {"type": "usergroup", "usergroup_id": group},
+    ]
+    rich = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}]
+    unfurled = [{"is_share": True, "channel_name": "qzboardroom", "fallback": "[#qzboardroom] soon", "text": "soon"}]
+    root = slack.post(world.general, world.ada, f"{mentions} begins a thread about herons")
+    slack.post(world.general, world.bob, f"Herons answer {mentions}", thread=root)
+    slack.post(world.general, world.ada, "", blocks=rich)
+    slack.post(world.general, world.ada, "Herons shared", attachments=[{"text": f"see {mentions}"}, *unfurled])
+    file = slack.upload(world.ada, "herons.txt", b"A file about herons.\n", "text/plain")
+    slack.post(world.general, world.ada, f"Herons of {mentions}", files=[file])
+    slack.post(world.secret, world.ada, "Only members know of this heron.")
+    step.sync()
+    web = step.web
+    assert web is not None
+    answer = web.search("herons", "bob@acme.example", mode="keyword", top_k=50)
+    shown = str(answer) + "".join(
+        web.request("GET", f"/api/documents/{result['doc_id']}", "bob@acme.example").text
+        for result in answer["results"]
+    )
+    everything = shown + str([point for point in step.installation.points() if point["partition"] == world.general])
+    assert len(answer["results"]) > 0
+    for name in ("qzboardroom", "qzstranger", "qzgroup", "#secret", "@secret"):
+        assert name not in everything.lower(), name
+    assert "#general" in shown
+    assert "@Bob Noyce" in shown
+    assert "a private channel" in shown
+
+
+def test_a_channel_that_turns_private_loses_its_name_elsewhere(step: Step, world: World) -> None:
+    slack = world.slack
+    plans = slack.channel("qzplans", (world.ada, world.bob))
+    slack.post(world.general, world.ada, f"Decided in <#{plans}>: {step.word()}")
+    step.sync()
+    named = [point for point in step.installation.points() if "qzplans" in point["chunk_text"]]
+    assert named
+    calls = slack.calls.copy()
+    step.sync()
+    assert (slack.calls - calls)["conversations.replies"] == 0
+    slack.make_private(plans)
+    step.sync()
+    points = [point for point in step.installation.points() if point["collection_ids"] == [world.general]]
+    assert points
+    assert "qzplans" not in str(points)
+    assert [
+        row for row in step.installation.rows("SELECT chunk_text FROM chunks") if "qzplans" in row["chunk_text"]
+    ] == []

@@ -9,7 +9,7 @@ import pytest
 from resources.sources.slack.messages import fingerprint, is_reply, is_root, said
 from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
 
-NAMES = Names({"U1": "Ada Byron"}.get, {"C1": "general"}.get, {"S1": "millers"}.get)
+NAMES = Names({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get)
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,10 @@ NAMES = Names({"U1": "Ada Byron"}.get, {"C1": "general"}.get, {"S1": "millers"}.
     [
         ("plain words", "plain words"),
         ("<@U1> and <@U1|ada>", "@Ada Byron and @Ada Byron"),
-        ("<@U9|zoe>, <@U9>", "@zoe, @U9"),
-        ("<#C1|old-name> <#C1> <#C9|other> <#C9|>", "#general #general #other #C9"),
-        ("<!subteam^S1> <!subteam^S9|@bakers> <!subteam^S9>", "@millers @bakers @S9"),
+        ("<@U9|zoe>, <@U9>", "somebody outside of the workspace, somebody outside of the workspace"),
+        ("<#C1|old-name> <#C1> <#C9|other> <#C9|>", "#general #general a private channel a private channel"),
+        ("<!subteam^S1> <!subteam^S9|@bakers>", "a user group a user group"),
+        ("`<#C9|other>` ```<@U9|zoe>```", "`a private channel` ```somebody outside of the workspace```"),
         ("<!here> <!channel> <!everyone>", "@here @channel @everyone"),
         ("<!date^1392734382^{date_short}|18 Feb 2014>", "18 Feb 2014"),
         ("<!date^1392734382^{date_short}^https://a.example|18 Feb>", "18 Feb"),
@@ -88,6 +89,16 @@ def test_rich_text() -> None:
     )
 
 
+def test_elements_name_nobody_who_is_not_known_to_all() -> None:
+    section = [
+        {"type": "user", "user_id": "U9"},
+        {"type": "channel", "channel_id": "C9"},
+        {"type": "usergroup", "usergroup_id": "S1"},
+    ]
+    blocks = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": section}]}]
+    assert blocks_text(blocks, NAMES) == "somebody outside of the workspacea private channela user group"
+
+
 def test_previews_of_links_are_other_peoples_words() -> None:
     attachments = [
         {
@@ -101,6 +112,7 @@ def test_previews_of_links_are_other_peoples_words() -> None:
             "text": "from a private channel",
             "is_msg_unfurl": True,
         },
+        {"is_share": True, "channel_name": "layoffs", "fallback": "[#layoffs] ada: soon", "text": "soon"},
         {"fallback": "nothing else"},
     ]
     assert attachments_text(attachments, NAMES) == "Alert (https://a.example)\nCPU\nHost: m3\nnothing else"

@@ -17,7 +17,6 @@ from resources.domain import Batch, Item, SourceName
 from resources.durations import duration
 from resources.errors import (
     AbortSyncError,
-    AuthorizationError,
     ConfigurationError,
     FailedDocumentError,
     LostPartitionError,
@@ -32,6 +31,7 @@ from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, Client
 from resources.sources.slack.documents import MIME_TYPE, Channel
 from resources.sources.slack.files import Downloads
 from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
 from resources.sources.slack.settle import Desk
 
@@ -132,7 +132,8 @@ class Slack(Source):
                     "Slack does not list the channel any more, or the app is not in it: invite it."
                 )
             channel = self._channel(raw)
-            names = Names(self._people.name, self._channel_name, self._group_name)
+            mentions = Mentions(self._public_channels)
+            names = Names(self._people.name, self._people.own_name, mentions.name)
             budget, author = self._budget, self._people.name
         ledger = Ledger(self._memory, partition)
         gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
@@ -147,7 +148,7 @@ class Slack(Source):
             author=author,
         )
         lookback = duration(self._settings.slack_lookback) // SECOND
-        return ChannelSync(self._client, ledger, desk, budget, gap=gap, lookback=lookback)
+        return ChannelSync(self._client, ledger, desk, budget, mentions, gap=gap, lookback=lookback)
 
     def _channel(self, raw: dict[str, Any]) -> Channel:
         """Return the channel with its readers as they are now."""
@@ -237,19 +238,9 @@ class Slack(Source):
     def _budget(self) -> Budget:
         return Budget(sorted(self._readable), dice=self._dice)
 
-    def _channel_name(self, channel: str) -> str | None:
-        raw = self._listed.get(channel)
-        return str(raw["name"]) if raw and raw.get("name") else None
-
     @cached_property
-    def _groups(self) -> dict[str, str]:
-        """Handles of user groups, asked for when a message first names one; without the scope their ids stand."""
-        try:
-            found = self._client.pages("usergroups.list", "usergroups", include_disabled="true")
-            return {group["id"]: str(group.get("handle") or group.get("name") or group["id"]) for group in found}
-        except (AuthorizationError, AbortSyncError):
-            return {}
-
-    def _group_name(self, group: str) -> str | None:
-        with self._lock:
-            return self._groups.get(group)
+    def _public_channels(self) -> dict[str, str]:
+        """Names of the channels that every member of the workspace can see, by id."""
+        return {
+            id_: str(raw["name"]) for id_, raw in self._listed.items() if raw.get("name") and not raw.get("is_private")
+        }

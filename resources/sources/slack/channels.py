@@ -18,6 +18,7 @@ from resources.sources.slack.budget import Budget
 from resources.sources.slack.client import Client
 from resources.sources.slack.history import Page, pages
 from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.settle import Desk, Kind
 from resources.sources.slack.windows import SECOND, stamp
 
@@ -28,6 +29,8 @@ LIVELY = 7 * 24 * 3600 * SECOND
 MOST_LIVELY = 200
 AHEAD = 10
 """So many syncs earlier than others is a lively thread read again; one whose parent no page showed, twice as many."""
+RENDERING = 1
+"""Raise it when messages are rendered otherwise for safety's sake: every channel is then read again from the beginning."""
 
 
 class Cursor(msgspec.Struct, kw_only=True):
@@ -48,16 +51,31 @@ class Cursor(msgspec.Struct, kw_only=True):
     """Where the next look at older history begins; None: where the newest part ends."""
     lively: dict[str, tuple[int, int]] = {}
     """Parents of threads that were talked in lately: time of the last reply, turn in which the thread was last read."""
+    rendering: int = 0
+    """`RENDERING` when the channel's documents were rendered."""
+    mentioned: list[str] = []
+    """Channels whose names the documents hold, by id, sorted."""
 
 
 class ChannelSync:
     """Reads one channel once."""
 
-    def __init__(self, client: Client, ledger: Ledger, desk: Desk, budget: Budget, *, gap: int, lookback: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        desk: Desk,
+        budget: Budget,
+        mentions: Mentions,
+        *,
+        gap: int,
+        lookback: int,
+    ) -> None:
         self._client = client
         self._ledger = ledger
         self._desk = desk
         self._budget = budget
+        self._mentions = mentions
         self._gap = gap
         self._lookback = lookback
         self._seen_from: int | None = None
@@ -87,9 +105,11 @@ class ChannelSync:
             yield self._batch(cursor)
 
     def _start(self, text: str | None) -> Cursor:
-        if text is None:
-            return Cursor(listing=True, turn=self._ledger.turn() + 1)
-        return msgspec.json.decode(text, type=Cursor)
+        if text is not None:
+            cursor = msgspec.json.decode(text, type=Cursor)
+            if cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned):
+                return cursor
+        return Cursor(listing=True, turn=self._ledger.turn() + 1, rendering=RENDERING)
 
     def _list(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield the whole history, so that what no page shows is gone. Cut short, it goes on below the last page saved."""
@@ -181,4 +201,5 @@ class ChannelSync:
         cursor.lively = {name: value for name, value in kept if value[0] >= horizon}
 
     def _batch(self, cursor: Cursor, kind: Kind = "delta") -> Batch:
+        cursor.mentioned = sorted(self._mentions.told.union(cursor.mentioned))
         return self._desk.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)

@@ -25,6 +25,8 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     email: str | None = None
     guest: bool = False
+    own: bool = False
+    """Whether the account is this workspace's own, guests and bots included."""
 
 
 class People:
@@ -39,6 +41,11 @@ class People:
         """Return what an account is called."""
         person = self._people.get(user)
         return person.name if person else None
+
+    def own_name(self, user: str) -> str | None:
+        """Return what an account of this workspace is called; None for people of other workspaces."""
+        person = self._people.get(user)
+        return person.name if person and person.own else None
 
     def members(self) -> list[str]:
         """Return the addresses of the workspace's full members, sorted: those who may read every public channel."""
@@ -71,6 +78,7 @@ def _person(team: str, account: dict[str, Any]) -> Person:
         name=" ".join(str(shown or account["id"]).split()),
         email=_email(profile.get("email")) if reads else None,
         guest=bool(account.get("is_restricted") or account.get("is_ultra_restricted")),
+        own=not account.get("is_stranger") and (account["id"] in BOTS or _of_team(team, account)),
     )
 
 

@@ -114,7 +114,7 @@ def _author(raw: dict[str, Any], names: Names) -> tuple[str, str]:
     user = str(raw.get("user") or "")
     bot: dict[str, Any] = raw.get("bot_profile") or {}
     profile: dict[str, Any] = raw.get("user_profile") or {}
-    known = names.person(user) if user else None
+    known = names.author(user) if user else None
     shown = raw.get("username") if raw.get("subtype") == "bot_message" or not known else None
     name = shown or known or bot.get("name") or profile.get("display_name") or profile.get("real_name")
     return user or str(raw.get("bot_id") or ""), " ".join(str(name or user or raw.get("bot_id") or "somebody").split())

@@ -1,6 +1,9 @@
 """Slack's markup enters, text that people read leaves: names for mentions, labels with addresses for links, emoji as emoji.
 
-Code keeps its backticks and everything between them. Pure: names come from the `Names` handed in.
+A mention shows only a name that every reader of the text may know: of a public channel, of an account of this workspace. Private
+channels, people of other workspaces and user groups become a general phrase. Slack's own labels inside of a mention are dropped,
+since Slack writes the name there whoever may read it. Code keeps its backticks and everything between them. Pure: names come
+from the `Names` handed in.
 Source: https://docs.slack.dev/messaging/formatting-message-text
 """
 
@@ -14,14 +17,20 @@ from typing import Any, NamedTuple
 
 
 class Names(NamedTuple):
-    """What ids are called; each returns None for an id that it does not know."""
+    """What ids are called; each returns None for an id whose name not everybody may know.
 
+    `author` names the writer of a message, whom its readers see beside it; `person` somebody whom it mentions.
+    """
+
+    author: Callable[[str], str | None]
     person: Callable[[str], str | None]
     channel: Callable[[str], str | None]
-    group: Callable[[str], str | None]
 
 
 NOBODY = Names(lambda _: None, lambda _: None, lambda _: None)
+PRIVATE_CHANNEL = "a private channel"
+OUTSIDER = "somebody outside of the workspace"
+USER_GROUP = "a user group"
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _TAG = re.compile(r"<([^<>\n]+)>")
@@ -30,6 +39,8 @@ _MARKS = tuple(
     re.compile(rf"(?<![\w{mark}])[{mark}](?=\S)([^{mark}\n]+?)(?<=\S)[{mark}](?![\w{mark}])")
     for mark in ("*", "_", "~")
 )
+_PREVIEWS = ("from_url", "original_url", "is_msg_unfurl", "is_share", "channel_id", "channel_name")
+"""Fields that only previews of links and shared messages have."""
 _SCHEME = re.compile(r"^(?:mailto:|tel:|https?://)")
 
 
@@ -70,11 +81,13 @@ def _tag(content: str, names: Names, *, plain: bool = False) -> str:
     label = unescape(label).strip()
     match target[:1]:
         case "@":
-            return "@" + (names.person(target[1:]) or label.removeprefix("@") or target[1:])
+            person = names.person(target[1:])
+            return OUTSIDER if person is None else f"@{person}"
         case "#":
-            return "#" + (names.channel(target[1:]) or label.removeprefix("#") or target[1:])
+            channel = names.channel(target[1:])
+            return PRIVATE_CHANNEL if channel is None else f"#{channel}"
         case "!":
-            return _special(target[1:], label, names)
+            return _special(target[1:], label)
         case _:
             address = unescape(target)
             shown = address.removeprefix("mailto:").removeprefix("tel:")
@@ -85,10 +98,10 @@ def _tag(content: str, names: Names, *, plain: bool = False) -> str:
             return f"{label} ({shown})"
 
 
-def _special(target: str, label: str, names: Names) -> str:
+def _special(target: str, label: str) -> str:
     command, _, rest = target.partition("^")
     if command == "subteam":
-        return "@" + (names.group(rest) or label.removeprefix("@") or rest)
+        return USER_GROUP
     if command == "date":
         return label or rest.split("^")[0]
     return label or f"@{command}"
@@ -132,7 +145,7 @@ def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
     """
     lines: list[str] = []
     for one in attachments:
-        if not isinstance(one, dict) or one.get("from_url") or one.get("original_url") or one.get("is_msg_unfurl"):
+        if not isinstance(one, dict) or any(one.get(name) for name in _PREVIEWS):
             continue
         title, link = str(one.get("title") or ""), str(one.get("title_link") or "")
         found = [
@@ -195,7 +208,7 @@ def _line(elements: list[Any], names: Names) -> str:
             case "channel":
                 parts.append(_tag(f"#{element.get('channel_id')}", names))
             case "usergroup":
-                parts.append(_special(f"subteam^{element.get('usergroup_id')}", "", names))
+                parts.append(USER_GROUP)
             case "broadcast":
                 parts.append(f"@{element.get('range')}")
             case "emoji":

@@ -1,0 +1,29 @@
+"""Names of channels that messages mention: the public ones are told, and which were told is remembered.
+
+A channel can turn private after its name was written into documents of other channels. Slack changes none of their messages
+then, so a channel remembers whose names its documents hold, and is read again once one of them is no longer public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+class Mentions:
+    """Tells names during the sync of one channel. `public` holds the names of the workspace's public channels by id."""
+
+    def __init__(self, public: Mapping[str, str]) -> None:
+        self._public = public
+        self.told: set[str] = set()
+        """Ids of the channels whose names were told."""
+
+    def name(self, channel: str) -> str | None:
+        """Return the name of a public channel; None for any other."""
+        found = self._public.get(channel)
+        if found is not None:
+            self.told.add(channel)
+        return found
+
+    def still_public(self, channels: Iterable[str]) -> bool:
+        """Return True if all of these channels are public now."""
+        return self._public.keys() >= set(channels)
