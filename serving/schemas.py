@@ -99,8 +99,8 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """How a result came by its rank. Scores are the legs' own: the query's cosine, and BM25 or `ts_rank`. `expansions`: what a
-    language model added to the query, if it did."""
+    """How a result came by its score. `keyword_score` is the share of the query's words that the passage and its headings hold; ranks are
+    places among the results. `expansions`: what a language model added to the query, if it did."""
 
     dense_score: float | None
     dense_rank: int | None

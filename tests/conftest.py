@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.fixtures.llm",
     "tests.fixtures.slack",
     "tests.fixtures.step",
+    "tests.fixtures.twins",
 ]
 
 

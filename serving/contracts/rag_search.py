@@ -38,7 +38,7 @@ class RagDocument(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RagResult(msgspec.Struct, frozen=True, rename="camel"):
-    """A passage; `score` is its cosine similarity, in mode `hybrid` the fused score. `context` is empty unless asked for."""
+    """A passage; `score` is its cosine, in mode `hybrid` the `relevance_score` of a search. `context` is empty unless asked for."""
 
     id: str
     document: RagDocument
@@ -88,7 +88,9 @@ def from_search(
         least = default
     else:
         least = FLOOR if judged(body.query, found.results, gate) else 2.0
-    kept = sorted((pair for pair in scored if pair[0] >= least), key=lambda pair: -pair[0])
+    kept = [pair for pair in scored if pair[0] >= least]
+    if body.mode == "vector":
+        kept.sort(key=lambda pair: -pair[0])
     data = [_result(body, score, result) for score, result in kept[: body.limit]]
     return RagSearchResponse(data, Pagination(body.limit, len(kept)), found.warnings)
 

@@ -44,6 +44,8 @@ class Snippet(NamedTuple):
     text: str
     start: int
     spans: list[tuple[int, int]]
+    held: frozenset[str] = frozenset()
+    """The wanted words that the whole chunk holds."""
 
 
 @lru_cache(50_000)
@@ -69,6 +71,15 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     if len(folded) != len(text):  # ß becomes ss: places would be others
         return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
     return [match.span() for match in _begins_with(wanted).finditer(folded) if _stem(match.group()) in wanted]
+
+
+def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
+    """Return those of the wanted words that stand in the text."""
+    return _stems(text, spans(text, wanted))
+
+
+def _stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
+    return frozenset(_stem(text[start:end]) for start, end in found)
 
 
 @lru_cache(1_000)
@@ -158,4 +169,4 @@ def snippet(text: str, wanted: frozenset[str], size: int = SNIPPET_CHARACTERS) -
         end = cut if not any(s < end and e > cut for s, e in found if e <= end) and cut > start else end
     passage = _SPACE.sub(" ", text[start:end]).rstrip(" |" if piece.row else None)
     shown = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]
-    return Snippet(passage, start, shown)
+    return Snippet(passage, start, shown, _stems(text, found))

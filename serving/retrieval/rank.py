@@ -10,10 +10,15 @@ from serving.retrieval.boost import recency
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
 from serving.retrieval.hits import Hit
+from serving.retrieval.scale import OWN, Scale
+
+SCORE_DIGITS = 6
+"""Decimals of a score that is shown."""
 
 
 class Ranked(NamedTuple):
-    """One passage to show: its score in 0..1, the recency factor in it, and other documents with the very same text."""
+    """One passage to show: the score that ranks it (0..1, never shown), the recency factor in it, other documents with the very same
+    text, and the scale of the scores that are shown."""
 
     hit: Hit
     candidate: Candidate
@@ -21,6 +26,7 @@ class Ranked(NamedTuple):
     boost: float
     also_in: list[Hit]
     rerank_score: float | None = None
+    scale: Scale = OWN
 
 
 def rank(
@@ -30,9 +36,12 @@ def rank(
     now: datetime,
     threshold: float | None,
     group: bool,
+    scale: Scale = OWN,
     reranked: Mapping[str, float] | None = None,
 ) -> list[Ranked]:
     """Return the passages, best first. Candidates without a hit (not permitted, gone) are left out.
+
+    The threshold is held against the score that people see, so that trying thresholds tells no more than that score does.
 
     With `reranked`, these scores by chunk id take the place of the fused ones, the threshold is held against them alone, and what
     was not reranked is left out.
@@ -48,8 +57,11 @@ def rank(
         factor = recency(hit.modified_at, now)
         relevance = None if reranked is None else reranked[hit.chunk_id]
         score = clamp((candidate.fused if relevance is None else relevance) * factor)
-        if threshold is None or (score if relevance is None else relevance) >= threshold:
-            scored.append(Ranked(hit, candidate, score, factor, [], relevance))
+        if threshold is not None:
+            seen = clamp(scale.fused(candidate, hit) * factor) if relevance is None else relevance
+            if round(seen, SCORE_DIGITS) < threshold:
+                continue
+        scored.append(Ranked(hit, candidate, score, factor, [], relevance, scale))
     scored.sort(key=lambda ranked: (-ranked.score, -ranked.candidate.fused, ranked.hit.chunk_id))
     shown: list[Ranked] = []
     by_text: dict[str, Ranked] = {}

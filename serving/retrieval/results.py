@@ -9,12 +9,12 @@ from msgspec import UNSET
 
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
-from serving.retrieval.highlight import snippet, terms
+from serving.retrieval.fuse import clamp
+from serving.retrieval.highlight import held, snippet, terms
 from serving.retrieval.hits import Hit
-from serving.retrieval.rank import Ranked
+from serving.retrieval.rank import SCORE_DIGITS, Ranked
+from serving.retrieval.scale import Shown, heading
 from serving.schemas import Citation, Explanation, Neighbour, Place, Result, Span
-
-SCORE_DIGITS = 6
 
 
 def link_of(hit: Hit, base_url: str, offset: int = 0) -> str:
@@ -39,19 +39,34 @@ def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime, offs
     return Citation(index, citation(cited, index, style, now.date()), address, style)
 
 
-def explanation(ranked: Ranked, expansions: Sequence[str] = ()) -> Explanation:
-    """Return how the passage came by its rank, and what was added to the query."""
-    candidate = ranked.candidate
-    return Explanation(
-        dense_score=candidate.dense_score,
-        dense_rank=candidate.dense_rank,
-        keyword_score=candidate.keyword_score,
-        keyword_rank=candidate.keyword_rank,
-        fused_score=candidate.fused,
-        boosts={"recency": ranked.boost},
-        rerank_score=ranked.rerank_score,
-        expansions=list(expansions) or UNSET,
-    )
+def _explanations(ranked: Sequence[Ranked], shown: Sequence[Shown], expansions: Sequence[str]) -> list[Explanation]:
+    """Return how each passage came by its scores, and what was added to the query.
+
+    Ranks are places among these passages by the figures shown: an engine's own ranks would tell its scores apart.
+    """
+    cosines = [None if one.candidate.dense_score is None else _rounded(one.candidate.dense_score) for one in ranked]
+    keywords = [None if one.keyword is None else _rounded(one.keyword) for one in shown]
+    return [
+        Explanation(
+            dense_score=cosine,
+            dense_rank=_place(cosine, cosines),
+            keyword_score=keyword,
+            keyword_rank=_place(keyword or None, keywords),
+            fused_score=_rounded(scores.fused),
+            boosts={"recency": one.boost},
+            rerank_score=one.rerank_score,
+            expansions=list(expansions) or UNSET,
+        )
+        for one, scores, cosine, keyword in zip(ranked, shown, cosines, keywords, strict=True)
+    ]
+
+
+def _place(score: float | None, scores: Sequence[float | None]) -> int | None:
+    return None if score is None else 1 + sum(other is not None and other > score for other in scores)
+
+
+def _rounded(score: float) -> float:
+    return round(score, SCORE_DIGITS)
 
 
 def results(
@@ -67,10 +82,16 @@ def results(
 ) -> list[Result]:
     """Return the results in order, numbered from 1 in their citations."""
     wanted = terms(query)
+    snippets = [snippet(one.hit.chunk_text, wanted) for one in ranked]
+    scores = [
+        one.scale.shown(one.candidate, cut.held | held(heading(one.hit), wanted), wanted)
+        for one, cut in zip(ranked, snippets, strict=True)
+    ]
+    explained = _explanations(ranked, scores, expansions) if explain else [UNSET] * len(ranked)
     made: list[Result] = []
     for index, one in enumerate(ranked, start=1):
-        hit = one.hit
-        shown = snippet(hit.chunk_text, wanted)
+        hit, shown = one.hit, snippets[index - 1]
+        relevance = scores[index - 1].fused if one.rerank_score is None else one.rerank_score
         made.append(
             Result(
                 doc_id=hit.doc_id,
@@ -90,7 +111,7 @@ def results(
                 section_path=hit.section_path,
                 page_start=hit.page_start,
                 page_end=hit.page_end,
-                relevance_score=round(one.score, SCORE_DIGITS),
+                relevance_score=_rounded(clamp(relevance * one.boost)),
                 created_at=hit.created_at,
                 modified_at=hit.modified_at,
                 acl_checked_at=hit.acl_checked_at,
@@ -100,7 +121,7 @@ def results(
                 ],
                 citation=cite(hit, index, style, base_url, now, shown.start),
                 neighbours=neighbours.get((hit.doc_id, hit.chunk_index), []) if neighbours is not None else UNSET,
-                explain=explanation(one, expansions) if explain else UNSET,
+                explain=explained[index - 1],
             )
         )
     return made

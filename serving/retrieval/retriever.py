@@ -27,6 +27,7 @@ from serving.retrieval.expand import UNAVAILABLE, Expander, Expansion
 from serving.retrieval.plan import Plan, plan
 from serving.retrieval.rerank import Reranker
 from serving.retrieval.results import results
+from serving.retrieval.scale import Scale
 from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
 
 MAX_DEPTH = 2000
@@ -144,7 +145,7 @@ class Retriever:
         found = await self._engines.find(search, access, expansion, with_payload=True)
         checked = hits.from_payloads(found.payloads, access, now - self._max_age)
         candidates = agreed(found.candidates, checked.hits)
-        ranked = self._rank(candidates, checked.hits, request, now)
+        ranked = self._rank(search, candidates, checked.hits, request, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]
         added = found.candidates.expansions
         answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False, expansions=added)
@@ -166,7 +167,7 @@ class Retriever:
             archived = search.narrowing.include_archived
             checked = await hits.recheck(self._database, access, ids, now - self._max_age, archived=archived)
             candidates = agreed(found.candidates, checked.hits)
-            ranked = self._rank(candidates, checked.hits, request, now)
+            ranked = self._rank(search, candidates, checked.hits, request, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:
                 break
             # Chunks that fell away or share documents left too few: look deeper.
@@ -207,15 +208,27 @@ class Retriever:
             now=now,
             threshold=threshold,
             group=request.group_by_document,
+            scale=Scale.of(search, candidates, self._embedder.floor),
             reranked=scores,
         )
         return answer._replace(ranked=ranked, reranked=True)
 
-    @staticmethod
     def _rank(
-        candidates: Sequence[cache.Candidate], passages: Mapping[str, hits.Hit], request: SearchRequest, now: datetime
+        self,
+        search: Plan,
+        candidates: Sequence[cache.Candidate],
+        passages: Mapping[str, hits.Hit],
+        request: SearchRequest,
+        now: datetime,
     ) -> list[rank.Ranked]:
-        return rank.rank(candidates, passages, now=now, threshold=request.threshold, group=request.group_by_document)
+        return rank.rank(
+            candidates,
+            passages,
+            now=now,
+            threshold=request.threshold,
+            group=request.group_by_document,
+            scale=Scale.of(search, candidates, self._embedder.floor),
+        )
 
     async def _neighbours(
         self, shown: Sequence[rank.Ranked], distance: int, access: Access, now: datetime

@@ -1,0 +1,72 @@
+"""Scores that are shown: they follow from the query and the passage, never from an engine's keyword score."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from resources.settings import Settings
+from serving.retrieval.cache import Candidate
+from serving.retrieval.hits import Hit
+from serving.retrieval.plan import plan
+from serving.retrieval.rank import rank
+from serving.retrieval.results import results
+from serving.retrieval.scale import Scale
+from serving.schemas import Result, SearchRequest
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PASSAGE = Hit(
+    chunk_id="c", doc_id="d", chunk_index=0, chunk_text="The ferry leaves the pier.", text_hash="h", section_path=["Boats"],
+    anchor=None, page_start=None, page_end=None, title="Timetable", source_type="files", source_id="s", collection_id=None,
+    path="", mime_type="", url=None, owner=None, tags={}, created_at=None, modified_at=None, acl_checked_at=None,
+)  # fmt: skip
+
+
+def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None = None) -> list[Result]:
+    search = plan(msgspec.convert({"query": query, "mode": mode}, SearchRequest), Settings(_env_file=None))  # type: ignore[call-arg]
+    scale = Scale.of(search._replace(dense_weight=0.7), candidates, 0.1)
+    hits = {
+        one.chunk_id: msgspec.structs.replace(PASSAGE, chunk_id=one.chunk_id, text_hash=one.chunk_id)
+        for one in candidates
+    }
+    ranked = rank(candidates, hits, now=NOW, threshold=threshold, group=False, scale=scale)
+    return results(ranked, query=query, style="inline", base_url="", now=NOW, explain=True, neighbours=None)
+
+
+@pytest.mark.parametrize(("bm25", "fused"), [(0.1, 0.2), (14.0, 0.9)])
+@pytest.mark.parametrize(
+    ("query", "mode", "score"),
+    [
+        ("ferry pier", "keyword", 1.0),
+        ("ferry budget", "keyword", 0.5),
+        ("boats of the timetable", "keyword", 1.0),
+        ("ferry budget", "hybrid", 0.7 * (0.46 - 0.1) / 0.9 + 0.3 * 0.5),
+        ("???", "hybrid", 0.7 * (0.46 - 0.1) / 0.9),
+    ],
+)
+def test_an_engines_keyword_score_changes_no_figure(
+    query: str, mode: str, score: float, bm25: float, fused: float
+) -> None:
+    cosine = None if mode == "keyword" else 0.46
+    (one,) = shown(query, mode, Candidate("a", fused, cosine, 7, bm25, 3))
+    assert one.relevance_score == pytest.approx(score, abs=1e-6)
+    assert not isinstance(one.explain, msgspec.UnsetType)
+    assert (one.explain.dense_rank, one.explain.fused_score) == (None if cosine is None else 1, one.relevance_score)
+
+
+def test_the_order_is_that_of_the_ranking_and_the_threshold_holds_against_what_is_shown() -> None:
+    candidates = [Candidate("a", 0.9, 0.3, 2, 9.0, 1), Candidate("b", 0.4, 0.8, 1, 2.0, 2)]
+    first, second = shown("ferry", "hybrid", *candidates)
+    assert first.relevance_score < second.relevance_score
+    assert [one.explain.dense_rank for one in (first, second) if one.explain] == [2, 1]
+    for threshold in (first.relevance_score, first.relevance_score + 1e-6):
+        found = shown("ferry", "hybrid", *candidates, threshold=threshold)
+        assert len(found) == (2 if threshold == first.relevance_score else 1)
+
+
+def test_meaning_alone_shows_the_cosine_and_words_alone_stand_in_for_it() -> None:
+    (by_meaning,) = shown("ferry budget", "vector", Candidate("a", 0.46, 0.46, 1))
+    (by_words,) = shown("ferry budget", "vector", Candidate("a", 0.97, None, None, 8.0, 1))
+    assert (by_meaning.relevance_score, by_words.relevance_score) == (0.46, 0.5)
