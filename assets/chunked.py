@@ -12,6 +12,7 @@ import polars as pl
 from assets.parsed import TABLE as PARSED
 from assets.parsed import Pending
 from assets.stages.chunk import chunk
+from assets.stages.identify import scoped_hash
 from assets.stages.parse import PARSER_VERSION
 from assets.stages.profiles import Profile
 from resources.domain import Chunk, ParsedDocument
@@ -95,7 +96,8 @@ def _rows(key: str, version: str, chunks: Sequence[Chunk]) -> Iterator[dict[str,
         empty = Chunk(chunk_index=-1, text="", text_hash="", start_char=0, end_char=0, tokens=0)
         yield head | msgspec.structs.asdict(empty) | {"places": None}
     for piece in chunks:
-        yield head | msgspec.structs.asdict(piece) | {"places": _places(piece)}
+        kept = msgspec.structs.replace(piece, text_hash=scoped_hash(key, piece.text_hash))
+        yield head | msgspec.structs.asdict(kept) | {"places": _places(piece)}
 
 
 def _places(piece: Chunk) -> str | None:

@@ -1,4 +1,7 @@
-"""embedded: texts of pending chunks that have no vector yet enter; vectors leave. A text is embedded once, whoever holds it."""
+"""embedded: texts of pending chunks that have no vector yet enter; vectors leave. A text is embedded once, whoever holds it.
+
+Uploads are the exception: theirs is embedded once an owner, since `text_hash` names the owner, too (`identify.scoped_hash`).
+"""
 
 from __future__ import annotations
 

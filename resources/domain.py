@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -69,6 +70,11 @@ def chunk_id(doc_id: str, chunking_version: str, chunk_index: int) -> str:
     return str(uuid.uuid5(uuid.UUID(doc_id), f"{chunking_version}:{chunk_index}"))
 
 
+def text_hash(text: str) -> str:
+    """Return the sha256 (hex) of the text with white space collapsed."""
+    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One document as its source describes it now, without its bytes.
 
@@ -97,6 +103,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """What a person wrote about the file; indexed with the text (all that an image has without OCR)."""
     profile: str = DEFAULT_PROFILE
     """Name of the chunking profile; the default one follows the setting CHUNK_PROFILE."""
+    owner_scoped: bool = False
+    """Whether parsed texts and vectors are reused among the owner's documents alone, so that the work that one person's document
+    takes does not depend on what others have."""
     locator: str = ""
     """What the source's own `fetch` needs to read the bytes; opaque to everybody else, never shown."""
 
@@ -192,7 +201,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     chunk_index: int
     text: str
     text_hash: str
-    """sha256 (hex) of the text with white space collapsed: the key of the embedding cache with the model's name."""
+    """`text_hash` of the text: the key of the embedding cache with the model's name."""
     start_char: int
     end_char: int
     tokens: int

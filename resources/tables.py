@@ -5,7 +5,7 @@
 | raw_{source} | one change of one document | seq | a delete has no content; the newest seq is the state |
 | parsed | one parse of one content | at | keyed by parser_version too: raise it and everything is parsed again |
 | chunked | one chunk of one content | at | a content without chunks has one row with chunk_index -1 and null text; places is JSON or null |
-| embedded_{model}_{dimensions} | one vector of one text | at | shared by all sources; the name holds the model |
+| embedded_{model}_{dimensions} | one vector of one text | at | shared by all sources, uploads by owner; the name holds the model |
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The completeness ledger: rows of the registry enter, each source's state and totals leave, for administrators each partition's too.
 
-The name of a private channel or of a drive is itself something that not everybody may know, and so is a reason that names a file:
-whoever is no administrator gets sums over a whole source and nothing below it. Pure.
+The name of a private channel or of a drive is itself something that not everybody may know, and so are a reason that names a file and
+how much work a sync did: anyone who is not an administrator gets, for each source, the number of documents that they may read. Pure.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class Paused(msgspec.Struct, frozen=True):
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest sync; `error_message` is for administrators."""
+    """The latest sync. Counts and `error_message` are for administrators; others see its times to the minute."""
 
     job_id: str
     status: str
     stage: str | None
     started_at: datetime
     completed_at: datetime | None
-    documents_synced: int
-    documents_skipped: int
-    documents_deleted: int
-    documents_failed: int
-    chunks_embedded: int
+    documents_synced: int | None
+    documents_skipped: int | None
+    documents_deleted: int | None
+    documents_failed: int | None
+    chunks_embedded: int | None
     error_message: str | None
 
 
@@ -107,7 +107,10 @@ def report(
     *,
     admin: bool,
 ) -> list[SourceReport]:
-    """Return the sources in the order of `sources`. Without `admin`, nothing below a source and no reason is in it."""
+    """Return the sources in the order of `sources`. Without `admin`, nothing below a source and no reason is in it.
+
+    `partitions` are those of `source_partitions`, or without `admin` one row a source, of `readable_totals`.
+    """
     by_source: dict[str, list[Row]] = defaultdict(list)
     for row in partitions:
         by_source[row["source"]].append(row)
@@ -124,7 +127,7 @@ def report(
                 label=SOURCE_LABELS[name],
                 configured=name in ready,
                 paused=Paused(row["paused_at"], row["paused_reason"] if admin else None) if row["paused_at"] else None,
-                last_sync_at=row["last_sync_at"],
+                last_sync_at=row["last_sync_at"] if admin else _minute(row["last_sync_at"]),
                 last_job=LastJob(**job_facts(row, admin=admin)) if row["job_id"] else None,
                 totals=Totals(**{field: sum(one[field] for one in held) for field in Totals.__struct_fields__}),
                 partitions=[_partition(one, reasons[name.value, one["partition"]]) for one in held] if admin else UNSET,
@@ -134,20 +137,29 @@ def report(
 
 
 def job_facts(row: Row, *, admin: bool) -> dict[str, Any]:
-    """Return what is told of a sync; its error message is for administrators."""
+    """Return what is told of a sync.
+
+    Counts of work would tell others whether a text is known already, and the time it took nearly as much.
+    """
+    counts = ("synced", "skipped", "deleted", "failed", "embedded")
+    synced, skipped, deleted, failed, embedded = (row[name] if admin else None for name in counts)
     return {
         "job_id": row["job_id"],
         "status": row["status"],
         "stage": row["stage"],
-        "started_at": row["started_at"],
-        "completed_at": row["completed_at"],
-        "documents_synced": row["synced"],
-        "documents_skipped": row["skipped"],
-        "documents_deleted": row["deleted"],
-        "documents_failed": row["failed"],
-        "chunks_embedded": row["embedded"],
+        "started_at": row["started_at"] if admin else _minute(row["started_at"]),
+        "completed_at": row["completed_at"] if admin else _minute(row["completed_at"]),
+        "documents_synced": synced,
+        "documents_skipped": skipped,
+        "documents_deleted": deleted,
+        "documents_failed": failed,
+        "chunks_embedded": embedded,
         "error_message": row["error_message"] if admin else None,
     }
+
+
+def _minute(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(second=0, microsecond=0)
 
 
 def _partition(row: Row, reasons: Sequence[SkippedReason]) -> Partition:

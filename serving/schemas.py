@@ -256,7 +256,7 @@ class SyncFault(msgspec.Struct, frozen=True):
 
 
 class SyncStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A sync. `errors` and `error_message` are for administrators; everybody sees the counts."""
+    """A sync. Counts, exact times and `error_message` are for administrators, `errors` for them and, of uploads, for the owner."""
 
     job_id: str
     source: str
@@ -264,11 +264,11 @@ class SyncStatus(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None
     started_at: datetime
     completed_at: datetime | None
-    documents_synced: int
-    documents_skipped: int
-    documents_deleted: int
-    documents_failed: int
-    chunks_embedded: int
+    documents_synced: int | None
+    documents_skipped: int | None
+    documents_deleted: int | None
+    documents_failed: int | None
+    chunks_embedded: int | None
     error_message: str | None
     errors: list[SyncFault]
 

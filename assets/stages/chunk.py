@@ -10,14 +10,12 @@ Time is linear in the text's length.
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
 from assets.stages.measure import Measure
 from assets.stages.profiles import CHUNKING_VERSION, Profile
 from assets.stages.units import Splitter, Unit
-from resources.domain import Block, Chunk, ParsedDocument, Place
+from resources.domain import Block, Chunk, ParsedDocument, Place, text_hash
 from resources.ports import Tokenizer
 
 __all__ = ["CHUNKING_VERSION", "chunk"]
@@ -185,7 +183,7 @@ class _Describer:
         return Chunk(
             chunk_index=index,
             text=text,
-            text_hash=hashlib.sha256(" ".join(text.split()).encode()).hexdigest(),
+            text_hash=text_hash(text),
             start_char=start,
             end_char=end,
             tokens=units[0].alone or self._measure.tokens(start, end),

@@ -11,6 +11,7 @@ import msgspec
 from resources.domain import Item
 
 MAX_TITLE = 200
+_SCOPE = re.compile(r":owner-([0-9a-f]{16})$")
 _NO_TITLE = re.compile(
     r"^(untitled|document\d*|microsoft \w+ - .*|presentation\d*|slide \d+)$|\.[a-z0-9]{2,5}$", re.IGNORECASE
 )
@@ -19,6 +20,8 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 def content_key(item: Item, content_hash: str) -> str:
     """Return the key of a document's parsed text: equal keys are parsed, chunked and embedded once, whoever holds them.
+
+    The key of an `owner_scoped` document ends with its owner.
 
     The bytes and their type decide; where a person described the file, or it is an image, which has no other text, the words
     about it count too. Pages of a book have a rule of their own (fewer than 50 words are skipped).
@@ -29,7 +32,15 @@ def content_key(item: Item, content_hash: str) -> str:
         parts.append(hashlib.sha256(words.encode()).hexdigest()[:16])
     if is_book(item.tags):
         parts.append("book")
+    if item.owner_scoped:
+        parts.append(f"owner-{hashlib.sha256((item.owner or '').encode()).hexdigest()[:16]}")
     return ":".join(parts)
+
+
+def scoped_hash(content_key: str, text_hash: str) -> str:
+    """Return what a chunk's vector is kept under: the hash of its text, for an `owner_scoped` document together with the owner."""
+    scope = _SCOPE.search(content_key)
+    return text_hash if scope is None else hashlib.sha256(f"{scope[1]}:{text_hash}".encode()).hexdigest()
 
 
 def is_book(tags: Mapping[str, object]) -> bool:

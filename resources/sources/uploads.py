@@ -220,6 +220,7 @@ class Uploads(Source):
             tags=row["tags"],
             description=row["description"],
             profile=self._settings.chunk_profile,
+            owner_scoped=True,
             locator=row["content_hash"],
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from resources.domain import SourceName, text_hash
 from serving.retrieval.boost import recency
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
@@ -68,14 +69,20 @@ def rank(
     documents: set[str] = set()
     for ranked in scored:
         hit = ranked.hit
-        first = by_text.get(hit.text_hash)
+        text = _text(hit)
+        first = by_text.get(text)
         if first is not None and first.hit.doc_id != hit.doc_id:
             if all(other.doc_id != hit.doc_id for other in first.also_in):
                 first.also_in.append(hit)
             continue
         if group and hit.doc_id in documents:
             continue
-        by_text.setdefault(hit.text_hash, ranked)
+        by_text.setdefault(text, ranked)
         documents.add(hit.doc_id)
         shown.append(ranked)
     return shown
+
+
+def _text(hit: Hit) -> str:
+    """Return what two passages with the same words have in common; the hash that an upload's vector is kept under names its owner."""
+    return text_hash(hit.chunk_text) if hit.source_type == SourceName.UPLOAD else hit.text_hash

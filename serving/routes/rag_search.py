@@ -88,8 +88,10 @@ async def rag_search(
     found = await services.retriever.search(to_search(data), request.user)
     if data.mode == "vector" and any(warning.code == NOT_EMBEDDED for warning in found.warnings):
         raise _no_vectors(services)
-    if not found.results and not (await services.database.fetch("any_chunk"))[0]["indexed"]:
-        raise ProblemError("not-found", "Nothing is indexed yet.")
+    if not found.results:
+        readable = await services.database.fetch("any_chunk", {"principals": sorted(request.user.principals)})
+        if not readable[0]["indexed"]:
+            raise ProblemError("not-found", "Nothing that you may read is indexed yet.")
     model = services.embedder.model
     gate = gate_of(model, services.settings.answer_gate)
     return from_search(data, found, default=least_cosine(model), gate=gate)

@@ -51,7 +51,7 @@ async def start_sync(
 async def sync_status(
     request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
 ) -> SyncStatus:
-    """Return a sync's status and counts; what went wrong with which document is for administrators and, of uploads, their owners."""
+    """Return a sync's status; counts are for administrators, what went wrong with an upload is for its owner as well."""
     missing = ProblemError("not-found", "There is no such sync.")
     try:
         job = str(uuid.UUID(job_id))

@@ -103,13 +103,16 @@ def test_a_source_tells_its_state_its_jobs_and_its_totals(ledger: Site, running:
     assert (sources["files"]["paused"], sources["files"]["last_job"], sources["files"]["last_sync_at"]) == (None,) * 3
 
 
-def test_others_see_sums_and_no_name_of_anything(ledger: Site, running: Running) -> None:
+def test_others_see_what_they_may_read_and_no_name_of_anything(ledger: Site, running: Running) -> None:
     response = running.request("GET", "/api/sources", BOB)
     for name in (SECRET_CHANNEL, SECRET_FILE, "general", "C1", "C2", "ann@acme.com", "too large", "revoked"):
         assert name not in response.text
+    ledger.sql("UPDATE documents SET permissions = '{bob@acme.com}' WHERE source_id IN ('C2/0', 'C2/1', 'C2/3')")
     slack = told(running, BOB, admin=False)["slack"]
     assert "partitions" not in slack
-    assert slack["totals"]["live"] == 4
+    assert slack["totals"] == {"live": 2, "skipped": 0, "failed": 1, "lost_access": 0, "held_deletions": 1}
+    assert told(running, "eve@other.com", admin=False)["slack"]["totals"]["live"] == 0
+    assert {slack["last_job"][name] for name in ("documents_synced", "documents_failed", "chunks_embedded")} == {None}
     assert slack["paused"]["since"] is not None
     assert (slack["paused"]["reason"], slack["last_job"]["error_message"]) == (None, None)
 

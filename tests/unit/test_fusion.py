@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.domain import Access
+from resources.domain import Access, text_hash
 from resources.durations import duration
 from resources.errors import InvalidRequestError
 from serving.retrieval.boost import recency
@@ -109,6 +110,16 @@ def test_ranking_boosts_groups_collapses_and_leaves_out_what_is_not_permitted() 
     assert [(one.hit.chunk_id, round(one.score, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
     assert [other.doc_id for other in shown[0].also_in] == ["c"]
     assert [one.hit.chunk_id for one in rank(candidates, hits, now=NOW, threshold=0.6, group=False)] == ["b1", "a1"]
+
+
+def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
+    one, other = "The same  text.", "The same text."
+    hits = {
+        "a": msgspec.structs.replace(hit("a", "a", one), text_hash=text_hash(one)),
+        "b": msgspec.structs.replace(hit("b", "b", other), text_hash="names its owner", source_type="upload"),
+    }
+    (shown,) = rank([Candidate("a", 0.6), Candidate("b", 0.5)], hits, now=NOW, threshold=None, group=True)
+    assert [other.doc_id for other in shown.also_in] == ["b"]
 
 
 def test_scores_stay_within_one() -> None:
