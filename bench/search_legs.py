@@ -93,6 +93,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             Engines(qdrant, database, embedder),
             embedder,
             services.background,
+            services.audit,
             services.metrics,
         )
         seen: list[dict[str, float]] = []

@@ -19,6 +19,7 @@ from resources.errors import ServiceUnavailableError
 from resources.permissions import principals_of
 from resources.qdrant_search import Searches
 from resources.settings import Settings
+from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
 from serving.directory import with_directory
@@ -86,6 +87,7 @@ class Asker:
             Engines(self._searches, self._database, embedder),
             embedder,
             Background(self._database, metrics),  # never started: nothing is written
+            Audit(self._settings.home / "audit", self._database, metrics),  # as above: passages are no answer
             metrics,
         )
         turn = asyncio.Semaphore(AT_ONCE)

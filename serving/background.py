@@ -1,7 +1,7 @@
-"""Writes that no answer waits for (audit, cache): rows enter a bounded queue, one task writes them to Postgres in batches.
+"""Writes that no answer waits for (caches, kept answers, conversations): rows enter a bounded queue, one task writes them in batches.
 
-When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them. Since the
-cache grows only by what is written here, what expired in it is removed here too.
+When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them. The audit log has
+a way of its own, `serving.audit`. Since the cache grows only by what is written here, what expired in it is removed here too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Background:
 
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
         """Queue a write of `sql/serving/<statement>.sql`, which also gets `put_at`, the time of this call; never waits."""
-        row = {name: _storable(value) for name, value in parameters.items()}
+        row = {name: storable(value) for name, value in parameters.items()}
         try:
             self._queue.put_nowait((statement, row | {"put_at": datetime.now(UTC)}))
         except asyncio.QueueFull:
@@ -104,10 +104,10 @@ class Background:
             log.warning("background_write_failed", statement=name, rows=len(rows), error=str(error))
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """Return a value without NUL, which no text of Postgres can hold: nobody keeps a search out of the audit with it."""
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd").replace("\\u0000", "\\ufffd")  # as it is, and as JSON writes it
     if isinstance(value, list):
-        return [_storable(one) for one in cast("list[Any]", value)]
+        return [storable(one) for one in cast("list[Any]", value)]
     return value

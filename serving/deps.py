@@ -23,6 +23,7 @@ from resources.qdrant_search import Searches
 from resources.settings import Settings
 from serving.answers.model import language_model
 from serving.answers.service import Answers
+from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
@@ -91,6 +92,7 @@ class Services:
         self._given = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
         self.background = Background(self.database, self.metrics)
+        self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
@@ -104,6 +106,7 @@ class Services:
             engines,
             self.embedder,
             self.background,
+            self.audit,
             self.metrics,
             clock=clock,
             reranker=self.reranker,
@@ -115,6 +118,7 @@ class Services:
             self.retriever,
             self.embedder,
             self.background,
+            self.audit,
             self.metrics,
             clock=clock,
             model=model,
@@ -155,6 +159,7 @@ class Services:
         await self.database.open()
         await self._registry.open()
         self.background.start()
+        self.audit.start()
         await self.embedder.start()
         await self.reranker.start()
         log.info("serving_started", embedder=self.embedder.model or None)
@@ -164,6 +169,7 @@ class Services:
         await self.answers.close()
         await self.embedder.stop()
         await self.background.stop()
+        await self.audit.stop()
         await self._registry.close()
         await self.database.close()
         await self.searches.close()

@@ -28,7 +28,13 @@ class Metrics:
             "rag_search_degraded_total", "Searches with a warning.", ["code"], registry=self.registry
         )
         self.dropped_writes = Counter(
-            "serving_dropped_writes_total", "Audit and cache rows dropped.", ["statement"], registry=self.registry
+            "serving_dropped_writes_total",
+            "Rows of caches, kept answers and conversations dropped.",
+            ["statement"],
+            registry=self.registry,
+        )
+        self.audit_waiting = Gauge(
+            "serving_audit_waiting", "Events of the audit log that are not in Postgres yet.", registry=self.registry
         )
         self.rate_limited = Counter(
             "rag_rate_limited_total", "Searches refused by the rate limit.", registry=self.registry

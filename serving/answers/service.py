@@ -30,6 +30,8 @@ from serving.answers.prompt import NO_DATA, messages
 from serving.answers.question import Asked, Asker, FindsPassages
 from serving.answers.schemas import Answer, AskRequest, Event
 from serving.answers.words import content
+from serving.audit import Audit
+from serving.audit import Event as AuditEvent
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import QueryEmbedder
@@ -57,6 +59,7 @@ class Answers:
         retriever: FindsPassages,
         embedder: QueryEmbedder,
         background: Background,
+        audit: Audit,
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         model: LanguageModel | None = None,
@@ -65,6 +68,7 @@ class Answers:
         self._database = database
         self._checker = Checker(embedder)
         self._background = background
+        self._audit = audit
         self._metrics = AnswerMetrics(metrics.registry)
         self._clock = clock
         self._model = model or language_model(settings)
@@ -107,6 +111,10 @@ class Answers:
         began = time.perf_counter()
         asked = await self._asker.prepare(request, access)
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
+        shown_ids = list(dict.fromkeys(one.hit.doc_id for one in asked.sources))
+        await self._audit.record(
+            AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.searched, doc_ids=shown_ids)
+        )
         shown = results(
             asked.sources,
             query=asked.searched,
@@ -253,16 +261,7 @@ class Answers:
     def _keep(self, answer: Answer, asked: Asked, access: Access, *, completed: bool) -> None:
         self._metrics.answered(answer)
         hits = [one.hit for one in asked.sources]
-        audit: dict[str, Any] = {
-            "email": access.email,
-            "action": "ask",
-            "query_id": answer.query_id,
-            "query": asked.searched,
-            "doc_ids": list(dict.fromkeys(hit.doc_id for hit in hits)),
-            "detail": None,
-        }
         if asked.registry:
-            self._background.put("audit_insert", audit)
             kept = store.row(answer, asked.question, access, hits, completed=completed)
             self._background.put("answer_insert", kept)
         log.info(

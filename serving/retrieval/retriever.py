@@ -1,7 +1,7 @@
 """One search from end to end: a request and the caller's access enter, the answer leaves.
 
-Order: cached candidates or fresh ones → recheck against the registry → boost, threshold, duplicates, grouping → results. Audit
-and cache rows are queued and never waited for.
+Order: cached candidates or fresh ones → recheck against the registry → boost, threshold, duplicates, grouping → results. Cache
+rows are queued and never waited for; the event for the audit log is kept before the answer leaves.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from resources.domain import Access
 from resources.durations import duration
 from resources.logging import logger
 from resources.settings import Settings
+from serving.audit import Audit, Event
 from serving.background import Background
 from serving.database import Database, RegistryDownError
 from serving.embedding import QueryEmbedder
@@ -75,6 +76,7 @@ class Retriever:
         engines: Engines,
         embedder: QueryEmbedder,
         background: Background,
+        audit: Audit,
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reranker: Reranker | None = None,
@@ -87,6 +89,7 @@ class Retriever:
         self._engines = engines
         self._embedder = embedder
         self._background = background
+        self._audit = audit
         self._metrics = metrics
         self._clock = clock
         self._max_age = duration(settings.acl_max_age)
@@ -121,8 +124,10 @@ class Retriever:
             held_back=answer.held_back,
             warnings=[Warning_(code, message) for code, message in warnings],
         )
-        if answer.registry:
-            self._audit(search, access, query_id, response)
+        found = [result.doc_id for result in response.results]
+        await self._audit.record(
+            Event(email=access.email, action="search", query_id=query_id, query=search.query, doc_ids=found)
+        )
         self._count(search, response, time.perf_counter() - began)
         return response
 
@@ -248,17 +253,6 @@ class Retriever:
             place: tuple[str, int] = (row.pop("doc_id"), row.pop("around"))
             around.setdefault(place, []).append(Neighbour(**row))
         return around
-
-    def _audit(self, search: Plan, access: Access, query_id: str, response: SearchResponse) -> None:
-        row: dict[str, Any] = {
-            "email": access.email,
-            "action": "search",
-            "query_id": query_id,
-            "query": search.query,
-            "doc_ids": [result.doc_id for result in response.results],
-            "detail": None,
-        }
-        self._background.put("audit_insert", row)
 
     def _count(self, search: Plan, response: SearchResponse, seconds: float) -> None:
         codes = [warning.code for warning in response.warnings]

@@ -76,7 +76,9 @@ async def ask(
 async def _settle(services: Services) -> None:
     """Wait a moment for what is on its way to Postgres: an answer is kept after it was given."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(services.background.flush(), SETTLE_SECONDS)
+        async with asyncio.timeout(SETTLE_SECONDS):
+            await services.audit.flush()
+            await services.background.flush()
 
 
 def _no_answer() -> ProblemError:

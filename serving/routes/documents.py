@@ -12,6 +12,7 @@ from litestar.params import FromPath, QueryParameter
 from resources.domain import Access
 from resources.errors import InvalidRequestError
 from resources.postgres import Connection
+from serving.audit import Event
 from serving.citations.format import Cited, citation
 from serving.citations.links import link
 from serving.deps import Services
@@ -19,6 +20,7 @@ from serving.documents import rebuild
 from serving.errors import not_found
 from serving.routes.uploads import launch_upload_sync, message_for
 from serving.schemas import Citation, DeleteResponse, DocumentPlace, DocumentResponse
+from sql import statement
 
 DEFAULT_CONTEXT = 1000
 MAX_CONTEXT = 20_000
@@ -80,15 +82,7 @@ async def open_document(
     )
     section: list[str] = place["section_path"] if place else []
     cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address)
-    audit = {
-        "email": access.email,
-        "action": "open",
-        "query_id": None,
-        "query": None,
-        "doc_ids": [doc_id],
-        "detail": None,
-    }
-    services.background.put("audit_insert", audit)
+    await services.audit.record(Event(email=access.email, action="open", doc_ids=[doc_id]))
     return DocumentResponse(
         **row,
         text=text,
@@ -138,11 +132,14 @@ async def delete_document(
     known, email = known_id(doc_id), request.user.email
 
     def take_back(connection: Connection) -> bool:
-        return remove(connection, doc_id=known, owner=email)
+        event = Event(email=email, action="delete", doc_ids=[known])
+        with connection.transaction():
+            if not remove(connection, doc_id=known, owner=email):
+                return False
+            connection.execute(statement("serving", "audit_insert").encode(), event.row())
+        return True
 
     if not await services.database.in_thread(take_back):
         raise not_found()
-    audit = {"email": email, "action": "delete", "query_id": None, "query": None, "doc_ids": [known], "detail": None}
-    services.background.put("audit_insert", audit)
     job_id = await launch_upload_sync(services, email)
     return DeleteResponse(known, "deleted", message_for(job_id, "Deleted; nobody finds it any more"), job_id)

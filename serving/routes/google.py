@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from resources.domain import Access
 from resources.errors import ConfigurationError, RetryLaterError
 from resources.logging import logger
+from serving.audit import Event
 from serving.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -51,15 +52,8 @@ async def google_callback(request: Request[Any, Any, Any], services: NamedDepend
     except RetryLaterError:
         return _failure("The database does not answer just now, so nothing could be kept.", 503)
     log.info("google_connected", account=connected.account, by=connected.by)
-    audit = {
-        "email": connected.by,
-        "action": "connect",
-        "query_id": None,
-        "query": None,
-        "doc_ids": [],
-        "detail": msgspec.json.encode({"provider": "google", "account": connected.account}).decode(),
-    }
-    services.background.put("audit_insert", audit)
+    detail = msgspec.json.encode({"provider": "google", "account": connected.account}).decode()
+    await services.audit.record(Event(email=connected.by, action="connect", detail=detail))
     return page(
         "Google Drive is connected",
         f"<h1>Google Drive is connected</h1><p>Read as {escape(connected.account)}</p>"

@@ -1,0 +1,133 @@
+"""The audit log: one row for each event, through outages, kills and refusals, and no answer whose event is kept nowhere."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from serving.audit import Event, Spool
+from tests.fixtures.serving import Running, Site
+from tests.integration.test_degradation_http import codes, fill, own_postgres, titles, until_ready
+
+__all__ = ["own_postgres"]
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+
+
+def rows(site: Site) -> list[Any]:
+    return site.sql("SELECT email, query FROM audit_log ORDER BY event_id")
+
+
+def eventually(found: Callable[[], object], wanted: object) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + 60
+    while (last := found()) != wanted:
+        assert time.monotonic() < deadline, f"{last!r} instead of {wanted!r}"
+
+
+def spooled(site: Site) -> list[Path]:
+    return list((site.settings.home / "audit").glob("*.jsonl"))
+
+
+def test_searches_without_postgres_are_audited_once_it_is_back(own_postgres: tuple[Site, Any]) -> None:
+    site, process = own_postgres
+    fill(site)
+    with site.running() as running:
+        until_ready(running)
+        process.stop()
+        assert codes(running.search("ferry at nine", BOB)) == ["registry_unavailable"]
+        assert titles(running.search("ferry at ten", ANN)) == {"Open", "Private"}
+        (file,) = spooled(site)
+        assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+        assert len(file.read_bytes().splitlines()) == 2
+        process.start()
+        eventually(lambda: rows_or_none(site), [(BOB, "ferry at nine"), (ANN, "ferry at ten")])
+        eventually(lambda: spooled(site), [])
+        assert "serving_audit_waiting 0.0" in running.metrics()
+
+
+def rows_or_none(site: Site) -> list[Any] | None:
+    try:
+        return rows(site)
+    except psycopg.OperationalError:
+        return None
+
+
+def test_what_a_killed_process_left_is_written_once(site: Site) -> None:
+    event = Event(email=BOB, action="search", query_id=str(uuid.uuid4()), query="ferry \x00 at nine")
+    left = Spool.new(site.settings.home / "audit")
+    left.append(event)
+    left.append(event)  # as after a kill between writing to Postgres and removing the file
+    with left.path.open("ab") as torn:
+        torn.write(b'{"email": "cut sho')
+    left.close()
+    with site.running() as running:
+        eventually(lambda: rows(site), [(BOB, "ferry \ufffd at nine")])
+        eventually(lambda: spooled(site), [])
+        running.settle()
+    with site.running():
+        assert len(rows(site)) == 1
+
+
+def test_a_file_whose_process_lives_is_left_alone(site: Site) -> None:
+    held = Spool.new(site.settings.home / "audit")
+    held.append(Event(email=ANN, action="search", query="not yet"))
+    with site.running() as running:
+        running.search("ferry", BOB)
+        running.settle()
+        assert (rows(site), spooled(site)) == ([(BOB, "ferry")], [held.path])
+    held.close()
+
+
+def test_events_that_postgres_refuses_wait_and_are_never_dropped(site: Site, running: Running) -> None:
+    fill(site)
+    site.sql("ALTER TABLE audit_log ADD CONSTRAINT nothing CHECK (query <> 'ferry') NOT VALID")
+    assert titles(running.search("ferry", BOB)) == {"Open"}
+    assert titles(running.search("ferry pier", BOB)) == {"Open"}
+    eventually(lambda: rows(site), [(BOB, "ferry pier")])
+    site.sql("ALTER TABLE audit_log DROP CONSTRAINT nothing")
+    eventually(lambda: rows(site), [(BOB, "ferry pier"), (BOB, "ferry")])
+
+
+def test_other_writes_never_hold_up_the_audit_log(site: Site, running: Running) -> None:
+    with psycopg.connect(site.settings.postgres_dsn) as connection:
+        connection.execute("LOCK TABLE conversations IN ACCESS EXCLUSIVE MODE")
+        told = {"query": "q", "answer": "a", "sources": [], "timestamp": "2026-01-01T00:00:00Z"}
+        assert running.request("POST", "/track", BOB, json=told).status_code == 202
+        running.search("ferry", BOB)
+        eventually(lambda: rows(site), [(BOB, "ferry")])
+
+
+def test_without_room_on_the_disk_an_event_goes_to_postgres_or_the_request_is_refused(
+    own_postgres: tuple[Site, Any],
+) -> None:
+    site, process = own_postgres
+    fill(site)
+    (site.settings.home / "audit").touch()  # where the folder should be
+    with site.running() as running:
+        until_ready(running)
+        assert titles(running.search("ferry", BOB)) == {"Open"}
+        assert rows(site) == [(BOB, "ferry")]
+        process.stop()
+        refused = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry"})
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/service-unavailable")
+        assert "audit log" in refused.json()["detail"]
+        assert int(refused.headers["Retry-After"]) >= 1
+
+
+def test_a_deletion_and_its_event_are_one_transaction(site: Site, running: Running) -> None:
+    site.sql("ALTER TABLE audit_log ADD CONSTRAINT nothing CHECK (action <> 'delete') NOT VALID")
+    file = {"file": ("notes.md", f"# Notes {os.getpid()}\n\nThe ferry.".encode(), "text/markdown")}
+    doc_id = running.request("POST", "/api/upload", BOB, files=file).json()["doc_id"]
+    assert running.request("DELETE", f"/api/documents/{doc_id}", BOB).status_code >= 500
+    assert site.sql("SELECT deleted_at FROM uploads") == [(None,)]
+    site.sql("ALTER TABLE audit_log DROP CONSTRAINT nothing")
+    assert running.request("DELETE", f"/api/documents/{doc_id}", BOB).status_code == 200
+    assert site.sql("SELECT action, email, doc_ids::text[] FROM audit_log") == [("delete", BOB, [doc_id])]
