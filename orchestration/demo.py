@@ -22,6 +22,7 @@ from rich.markup import escape
 from orchestration import sample, supervisor
 from orchestration.demo_client import Client
 from orchestration.simulated import SIMULATORS, simulated, with_running_simulators, with_simulators
+from resources import dagster_access
 from resources.domain import SOURCE_LABELS, SourceName
 from resources.errors import ConcordanceError, ConfigurationError
 from resources.postgres import connect
@@ -76,7 +77,7 @@ def run(settings: Settings, *, json: bool = False) -> int:
 def _services(settings: Settings, out: Console, outcome: Outcome) -> Generator[Settings]:
     """Use the set that runs on this home, or start one and stop it afterwards; yield its settings."""
     outcome.urls = {
-        "Dagster": settings.dagster_address,
+        "Dagster": dagster_access.link(settings),
         "HTTP interface": f"{settings.base_url}/docs",
         "Metrics": f"{settings.base_url}/metrics",
     }
@@ -150,12 +151,12 @@ def _sync(settings: Settings, out: Console, outcome: Outcome) -> None:
         if job["status"] != "success":
             raise ConcordanceError(
                 f"The sync of {SOURCE_LABELS[source]} failed: {job['error_message'] or 'no reason given'}. "
-                f"The run is shown at {settings.dagster_address}/runs"
+                f"The run is shown at {dagster_access.link(settings, path='/runs')}"
             )
     _take_stock(settings, outcome)
     if outcome.documents == 0:
         raise ConcordanceError(
-            f"The sync ended and nothing of the sample company is indexed. See {settings.dagster_address}/runs"
+            f"The sync ended and nothing of the sample company is indexed. See {dagster_access.link(settings, path='/runs')}"
         )
     if outcome.synced == 0 and outcome.embedded == 0:
         out.print(f"Everything was done already: nothing changed, nothing embedded again ({outcome.sync_seconds} s).")

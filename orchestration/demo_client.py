@@ -14,6 +14,7 @@ from typing import Any, Self
 import httpx
 
 from orchestration.workers import SPARES
+from resources import dagster_access
 from resources.domain import SourceName
 from resources.errors import BusyError, ConcordanceError, NotRunningError
 from resources.launch import start_sync
@@ -97,7 +98,7 @@ class Client:
                         waiting.insert(0, source)
             if time.monotonic() > deadline:
                 raise ConcordanceError(
-                    f"The sync has not ended in {SYNC_SECONDS} s. Look at {self._settings.dagster_address}/runs"
+                    f"The sync has not ended in {SYNC_SECONDS} s. Look at {dagster_access.link(self._settings, path='/runs')}"
                 )
             if running:
                 time.sleep(POLL_SECONDS)

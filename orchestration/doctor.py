@@ -17,6 +17,7 @@ import msgspec
 
 from orchestration import run_state
 from orchestration.services import answers, serving_address
+from resources import dagster_access
 from resources.embedded.processes import port_is_free
 from resources.errors import ConcordanceError
 from resources.settings import Settings, load
@@ -164,7 +165,7 @@ def _dagster(site: Installation) -> Iterator[Finding]:
     if not site.running and site.settings.dagster_url is None:
         yield Finding("dagster", True, "starts with `concordance up`")
         return
-    well = answers(f"{site.settings.dagster_address}/server_info")
+    well = answers(f"{site.settings.dagster_address}/server_info", dagster_access.headers(site.settings))
     yield Finding(
         "dagster",
         well,

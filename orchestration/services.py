@@ -7,6 +7,7 @@ set (POSTGRES_URL, QDRANT_URL) is somebody else's and is not started.
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
 import signal
 import socket
@@ -20,8 +21,9 @@ from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
 from orchestration.workers import address_file
-from resources import keys
-from resources.embedded.processes import free_port, port_is_free
+from resources import dagster_access, keys
+from resources.embedded.processes import port_is_free
+from resources.embedded.sockets import socket_path
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.migrate import migrate
 from resources.settings import Settings
@@ -80,13 +82,12 @@ def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequenc
     `definitions` is the module that Dagster loads (tests hand in a small one).
     """
     environment = child_environment(settings)
-    code_port = free_port()
     stages: list[list[Service]] = []
     if settings.embedded_postgres:
         stages.append([_postgres(settings)])
     else:
         migrate(settings.postgres_dsn)
-    side_by_side = [_code_server(settings, environment, code_port, definitions)]
+    side_by_side = [_code_server(settings, environment, definitions)]
     if settings.embedded_qdrant:
         side_by_side.insert(0, _qdrant(settings, environment))
     side_by_side += [_webserver(settings, environment), _serving(settings, environment), *beside]
@@ -108,12 +109,12 @@ def external(settings: Settings) -> dict[str, str]:
     return found
 
 
-def answers(url: str) -> bool:
+def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
     """Whether a GET of this HTTP URL gives status 200 within two seconds."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
     try:
-        connection.request("GET", parts.path or "/")
+        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False
@@ -121,13 +122,11 @@ def answers(url: str) -> bool:
         connection.close()
 
 
-def listens(port: int) -> bool:
-    """Whether something accepts connections on this loopback port."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2):
-            return True
-    except OSError:
-        return False
+def listens(path: Path) -> bool:
+    """Whether something accepts connections on this Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(2)
+        return client.connect_ex(str(path)) == 0
 
 
 def _postgres(settings: Settings) -> Service:
@@ -168,24 +167,24 @@ def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
     )  # fmt: skip
 
 
-def _code_server(settings: Settings, environment: Mapping[str, str], port: int, definitions: str) -> Service:
+def _code_server(settings: Settings, environment: Mapping[str, str], definitions: str) -> Service:
     folder = settings.home / "dagster"
+    place = socket_path(settings, "code.sock")
 
     def prepare() -> None:
         folder.mkdir(exist_ok=True)
         shutil.copyfile(instance_file(), folder / "dagster.yaml")
         (folder / "workspace.yaml").write_text(
-            "load_from:\n  - grpc_server:\n"
-            f"      host: 127.0.0.1\n      port: {port}\n      location_name: {LOCATION}\n"
+            f"load_from:\n  - grpc_server:\n      socket: {json.dumps(str(place))}\n      location_name: {LOCATION}\n"
         )
 
     return Service(
         name="dagster-code",
         command=lambda: [
-            sys.executable, "-m", "dagster", "api", "grpc", "-m", definitions, "--host", "127.0.0.1", "--port", str(port),
+            sys.executable, "-m", "dagster", "api", "grpc", "-m", definitions, "--socket", str(place),
             "--location-name", LOCATION, "--use-python-environment-entry-point",
         ],
-        ready=lambda: listens(port),
+        ready=lambda: listens(place),
         environment=environment,
         prepare=prepare,
     )  # fmt: skip
@@ -194,25 +193,23 @@ def _code_server(settings: Settings, environment: Mapping[str, str], port: int, 
 def _webserver(settings: Settings, environment: Mapping[str, str]) -> Service:
     return Service(
         name="dagster-webserver",
-        command=lambda: [
-            sys.executable, "-m", "dagster_webserver", "-w", str(settings.home / "dagster" / "workspace.yaml"),
-            "--host", "127.0.0.1", "--port", str(settings.dagster_port),
-        ],
-        ready=lambda: _location_is_loaded(settings.dagster_port),
+        command=lambda: [sys.executable, "-m", "orchestration.webserver"],
+        ready=lambda: _location_is_loaded(settings),
         url=settings.dagster_address,
         environment=environment,
         port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
     )  # fmt: skip
 
 
-def _location_is_loaded(port: int) -> bool:
+def _location_is_loaded(settings: Settings) -> bool:
     """Whether the webserver has met the code server: it may have started before that one, and a launch would fail."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", settings.dagster_port, timeout=5)
     try:
         query = (
             '{"query": "{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError {__typename}}}}}"}'
         )
-        connection.request("POST", "/graphql", query, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"} | dagster_access.headers(settings)
+        connection.request("POST", "/graphql", query, headers)
         response = connection.getresponse()
         return response.status == 200 and b'"RepositoryLocation"' in response.read()
     except (OSError, http.client.HTTPException):

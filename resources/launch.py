@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import httpx
 
+from resources import dagster_access
 from resources.domain import SourceName
 from resources.errors import InvalidRequestError, NotRunningError
 from resources.settings import Settings
@@ -78,6 +79,7 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
         response = httpx.post(
             f"{settings.dagster_address}/graphql",
             json={"query": _LAUNCH, "variables": {"params": params}},
+            headers=dagster_access.headers(settings),
             timeout=LAUNCH_TIMEOUT_SECONDS,
         )
         response.raise_for_status()

@@ -74,6 +74,10 @@ class Settings(BaseSettings):
         None, description="API key of Qdrant. Unset: none for your own; the embedded one demands the key kept in HOME."
     )
     dagster_url: str | None = Field(None, description="URL of the Dagster webserver. Unset: the one on DAGSTER_PORT.")
+    dagster_secret: SecretStr | None = Field(
+        None,
+        description="Secret of Dagster's webserver, sent as a bearer token. Unset: none for your own; ours demands the one kept in HOME.",
+    )
     lake_url: str | None = Field(
         None, description="Where the lake lives: file:///path, s3://bucket/prefix, az://… or gs://…. Unset: HOME/lake."
     )

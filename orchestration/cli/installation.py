@@ -62,9 +62,16 @@ def down() -> int:
     return 3
 
 
-def status(*, json: Json = False) -> int:
+def status(
+    *,
+    urls: Annotated[
+        bool, Parameter(negative="", help="Print complete addresses for tools and browsers, with their secrets.")
+    ] = False,
+    json: Json = False,
+) -> int:
     """Show what runs, where, and how many documents each source has."""
     from orchestration import run_state
+    from orchestration.cli.addresses import addresses, say_addresses
     from resources.settings import load
 
     settings = load()
@@ -73,7 +80,10 @@ def status(*, json: Json = False) -> int:
     services = _services(settings, state, alive)
     sources = _sources(settings)
     if json:
-        say_json({"services": services, "sources": sources or {}})
+        more = {"urls": addresses(settings)} if urls else {}
+        say_json({"services": services, "sources": sources or {}} | more)
+    elif urls:
+        say_addresses(addresses(settings))
     else:
         _say_status(services, sources)
     if not alive:
@@ -220,9 +230,12 @@ def _started_by(settings: Settings, pid: int) -> bool:
 
 
 def _say_addresses(settings: Settings) -> None:
+    from resources import dagster_access
+
     say(f"Search and HTTP interface  {settings.base_url}")
-    say(f"Dagster                    {settings.dagster_address}")
+    say(f"Dagster                    {dagster_access.link(settings)}")
     say(f"Logs                       {settings.home / 'logs'}")
+    note("The link to Dagster opens once, within 12 hours; `concordance status --urls` prints a new one.")
 
 
 def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:

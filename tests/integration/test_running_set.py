@@ -14,6 +14,7 @@ import pytest
 from assets.agreement import agree, ledger, totals
 from orchestration.demo_client import Client
 from orchestration.launcher import WORKER_TAG
+from resources import dagster_access
 from resources.domain import STAGES, SourceName
 from resources.launch import start_sync
 from resources.syncing import open_sync
@@ -102,7 +103,8 @@ STATUS = (
 
 def graphql(company: Company, query: str, **variables: Any) -> dict[str, Any]:
     address = f"{company.settings.dagster_address}/graphql"
-    answer = httpx.post(address, json={"query": query, "variables": variables}, timeout=60).json()
+    headers = dagster_access.headers(company.settings)
+    answer = httpx.post(address, json={"query": query, "variables": variables}, headers=headers, timeout=60).json()
     assert "errors" not in answer, answer
     return answer["data"]
 

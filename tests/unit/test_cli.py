@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchestration.cli import run
+from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
 from resources.embedded.processes import free_port
+from resources.settings import Settings
 
 COMMANDS = [
     "up",
@@ -216,3 +218,17 @@ def test_doctor_names_wrong_settings(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setenv("CONCORDANCE_HTTP_PORT", "99999")
     assert run(["doctor"]) == 1
     assert "CONCORDANCE_HTTP_PORT" in capsys.readouterr().out
+
+
+def test_addresses_for_tools_carry_their_secrets_and_none_go_to_services_of_others(tmp_path: Path) -> None:
+    own = addresses(Settings(_env_file=None, home=tmp_path / "home"))  # type: ignore[call-arg]
+    assert own["qdrant"].headers["api-key"]
+    assert own["dagster"].headers["Authorization"].startswith("Bearer ")
+    assert own["dagster"].headers != own["dagster"].read_only_headers
+    assert own["dagster"].link is not None
+    assert own["dagster"].link.startswith(f"{own['dagster'].url}/?token=")
+    foreign = addresses(
+        Settings(_env_file=None, home=tmp_path / "home", qdrant_url="http://q:6333", dagster_url="http://d:3000")  # type: ignore[call-arg]
+    )
+    assert (foreign["qdrant"].headers, foreign["dagster"].headers) == ({}, {})
+    assert (foreign["dagster"].link, foreign["dagster"].read_only_link) == (None, None)

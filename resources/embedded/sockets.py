@@ -1,0 +1,45 @@
+"""Unix sockets between our own processes: in a folder that no other account can enter.
+
+Enter: settings and a socket's name. Leave: its path, in `HOME/run`, or, where that is too long for a socket's address, in a folder of
+the same installation among the temporary files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from resources.errors import ConfigurationError
+from resources.settings import Settings
+
+LONGEST = 100
+"""Bytes of a path. Source: unix(7) takes 107, macOS 103; gRPC adds a name of its own while it binds."""
+
+
+def socket_path(settings: Settings, name: str) -> Path:
+    """Return where a socket of this installation lies; its folder exists and is closed to others. Raises `ConfigurationError`."""
+    place = settings.home / "run" / name
+    if len(os.fsencode(place)) > LONGEST:
+        place = Path(tempfile.gettempdir()) / f"concordance-{_short(settings.home)}" / name
+    _close(place.parent, settings.home)
+    return place
+
+
+def _short(home: Path) -> str:
+    return hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
+
+
+def _close(folder: Path, home: Path) -> None:
+    """Make the folder if it is missing, and see that it is ours and nobody else's: another account may have made it before us."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    ours = {os.geteuid(), home.stat().st_uid}
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
+        raise ConfigurationError(
+            f"{folder} belongs to another account: remove it, or set CONCORDANCE_HOME to a shorter path."
+        )
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)

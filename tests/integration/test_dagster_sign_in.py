@@ -1,0 +1,269 @@
+"""Dagster's webserver and code server as `up` runs them, against programs without the secret, web pages and viewers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+import httpx
+import psutil
+import psycopg
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from orchestration import run_state
+from orchestration.cli.addresses import addresses
+from orchestration.dagster_gate import COOKIE
+from orchestration.services import services
+from orchestration.supervisor import Supervisor
+from resources import dagster_access
+from resources.embedded.processes import free_port
+from resources.embedded.sockets import socket_path
+from resources.settings import Settings
+from tests.fixtures.postgres import TEMPLATE, PostgresProcess, make_home, with_database
+
+NOBODY = 65534
+RUNS = "{ runsOrError { ... on Runs { count } } }"
+LAUNCH = """
+mutation Launch($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename ... on PythonError { message } }
+}
+"""
+PARAMS = {
+    "selector": {"repositoryLocationName": "concordance", "repositoryName": "__repository__", "jobName": "idle"},
+    "runConfigData": {},
+}
+MUTATION = (
+    'mutation { launchRun(executionParams: {selector: {repositoryLocationName: "concordance", repositoryName: "__repository__",'
+    ' jobName: "idle"}, runConfigData: {}}) { __typename } }'
+)
+
+
+@dataclass
+class Dagster:
+    """A running webserver with its code server."""
+
+    settings: Settings
+    url: str
+
+    def bearer(self, role: dagster_access.Role = "admin") -> dict[str, str]:
+        secrets = dagster_access.of(self.settings)
+        return {"authorization": f"Bearer {secrets.admin if role == 'admin' else secrets.viewer}"}
+
+    def ask(self, query: str, headers: dict[str, str], **variables: Any) -> httpx.Response:
+        body = {"query": query, "variables": variables}
+        return httpx.post(f"{self.url}/graphql", json=body, headers=headers, timeout=60)
+
+    def runs(self) -> int:
+        """Count the runs, as an administrator."""
+        answer = self.ask(RUNS, self.bearer())
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]["runsOrError"]["count"]
+
+
+@pytest.fixture(scope="module")
+def dagster(postgres_server: PostgresProcess) -> Iterator[Dagster]:
+    name = f"t_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy".encode())
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]
+        home=make_home(),
+        postgres_url=with_database(postgres_server.dsn, name),  # type: ignore[arg-type]
+        qdrant_url="http://127.0.0.1:9",
+        dagster_port=free_port(),
+    )
+    wanted = {"dagster-code", "dagster-webserver"}
+    stages = services(settings, "tests.fixtures.small_definitions")
+    supervisor = Supervisor(settings, [[one for stage in stages for one in stage if one.name in wanted]])
+    supervisor.start()
+    yield Dagster(settings, settings.dagster_address)
+    supervisor.stop()
+    shutil.rmtree(settings.home)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/runs", "/server_info", "/graphql?query={version}", "/logs/x.out", "/download_debug/x"]
+)
+def test_without_the_secret_nothing_is_answered(dagster: Dagster, path: str) -> None:
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": f"{COOKIE}=wrong"}):
+        answer = httpx.get(dagster.url + path, headers=headers)
+        assert answer.status_code == 401
+        assert "concordance status --urls" in answer.text
+    page = httpx.get(dagster.url + path, headers={"accept": "text/html"})
+    assert page.status_code == 401
+    assert "Sign in to Dagster" in page.text
+    assert httpx.get(f"{dagster.url}/livez").text == "alive"
+
+
+def test_a_link_opens_it_once(dagster: Dagster) -> None:
+    link = dagster_access.link(dagster.settings, path="/runs")
+    with httpx.Client() as browser:
+        opened = browser.get(link)
+        assert opened.status_code == 200
+        assert opened.headers["refresh"] == "0; url=/runs"
+        flags = opened.headers["set-cookie"]
+        assert "HttpOnly" in flags
+        assert "SameSite=Strict" in flags
+        assert browser.get(f"{dagster.url}/runs", headers={"accept": "text/html"}).status_code == 200
+        asked = browser.post(f"{dagster.url}/graphql", json={"query": RUNS}, headers={"origin": dagster.url})
+        assert asked.json()["data"]["runsOrError"]["count"] == dagster.runs()
+        again = browser.get(link)  # whoever is signed in may press it again
+        assert again.status_code == 200
+    used = httpx.get(link)
+    assert used.status_code == 401
+    assert "concordance status --urls" in used.text
+    assert "set-cookie" not in used.headers
+
+
+def test_a_link_leads_nowhere_else(dagster: Dagster) -> None:
+    token = parse_qs(urlsplit(dagster_access.link(dagster.settings)).query)["token"][0]
+    opened = httpx.get(f"{dagster.url}//evil.example/%0d%0ax?token={token}&a=b;c")
+    assert opened.headers["refresh"] == "0; url=/evil.example/%0D%0Ax?a=b%3Bc"
+
+
+def test_what_status_prints_opens_it_to_tools_and_browsers(dagster: Dagster) -> None:
+    printed = addresses(dagster.settings)["dagster"]
+    for headers, link, role in (
+        (printed.headers, printed.link, "admin"),
+        (printed.read_only_headers, printed.read_only_link, "viewer"),
+    ):
+        assert link is not None
+        assert httpx.get(f"{printed.url}/server_info", headers=headers).status_code == 200
+        with httpx.Client() as browser:
+            assert browser.get(link).status_code == 200
+            asked = browser.post(f"{printed.url}/graphql", json={"query": MUTATION.replace("idle", "none")})
+            assert asked.status_code == (200 if role == "admin" else 403), asked.text
+
+
+def test_links_and_cookies_are_no_substitutes_for_each_other(dagster: Dagster) -> None:
+    secrets = dagster_access.of(dagster.settings)
+    cookie = dagster_access.session(secrets, "admin")
+    token = parse_qs(urlsplit(dagster_access.link(dagster.settings)).query)["token"][0]
+    assert httpx.get(f"{dagster.url}/?token={cookie}").status_code == 401
+    assert httpx.get(dagster.url, headers={"cookie": f"{COOKIE}={token}"}).status_code == 401
+    assert httpx.get(dagster.url, headers={"cookie": f"{COOKIE}={cookie}"}).status_code == 200
+
+
+def test_nothing_is_changed_by_get(dagster: Dagster) -> None:
+    before = dagster.runs()
+    for query in (MUTATION, f"query Read {{ version }} {MUTATION.replace('mutation', 'mutation Change')}"):
+        for more in ({}, {"operationName": "Change"}, {"operationName": "Read"}):
+            answer = httpx.get(f"{dagster.url}/graphql", params={"query": query, **more}, headers=dagster.bearer())
+            assert answer.status_code == 405
+    assert dagster.runs() == before
+    read = httpx.get(f"{dagster.url}/graphql", params={"query": "{ version }"}, headers=dagster.bearer())
+    assert read.json()["data"]["version"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain", "origin": "https://evil.example"}, 403),
+        ({"content-type": "application/json", "origin": "https://evil.example"}, 403),
+        ({"content-type": "application/json", "origin": "http://127.0.0.1:1"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/graphql"}, 415),
+        ({"content-type": "application/json", "host": "evil.example"}, 421),
+    ],
+)
+def test_no_web_page_launches_a_run_with_a_browser_that_is_signed_in(
+    dagster: Dagster, headers: dict[str, str], status: int
+) -> None:
+    before = dagster.runs()
+    cookie = {"cookie": f"{COOKIE}={dagster_access.session(dagster_access.of(dagster.settings), 'admin')}"}
+    body = json.dumps({"query": MUTATION})
+    # Dagster takes the query from the address when the type is none that it knows.
+    address = f"{dagster.url}/graphql"
+    answer = httpx.post(address, params={"query": MUTATION}, content=body, headers=headers | cookie)
+    assert answer.status_code == status
+    assert dagster.runs() == before
+
+
+def test_a_foreign_host_is_answered_by_neither_page_nor_graphql(dagster: Dagster) -> None:
+    for path in ("/", "/graphql?query={version}", "/livez"):
+        answer = httpx.get(dagster.url + path, headers=dagster.bearer() | {"host": "evil.example"})
+        assert answer.status_code == 421
+
+
+def test_an_administrator_launches_and_a_viewer_reads(dagster: Dagster) -> None:
+    before = dagster.runs()
+    refused = dagster.ask(LAUNCH, dagster.bearer("viewer"), params=PARAMS)
+    assert refused.status_code == 403
+    assert "administrators" in refused.json()["errors"][0]["message"]
+    report = httpx.post(f"{dagster.url}/report_asset_materialization/x", json={}, headers=dagster.bearer("viewer"))
+    assert report.status_code == 403
+    assert dagster.ask(RUNS, dagster.bearer("viewer")).json()["data"]["runsOrError"]["count"] == before
+    permissions = "{ permissions { permission value } }"
+    shown = dagster.ask(permissions, dagster.bearer("viewer")).json()["data"]["permissions"]
+    assert not any(one["value"] for one in shown)
+    launched = dagster.ask(LAUNCH, dagster.bearer(), params=PARAMS).json()
+    assert launched["data"]["launchRun"]["__typename"] == "LaunchRunSuccess", launched
+    assert dagster.runs() == before + 1
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"[{}]", b"{", b'{"query": 1}', b'{"query": "{"}', b"[" * 100_000])
+def test_what_cannot_be_read_is_refused_to_viewers(dagster: Dagster, body: bytes) -> None:
+    headers = dagster.bearer("viewer") | {"content-type": "application/json"}
+    assert httpx.post(f"{dagster.url}/graphql", content=body, headers=headers).status_code == 403
+
+
+def test_websockets_want_the_secret_and_change_nothing(dagster: Dagster) -> None:
+    address = dagster.url.replace("http", "ws") + "/graphql"
+    for headers in ({}, dagster.bearer() | {"host": "evil.example"}, {"origin": "https://evil.example"}):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(address, additional_headers=headers)
+        assert refused.value.response.status_code == 403
+    before = dagster.runs()
+    with connect(address, additional_headers=dagster.bearer("viewer"), subprotocols=["graphql-ws"]) as socket:  # type: ignore[list-item]
+        socket.send(json.dumps({"type": "connection_init"}))
+        assert json.loads(socket.recv(30))["type"] == "connection_ack"
+        socket.send(json.dumps({"type": "start", "id": "1", "payload": {"query": MUTATION}}))
+        assert json.loads(socket.recv(30))["type"] == "error"
+    assert dagster.runs() == before
+
+
+OUTSIDER = f"""
+import os, socket, sys
+os.setgroups([]), os.setgid({NOBODY}), os.setuid({NOBODY})
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+"""
+
+
+def test_no_other_account_reaches_the_code_server(dagster: Dagster) -> None:
+    path = socket_path(dagster.settings, "code.sock")
+    assert stat.S_ISSOCK(path.stat().st_mode)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    pid = run_state.read(dagster.settings).services["dagster-code"].pid
+    assert pid is not None
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    assert [one for process in family for one in process.net_connections("inet") if one.status == "LISTEN"] == []
+    if os.geteuid() == 0:
+        attempt = subprocess.run(
+            [sys.executable, "-c", OUTSIDER, str(path)], capture_output=True, text=True, check=False, cwd="/",
+        )  # fmt: skip
+        assert "PermissionError" in attempt.stderr, attempt.stderr
+
+
+def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path / ("long" * 40))  # type: ignore[call-arg]
+    settings.home.mkdir()
+    path = socket_path(settings, "code.sock")
+    assert len(str(path)) <= 100
+    assert path == socket_path(settings, "code.sock")
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.parent.chmod(0o755)
+    socket_path(settings, "code.sock")
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.parent.rmdir()
