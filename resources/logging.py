@@ -22,7 +22,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NEVER_MASKED = frozenset(
     {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id"}
 )
-_NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "python_multipart", "alembic", "sqlalchemy")
+_NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "alembic", "sqlalchemy")
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -54,6 +55,17 @@ class Settings(BaseSettings):
     )
     http_port: int = Field(8080, ge=1, le=65535, description="Port of the HTTP interface.")
     http_host: str = Field("127.0.0.1", description="Address the HTTP interface listens on.")
+    http_connections: int = Field(
+        500, ge=10, description="Open connections that the HTTP interface takes; past them the idlest one makes room."
+    )
+    http_connections_per_address: int = Field(
+        100, ge=1, description="Open connections from one address, or from one IPv6 /64 network."
+    )
+    trusted_proxies: str = Field(
+        "127.0.0.1,::1",
+        description="Comma list of addresses and networks of reverse proxies: their X-Forwarded-For counts, and their connections are "
+        "limited in all alone.",
+    )
     public_url: str | None = Field(
         None,
         description="Address that people use; links in citations start with it. Default: http://127.0.0.1:HTTP_PORT.",
@@ -323,6 +335,18 @@ class Settings(BaseSettings):
         if not url.startswith(("https://", "http://")):
             raise ValueError(f"must begin with https:// (or http:// for a simulator), not {url!r}")
         return url.rstrip("/")
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        for part in text.split(","):
+            try:
+                ip_network(part.strip(), strict=False)
+            except ValueError as error:
+                raise ValueError(
+                    f"must be a comma list of addresses and networks such as 10.0.0.0/8: {error}"
+                ) from error
+        return text
 
     @field_validator("secret_key")
     @classmethod

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from resources.errors import ConcordanceError
 from resources.logging import configure
 from resources.settings import load
-
-STOP_SECONDS = 10
 
 
 def main() -> int:
@@ -28,23 +28,16 @@ def main() -> int:
         settings = load()
         configure(settings.log_level, "serving")
         from serving.app import create_app
+        from serving.server import config
 
         app = create_app(settings)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    uvicorn.run(
-        app,
-        host=settings.http_host,
-        port=settings.http_port,
-        loop="uvloop",
-        http="httptools",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
-    return 0
+    server = uvicorn.Server(config(app, settings))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    return 0 if server.started else STARTUP_FAILURE
 
 
 if __name__ == "__main__":

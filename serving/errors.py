@@ -70,6 +70,11 @@ PROBLEMS: dict[str, ProblemType] = {
         "Use the address that people use, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
     ),
     "rate-limited": ProblemType(429, "Too many searches", "Wait as many seconds as `Retry-After` says."),
+    "headers-too-large": ProblemType(
+        431, "The request's header is too large", "The detail names the limit: send fewer or shorter headers."
+    ),
+    "request-timeout": ProblemType(408, "The request came too slowly", "Send it again, over a faster connection."),
+    "too-many-connections": ProblemType(503, "Too many connections", "Close some, or wait as `Retry-After` says."),
     "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
     "service-unavailable": ProblemType(
         503, "A part of the service is down", "Try again shortly; /readyz says which part."
@@ -171,8 +176,15 @@ _BY_STATUS = {
 }
 
 
+DISCONNECTED = "client disconnected prematurely"
+"""What Litestar says when a client leaves before its body is complete, as an error of ours."""
+
+
 def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
     """Map the framework's own errors (unknown address, wrong method, body too large, unreadable JSON)."""
+    if error.detail == DISCONNECTED:
+        log.debug("client_left", path=request.url.path)
+        return problem(request, "invalid-request", "The body of the request ended early.")
     if error.status_code >= 500:
         return handle_unknown(request, error)
     slug = _BY_STATUS.get(error.status_code, "invalid-request")

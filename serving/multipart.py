@@ -6,17 +6,27 @@ Fields are bounded; the file's bytes are handed on at once, so the caller counts
 from __future__ import annotations
 
 from collections.abc import Iterator
-from email.message import Message
 from typing import Literal, NamedTuple
 
-from python_multipart.exceptions import FormParserError, MultipartParseError
-from python_multipart.multipart import MultipartParser
+from multipart import (
+    MultipartError,
+    MultipartSegment,
+    ParserLimitReached,
+    PushMultipartParser,
+    parse_options_header,
+)
 
 from resources.errors import InvalidRequestError
 
 MAX_FIELD_BYTES = 256 * 1024
 """All fields beside the file together."""
 MAX_PARTS = 50
+MAX_CONTENT_TYPE = 1024
+MAX_BOUNDARY = 70
+"""Source: RFC 2046, 5.1.1."""
+MAX_PART_HEADER = 2048
+"""One header of a part: a file name of 255 bytes, each escaped with three."""
+MAX_PART_HEADERS = 4
 
 
 class Event(NamedTuple):
@@ -29,13 +39,16 @@ class Event(NamedTuple):
 
 def boundary(content_type: str) -> str:
     """Return the boundary of a multipart/form-data header. Raises `InvalidRequestError`."""
-    header = Message()
-    header["content-type"] = content_type
-    found = header.get_param("boundary")
-    if header.get_content_type() != "multipart/form-data" or not isinstance(found, str) or not found:
+    if len(content_type) > MAX_CONTENT_TYPE:
+        raise InvalidRequestError(f"The header Content-Type has more than {MAX_CONTENT_TYPE} characters.")
+    kind, options = parse_options_header(content_type)
+    found = options.get("boundary", "")
+    if kind != "multipart/form-data" or not found:
         raise InvalidRequestError(
             "The body must be multipart/form-data with a part `file` and, if you like, `metadata`."
         )
+    if len(found) > MAX_BOUNDARY or not found.isascii() or not found.isprintable():
+        raise InvalidRequestError(f"The multipart boundary must be at most {MAX_BOUNDARY} printable ASCII characters.")
     return found
 
 
@@ -43,84 +56,53 @@ class Multipart:
     """A push parser: `feed` pieces of the body, get events. Raises `InvalidRequestError` for a malformed body."""
 
     def __init__(self, content_type: str) -> None:
-        self._events: list[Event] = []
-        self._field_bytes = self._parts = 0
-        self._header_name = self._header_value = b""
-        self._disposition = Message()
+        self._parser = PushMultipartParser(
+            boundary(content_type),
+            max_header_size=MAX_PART_HEADER,
+            max_header_count=MAX_PART_HEADERS,
+            max_segment_count=MAX_PARTS,
+        )
+        self._field_bytes = 0
         self._name = ""
         self._in_file = False
         self._value = bytearray()
-        self._ended = False
-        try:
-            self._parser = MultipartParser(
-                boundary(content_type),
-                {
-                    "on_part_begin": self._part_begin,
-                    "on_header_field": self._on_header_field,
-                    "on_header_value": self._on_header_value,
-                    "on_header_end": self._header_end,
-                    "on_headers_finished": self._headers_finished,
-                    "on_part_data": self._part_data,
-                    "on_part_end": self._part_end,
-                    "on_end": self._end,
-                },
-            )
-        except FormParserError as error:
-            raise InvalidRequestError(f"The multipart boundary is not valid: {error}.") from error
 
     def feed(self, piece: bytes) -> Iterator[Event]:
-        """Yield the events of the next piece of the body."""
+        """Yield the events of the next piece of the body. What follows the last boundary is ignored."""
+        if self._parser.closed:
+            return
         try:
-            self._parser.write(piece)
-        except MultipartParseError as error:
+            for event in self._parser.parse(piece):
+                yield from self._take(event)
+        except ParserLimitReached as error:
+            raise InvalidRequestError(
+                f"The form is too large: {error}. It may have {MAX_PARTS} parts with {MAX_PART_HEADERS} headers each,"
+                f" of {MAX_PART_HEADER} bytes."
+            ) from error
+        except MultipartError as error:
             raise InvalidRequestError(f"The multipart body is malformed: {error}.") from error
-        events, self._events = self._events, []
-        yield from events
 
     def close(self) -> None:
         """Raise `InvalidRequestError` if the body ended too early."""
-        if not self._ended:
-            raise InvalidRequestError("The multipart body ends before its last boundary; send it again.")
+        try:
+            self._parser.close()
+        except MultipartError as error:
+            raise InvalidRequestError("The multipart body ends before its last boundary; send it again.") from error
 
-    def _part_begin(self) -> None:
-        self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise InvalidRequestError(f"The form has more than {MAX_PARTS} parts.")
-        self._disposition = Message()
-        self._value = bytearray()
-        self._in_file = False
-
-    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self._header_name += data[start:end]
-
-    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._header_value += data[start:end]
-
-    def _header_end(self) -> None:
-        if self._header_name.lower() == b"content-disposition":
-            self._disposition["content-disposition"] = self._header_value.decode("utf-8", "replace")
-        self._header_name = self._header_value = b""
-
-    def _headers_finished(self) -> None:
-        name = self._disposition.get_param("name", header="content-disposition")
-        self._name = name if isinstance(name, str) else ""
-        file_name = self._disposition.get_filename()
-        self._in_file = file_name is not None
-        if file_name is not None:
-            self._events.append(Event("file", file_name, self._name.encode()))
-
-    def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if self._in_file:
-            self._events.append(Event("data", self._name, data[start:end]))
-            return
-        self._field_bytes += end - start
-        if self._field_bytes > MAX_FIELD_BYTES:
-            raise InvalidRequestError(f"The form's fields hold more than {MAX_FIELD_BYTES // 1024} kB beside the file.")
-        self._value += data[start:end]
-
-    def _part_end(self) -> None:
-        if not self._in_file:
-            self._events.append(Event("field", self._name, bytes(self._value)))
-
-    def _end(self) -> None:
-        self._ended = True
+    def _take(self, event: MultipartSegment | bytes | None) -> Iterator[Event]:
+        if isinstance(event, MultipartSegment):
+            self._name, self._in_file, self._value = event.name or "", event.filename is not None, bytearray()
+            if event.filename is not None:
+                yield Event("file", event.filename, self._name.encode())
+        elif event is None:
+            if not self._in_file:
+                yield Event("field", self._name, bytes(self._value))
+        elif self._in_file:
+            yield Event("data", self._name, event)
+        else:
+            self._field_bytes += len(event)
+            if self._field_bytes > MAX_FIELD_BYTES:
+                raise InvalidRequestError(
+                    f"The form's fields hold more than {MAX_FIELD_BYTES // 1024} kB beside the file."
+                )
+            self._value += event

@@ -203,7 +203,7 @@ def test_metadata_as_json_and_as_flat_fields() -> None:
 BODY = (
     b'--B\r\nContent-Disposition: form-data; name="title"\r\n\r\nHello\r\n'
     b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\n'
-    b"some\r\n--Bytes\r\n--B--\r\n"
+    b"some\r\n--bytes\r\n--B--\r\n"
 )
 
 
@@ -216,7 +216,7 @@ def test_multipart_in_pieces_of_any_size(size: int) -> None:
         ("field", "title", b"Hello")
     ]
     assert [event.name for event in events if event.kind == "file"] == ["a.txt"]
-    assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--Bytes"
+    assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--bytes"
 
 
 def test_multipart_that_ends_early_or_is_none() -> None:

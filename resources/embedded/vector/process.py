@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from resources.connections import bounded
 from resources.embedded.vector import SERVER_VERSION
 from resources.embedded.vector.files import own
 from resources.embedded.vector.http import Application, body_type
@@ -73,7 +74,7 @@ async def _serve(store: Store, listener: socket.socket, host: str, started: dict
             lifespan="off",
             log_config=None,
             access_log=False,
-            http="httptools",
+            http=bounded(),
             ws="none",
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_GRACE_SECONDS,

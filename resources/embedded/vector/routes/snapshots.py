@@ -10,14 +10,14 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from resources.embedded.vector import snapshots
 from resources.embedded.vector.faults import bad_request
 from resources.embedded.vector.http import Application, Raw, Request
 
 _CHUNK = 1024 * 1024
+_MAX_CONTENT_TYPE = 1024
 
 
 class Recover(msgspec.Struct):
@@ -85,20 +85,17 @@ async def upload(request: Request) -> Any:
 
 
 async def _receive(request: Request, file: IO[bytes]) -> None:
-    _, options = parse_options_header(request.headers.get(b"content-type", b""))
-    boundary = options.get(b"boundary")
+    header = request.headers.get(b"content-type", b"")[:_MAX_CONTENT_TYPE].decode("latin-1")
+    boundary = parse_options_header(header)[1].get("boundary")
     if not boundary:
         raise bad_request("send the snapshot as multipart/form-data in the field `snapshot`")
-
-    def write(data: bytes, start: int, end: int) -> None:
-        file.write(data[start:end])
-
-    parser = MultipartParser(boundary, {"on_part_data": write})
     try:
-        async for piece in request.stream():
-            parser.write(piece)
-        parser.finalize()
-    except MultipartParseError as error:
+        with PushMultipartParser(boundary) as parser:
+            async for piece in request.stream():
+                for event in parser.parse(piece) if piece else ():
+                    if isinstance(event, bytes):
+                        file.write(event)
+    except MultipartError as error:
         raise bad_request(f"the form could not be read: {error}") from error
 
 

@@ -1,0 +1,365 @@
+"""Limits of an HTTP server on its connections: what a client may send before anybody has looked at it, and how long it may take.
+
+uvicorn itself bounds neither a request's header nor the time a client takes to send it, so one connection could fill the memory
+and thousands of half-sent requests would stay for ever. `bounded` returns its HTTP protocol with limits on header bytes and count,
+deadlines for header, body and response, and limits on connections, in all and per address. Refusals are RFC 9457 problem details;
+they and clients that go away are logged at debug level, with one line a minute that counts them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+from collections import Counter
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+log = logging.getLogger("connections")
+
+SWEEP_SECONDS = 1.0
+REPORT_SECONDS = 60.0
+
+
+class Bounds(NamedTuple):
+    """What one listener allows. `trusted` are networks whose connections are not limited per address: reverse proxies."""
+
+    header_bytes: int = 32 * 1024
+    """Request line and headers together, as they come over the wire; trailers of a chunked body likewise."""
+    value_bytes: int = 16 * 1024
+    """The address of a request, and the value of one header. A token that names 300 groups takes 12 kB."""
+    header_count: int = 100
+    header_seconds: float = 15.0
+    """From the first moment of a connection, or the first byte of a later request, to the end of the header."""
+    idle_seconds: float = 20.0
+    """Longest pause within a body, and longest time that a client reads nothing of its response."""
+    least_rate: int = 4096
+    """Bytes a second that a body must come with, once `idle_seconds` have passed."""
+    linger_seconds: float = 5.0
+    """How long the rest of a body is read after its request was answered, so that the client gets to see the answer."""
+    pipeline: int = 8
+    """Requests that may wait on one connection behind the one that is answered."""
+    connections: int = 500
+    per_address: int = 100
+    trusted: str = "127.0.0.1,::1"
+
+
+class RefusedError(Exception):
+    """A request that is not read any further. `slug` names the problem type, as `serving.errors.PROBLEMS` lists it."""
+
+    def __init__(self, status: HTTPStatus, slug: str, title: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.slug, self.title, self.detail = status, slug, title, detail
+
+    def response(self) -> bytes:
+        """Return the whole response: it goes to the socket past the application."""
+        problem = {"type": f"/problems/{self.slug}", "title": self.title, "status": self.status, "detail": self.detail}
+        body = json.dumps(problem).encode()
+        again = b"retry-after: 5\r\n" if self.status == HTTPStatus.SERVICE_UNAVAILABLE else b""
+        return (
+            (
+                f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\ncontent-type: application/problem+json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n"
+            ).encode()
+            + again
+            + b"\r\n"
+            + body
+        )
+
+
+def _headers_too_large(detail: str) -> RefusedError:
+    return RefusedError(
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The request's header is too large", detail
+    )
+
+
+def _too_slow(detail: str) -> RefusedError:
+    return RefusedError(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request came too slowly", detail)
+
+
+FULL = RefusedError(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too-many-connections",
+    "Too many connections",
+    "This service has as many open connections as it allows, in all or from your address. Close some, or try again shortly.",
+)
+INVALID = RefusedError(
+    HTTPStatus.BAD_REQUEST, "invalid-request", "The request is not valid", "This is not a valid HTTP request."
+)
+
+
+def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Return the networks of a comma list of addresses and networks. Raises `ValueError`."""
+    return [ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
+
+
+def origin(host: str) -> str:
+    """Return what counts as one address: an IPv4 address, or the /64 network that one IPv6 customer has to itself."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
+class Connections:
+    """The connections of one server: counts them, and closes those whose time is up."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.open: set[BoundedProtocol] = set()
+        self._by_origin: Counter[str] = Counter()
+        self._trusted = networks(bounds.trusted)
+        self._refused: Counter[str] = Counter()
+        self._reported = 0.0
+        self._sweeping = False
+
+    def admit(self, connection: BoundedProtocol, host: str) -> bool:
+        """Count a connection in, or return False. When all places are taken, the idlest connection makes room."""
+        connection.origin = self._origin(host)
+        if connection.origin and self._by_origin[connection.origin] >= self.bounds.per_address:
+            return False
+        if len(self.open) >= self.bounds.connections:
+            waiting = [one for one in self.open if not one.answering]
+            if not waiting:
+                return False
+            self.count("evicted")
+            min(waiting, key=lambda one: one.since).drop()
+        self.open.add(connection)
+        if connection.origin:
+            self._by_origin[connection.origin] += 1
+        if not self._sweeping:
+            self._sweeping = True
+            connection.loop.call_later(SWEEP_SECONDS, self._sweep, connection.loop)
+        return True
+
+    def leave(self, connection: BoundedProtocol) -> None:
+        """Count a connection out."""
+        if connection not in self.open:
+            return
+        self.open.discard(connection)
+        if connection.origin:
+            self._by_origin[connection.origin] -= 1
+            if not self._by_origin[connection.origin]:
+                del self._by_origin[connection.origin]
+
+    def count(self, why: str) -> None:
+        """Remember a refusal for the line that is logged once a minute."""
+        self._refused[why] += 1
+
+    def _origin(self, host: str) -> str:
+        """Return what the connection counts as, or nothing for one of a trusted proxy: it stands for many people."""
+        try:
+            address = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:  # a Unix socket
+            return ""
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return "" if any(address in network for network in self._trusted) else origin(host)
+
+    def _sweep(self, loop: Any) -> None:
+        now: float = loop.time()
+        for connection in list(self.open):
+            connection.check(now)
+        if self._refused and now - self._reported >= REPORT_SECONDS:
+            self._reported = now
+            log.warning("requests_refused %s", json.dumps(self._refused))
+            self._refused.clear()
+        self._sweeping = bool(self.open or self._refused)
+        if self._sweeping:
+            loop.call_later(SWEEP_SECONDS, self._sweep, loop)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with the limits of `kept`, which `bounded` sets.
+
+    `_expects` says what the client owes: a `head`, a `body`, the `rest` of a body that was answered already, or nothing.
+    """
+
+    kept: Connections
+    origin: str = ""
+    since: float = 0.0
+    _expects: str = "head"
+    _heard: float = 0.0
+    _body_bytes: int = 0
+    _unread: int = 0
+    _head_bytes: int = 0
+    _unsent: int = 0
+    _unsent_since: float = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        """Admit the connection, or answer 503 and close it."""
+        super().connection_made(transport)
+        self.since = self._heard = self.loop.time()
+        if not self.kept.admit(self, self.client[0] if self.client else ""):
+            self._refuse(FULL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection out; an application that still answers learns of it by `http.disconnect`."""
+        self.kept.leave(self)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, header bytes in pieces no larger than the limit."""
+        if self.transport.is_closing():
+            return
+        self._heard = self.loop.time()
+        self._unset_keepalive_if_required()
+        if self._expects == "":
+            self._expects, self.since, self._unread = "head", self._heard, 0
+        try:
+            if self._expects == "head":
+                room = self.kept.bounds.header_bytes - self._unread
+                first, data = data[:room], data[room:]
+                self._parse(first)
+                if data and self._expects == "head" and self._unread >= self.kept.bounds.header_bytes:
+                    raise self._header_too_long()
+            if data:
+                self._parse(data)
+        except RefusedError as refusal:
+            self._refuse(refusal)
+
+    def _parse(self, data: bytes) -> None:
+        parser = self.parser
+        if parser is None:  # the connection is gone
+            return
+        self._unread += len(data)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # nothing here speaks another protocol: answered as the plain request that it is
+        except httptools.HttpParserError as error:
+            refusal = error.__context__
+            raise refusal if isinstance(refusal, RefusedError) else INVALID from None
+        if self._unread > self.kept.bounds.header_bytes:
+            raise self._header_too_long()
+
+    def _header_too_long(self) -> RefusedError:
+        most = self.kept.bounds.header_bytes // 1024
+        return _headers_too_large(f"The request line and headers have more than {most} kB together; send fewer.")
+
+    def on_message_begin(self) -> None:
+        """Start a request: the one before is complete."""
+        super().on_message_begin()
+        self._expects, self._body_bytes, self._head_bytes = "head", 0, 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the address."""
+        super().on_url(url)
+        if len(self.url) > self.kept.bounds.value_bytes:
+            most = self.kept.bounds.value_bytes // 1024
+            raise _headers_too_large(f"The address has more than {most} kB.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. Trailers count, but are not taken: the application has seen the headers already."""
+        bounds = self.kept.bounds
+        self._head_bytes += len(name) + len(value) + 4
+        if len(value) > bounds.value_bytes or len(name) > bounds.value_bytes:
+            shown = name[:40].decode("latin-1").lower()
+            raise _headers_too_large(f"The header {shown} has more than {bounds.value_bytes // 1024} kB.")
+        if self._head_bytes > bounds.header_bytes:
+            raise self._header_too_long()
+        if self._expects != "head":
+            return
+        if len(self.headers) >= bounds.header_count:
+            raise _headers_too_large(f"The request has more than {bounds.header_count} headers; send fewer.")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the application."""
+        if len(self.pipeline) >= self.kept.bounds.pipeline:
+            raise INVALID
+        self._unread = 0
+        self._expects, self.since = "body", self._heard
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._unread = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here in full: from now on it is the application that takes its time."""
+        self._unread = 0
+        answered = self._expects == "rest"
+        self._expects, self.since = "head" if answered else "", self._heard
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Read what is left of the body for a moment: a client that is cut off while it sends may never see the answer."""
+        if self._expects == "body" and not self.transport.is_closing():
+            self._expects, self.since = "rest", self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def answering(self) -> bool:
+        """Whether the application is at work on a request of this connection."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def check(self, now: float) -> None:
+        """Close the connection if its client is out of time."""
+        bounds = self.kept.bounds
+        self._check_reader(now)
+        if self._expects == "head" and self.answering:  # it begins when the one before is answered
+            self.since = now
+        elif self._expects == "head" and now - self.since > bounds.header_seconds:
+            if not self._unread:
+                self.drop()
+            else:
+                self._refuse(_too_slow(f"Its header was not complete within {bounds.header_seconds:g} seconds."))
+        elif self._expects == "rest" and now - self.since > bounds.linger_seconds:
+            self.drop()
+        elif self._expects == "body":
+            if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # it is not the client that is slow
+                self.since, self._heard = self.since + SWEEP_SECONDS, now
+            elif now - self._heard > bounds.idle_seconds:
+                self._refuse(_too_slow(f"Nothing of its body came for {bounds.idle_seconds:g} seconds."))
+            elif now - self.since > bounds.idle_seconds + self._body_bytes / bounds.least_rate:
+                self._refuse(_too_slow(f"Its body came with less than {bounds.least_rate} bytes a second."))
+
+    def _check_reader(self, now: float) -> None:
+        """Cut a client off that reads nothing of its response."""
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent or not self._unsent_since:
+            self._unsent_since = now
+        elif now - self._unsent_since > self.kept.bounds.idle_seconds:
+            self.kept.count("slow-reader")
+            self.transport.abort()
+        self._unsent = unsent
+
+    def drop(self) -> None:
+        """Close the connection without a word: its client has asked for nothing, or was answered."""
+        self._expects = ""
+        self.kept.leave(self)
+        self.transport.close()
+
+    def _refuse(self, refusal: RefusedError) -> None:
+        """Answer with the refusal unless an answer has begun, and close the connection."""
+        self.kept.count(refusal.slug)
+        answered, self._expects = self._expects == "rest", ""
+        if self.transport.is_closing():
+            return
+        if not answered and not (self.answering and (self.cycle.response_started or self.pipeline)):
+            self.transport.write(refusal.response())
+        if self.answering:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.pipeline.clear()
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: anybody could fill the log with it."""
+
+
+def bounded(bounds: Bounds | None = None) -> type[BoundedProtocol]:
+    """Return the protocol class for `uvicorn.Config(http=…)`. One call a server: each has counts of its own."""
+    return type("BoundedConnection", (BoundedProtocol,), {"kept": Connections(bounds or Bounds())})

@@ -1,0 +1,34 @@
+"""The HTTP server around the application: its protocol, its limits, and whose word it takes for a client's address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import uvicorn
+
+from resources.connections import Bounds, bounded
+from resources.settings import Settings
+
+STOP_SECONDS = 10
+
+
+def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
+    """Return uvicorn's configuration. `changed` replaces limits of `resources.connections.Bounds`, for tests."""
+    bounds = Bounds(
+        connections=settings.http_connections,
+        per_address=settings.http_connections_per_address,
+        trusted=settings.trusted_proxies,
+    )
+    return uvicorn.Config(
+        app,
+        host=settings.http_host,
+        port=settings.http_port,
+        loop="uvloop",
+        http=bounded(bounds._replace(**changed)),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
