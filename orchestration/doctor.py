@@ -53,7 +53,7 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots),
+        ("file roots", _roots), ("outsiders", _outsiders),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -200,6 +200,20 @@ def _keys(site: Installation) -> Iterator[Finding]:
         yield Finding("keys", True, "both are given in the settings")
     else:
         yield Finding("keys", True, "`concordance up` makes them")
+
+
+def _outsiders(site: Installation) -> Iterator[Finding]:
+    if not site.running:
+        yield Finding("outsiders", True, "are tried while Concordance runs")
+        return
+    from orchestration.outsider import look
+
+    outcome = look(site.settings)
+    how = f"as the account {outcome.account}" if outcome.account else "without keys, files judged by their modes"
+    for what in outcome.opened:
+        yield Finding("outsiders", False, f"{what} is open ({how})", "Compare with docs/security.md, and close it.")
+    if not outcome.opened:
+        yield Finding("outsiders", True, f"{outcome.attempts} attempts {how}: nothing is open")
 
 
 def _roots(site: Installation) -> Iterator[Finding]:

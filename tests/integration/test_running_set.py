@@ -14,6 +14,7 @@ import pytest
 from assets.agreement import agree, ledger, totals
 from orchestration.demo_client import Client
 from orchestration.launcher import WORKER_TAG
+from orchestration.outsider import look
 from resources import dagster_access
 from resources.domain import STAGES, SourceName
 from resources.launch import start_sync
@@ -85,6 +86,12 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
         lambda: company.rows("SELECT 1 FROM dagster.runs WHERE run_id = %s AND status = 'FAILURE'", job[0]["run_id"]),
         "Dagster seeing that the run has failed",
     )
+
+
+def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company) -> None:
+    outcome = look(company.settings)
+    assert outcome.opened == []
+    assert outcome.account or os.geteuid() != 0
 
 
 BACKFILL = """

@@ -1,0 +1,200 @@
+"""What somebody without our keys gets from a running installation: other accounts of this machine, and web pages.
+
+Enter: settings. Leave: a finding for each attempt that succeeded. `python -m orchestration.outsider` makes the attempts, in a process
+without our environment; started by root it becomes another account first, so that files and sockets are tried in earnest.
+Nothing is changed, whatever is open: every request asks for something harmless.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pwd
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import psycopg
+
+from orchestration.environment import ROOT
+from orchestration.services import serving_address
+from resources import keys
+from resources.embedded.sockets import socket_path
+from resources.errors import ServiceUnavailableError
+from resources.settings import Settings
+
+ACCOUNTS = ("nobody", "daemon", "bin")
+FOREIGN = "concordance-doctor.example"
+SECONDS = 10
+"""Longest wait for one answer; no answer counts as closed."""
+FOLDERS = ("lake", "qdrant", "logs", "run", "dagster", "postgres/data")
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that an outsider tries. For `http` the target is a URL, for `postgres` a conninfo, else a path."""
+
+    what: str
+    kind: Literal["http", "postgres", "socket", "path"]
+    target: str
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    body: str | None = None
+
+
+_CLOSED_HTTP = Attempt(what="nothing", kind="http", target="http://127.0.0.1:1/")
+_CLOSED_POSTGRES = Attempt(
+    what="nothing", kind="postgres", target="host=127.0.0.1 port=1 user=nobody connect_timeout=1"
+)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The account that tried, and what it got."""
+
+    account: str
+    opened: list[str]
+    attempts: int
+
+
+def attempts(settings: Settings) -> list[Attempt]:
+    """Return what is tried on a running installation; services of others are left alone."""
+    listeners = {"HTTP interface": serving_address(settings)}
+    tried = [
+        Attempt(what="GET /api/sources of the HTTP interface", kind="http", target=f"{serving_address(settings)}/api/sources"),
+    ]  # fmt: skip
+    if settings.dagster_url is None:
+        listeners["Dagster"] = settings.dagster_address
+        graphql = f"{settings.dagster_address}/graphql"
+        tried += [
+            Attempt(what="Dagster's pages", kind="http", target=f"{settings.dagster_address}/"),
+            Attempt(what="GraphQL of Dagster by GET", kind="http", target=f"{graphql}?query=%7Bversion%7D"),
+            *_forms("GraphQL of Dagster", graphql, '{"query": "{ version }"}'),
+        ]
+    if settings.embedded_qdrant:
+        listeners["vector server"] = settings.qdrant_address
+        counting = f"{settings.qdrant_address}/collections/documents/points/count"
+        tried += [
+            Attempt(what="the vector server's collections", kind="http", target=f"{settings.qdrant_address}/collections"),
+            *_forms("the vector server", counting, "{}"),
+        ]  # fmt: skip
+    for name, address in listeners.items():
+        path = "/livez" if name != "HTTP interface" else "/healthz"
+        foreign = {"Host": FOREIGN}
+        tried.append(
+            Attempt(what=f"{name} under a foreign host name", kind="http", target=address + path, headers=foreign)
+        )
+    if settings.embedded_postgres:
+        conninfo = f"host=127.0.0.1 port={settings.postgres_port} dbname=concordance user=concordance connect_timeout=5"
+        tried.append(Attempt(what="Postgres without its password", kind="postgres", target=conninfo))
+    return [*tried, *_local(settings)]
+
+
+def _forms(what: str, url: str, body: str) -> Iterator[Attempt]:
+    """Yield what a page of another site can send to it without being asked."""
+    for kind in ("text/plain", "application/json"):
+        headers = {"Content-Type": kind, "Origin": f"https://{FOREIGN}"}
+        name = f"{what} by a page's {kind}"
+        yield Attempt(what=name, kind="http", target=url, method="POST", headers=headers, body=body)
+
+
+def _local(settings: Settings) -> Iterator[Attempt]:
+    for path in (keys.path(settings), settings.passfile, *(settings.home / name for name in FOLDERS)):
+        yield Attempt(what=f"reading {path}", kind="path", target=str(path))
+    sockets = socket_path(settings, "code.sock").parent
+    for path in sorted(sockets.glob("*.sock")):
+        yield Attempt(what=f"the socket {path}", kind="socket", target=str(path))
+
+
+def look(settings: Settings) -> Outcome:
+    """Make the attempts from outside. Raises `ServiceUnavailableError` when they cannot be made."""
+    environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "PGPASSFILE": os.devnull}
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestration.outsider", _other_account(settings)],
+        input=msgspec.json.encode(attempts(settings)),
+        capture_output=True,
+        check=False,
+        env=environment,
+        cwd="/",
+    )
+    if done.returncode != 0:
+        raise ServiceUnavailableError(f"The attempts could not be made: {done.stderr.decode(errors='replace')[-500:]}")
+    return msgspec.json.decode(done.stdout, type=Outcome)
+
+
+def _other_account(settings: Settings) -> str:
+    """Return an account that owns nothing of the installation, for root alone; our own otherwise."""
+    if os.geteuid() != 0:
+        return ""
+    owners = {path.stat().st_uid for path in (settings.home, settings.home / "postgres" / "data") if path.exists()}
+    known = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
+    return next((name for name in ACCOUNTS if name in known and known[name] not in owners), "")
+
+
+def succeeds(attempt: Attempt, *, in_earnest: bool) -> bool:
+    """Return True if the attempt gets anything. Paths and sockets of our own account are judged by their modes."""
+    match attempt.kind:
+        case "http":
+            return _http(attempt)
+        case "postgres":
+            return _postgres(attempt.target)
+        case "path" | "socket" if not in_earnest:
+            return _open_to_others(Path(attempt.target), attempt.kind)
+        case "path":
+            return os.access(attempt.target, os.R_OK)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as client:
+                return client.connect_ex(attempt.target) == 0
+
+
+def _http(attempt: Attempt) -> bool:
+    parts = urlsplit(attempt.target)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
+    try:
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request(attempt.method, path, attempt.body, attempt.headers)
+        return connection.getresponse().status < 400
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _postgres(conninfo: str) -> bool:
+    try:
+        psycopg.connect(conninfo).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _open_to_others(path: Path, kind: str) -> bool:
+    """Return True if modes let anyone but the owner get there: every folder on the way, and the thing itself."""
+    wanted = 0o044 if kind == "path" else 0o022
+    return (
+        path.exists() and bool(path.stat().st_mode & wanted) and all(one.stat().st_mode & 0o011 for one in path.parents)
+    )
+
+
+def main() -> int:
+    """Read attempts from standard input, become the account that is named, and print what it got."""
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Attempt])
+    name = sys.argv[1]
+    if name:
+        # What Python loads at the first use is loaded now: another account may not be able to read where it is installed.
+        for known in (_CLOSED_HTTP, _CLOSED_POSTGRES):
+            succeeds(known, in_earnest=True)
+        entry = pwd.getpwnam(name)
+        os.setgroups([])
+        os.setgid(entry.pw_gid)
+        os.setuid(entry.pw_uid)
+    opened = [attempt.what for attempt in wanted if succeeds(attempt, in_earnest=bool(name))]
+    sys.stdout.buffer.write(msgspec.json.encode(Outcome(name, opened, len(wanted))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
