@@ -35,7 +35,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
-        process = _worker(run)
+        process = worker_of(run)
         if WORKER_TAG not in run.tags:
             return super().terminate(run_id)
         self._instance.report_run_canceling(run)
@@ -51,12 +51,13 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
         """Tell whether the run's worker lives; runs in processes of the code server are watched by the code server."""
-        if WORKER_TAG not in run.tags or _worker(run) is not None:
+        if WORKER_TAG not in run.tags or worker_of(run) is not None:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, "The process that did this run has died.")
 
 
-def _worker(run: DagsterRun) -> psutil.Process | None:
+def worker_of(run: DagsterRun) -> psutil.Process | None:
+    """Return the process that does the run while it lives."""
     pid, _, made = run.tags.get(WORKER_TAG, "0 0").partition(" ")
     try:
         process = psutil.Process(int(pid))

@@ -20,7 +20,7 @@ from resources.embedded.processes import Identity, alive, end_group, group, kill
 from resources.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
 
-StateName = Literal["starting", "ready", "restarting", "stopped", "external"]
+StateName = Literal["starting", "ready", "hung", "restarting", "stopped", "external"]
 
 
 class ServiceState(msgspec.Struct, kw_only=True):

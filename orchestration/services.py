@@ -20,7 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
-from orchestration.workers import address_file
+from orchestration.liveness import INTERVAL_SECONDS, Probe, grpc_replies, http_replies, postgres_replies
+from orchestration.workers import address_file, replies
 from resources import dagster_access, keys
 from resources.embedded.processes import port_is_free
 from resources.embedded.sockets import socket_path
@@ -31,6 +32,8 @@ from resources.settings import Settings
 DEFINITIONS = "orchestration.definitions"
 LOCATION = "concordance"
 """Name of the Dagster code location; schedules and sensors keep their state under it."""
+DAEMON_SILENCE_SECONDS = 120.0
+"""Dagster's daemon writes a heartbeat every 30 seconds."""
 
 
 def nothing() -> None:
@@ -44,6 +47,9 @@ class Service:
     name: str
     command: Callable[[], list[str]]
     ready: Callable[[], bool]
+    probe: Probe | None = None
+    """Asked again and again once it runs: whether it still replies. Must return within a few seconds."""
+    probe_seconds: float = INTERVAL_SECONDS
     url: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     prepare: Callable[[], None] = nothing
@@ -141,6 +147,7 @@ def _postgres(settings: Settings) -> Service:
         name="postgres",
         command=server.command,
         ready=server.ready,
+        probe=lambda: postgres_replies(settings.postgres_dsn),
         url=settings.postgres_dsn,  # names the password's file, not the password
         environment=environment(),
         prepare=server.prepare,
@@ -160,6 +167,7 @@ def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
             "--host", "127.0.0.1", "--port", str(settings.qdrant_port),
         ],
         ready=lambda: answers(f"{settings.qdrant_address}/readyz"),
+        probe=lambda: http_replies(f"{settings.qdrant_address}/livez"),
         url=settings.qdrant_address,
         environment={**environment, "CONCORDANCE_QDRANT_API_KEY": keys.qdrant_api_key(settings) or ""},
         port=("CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port),
@@ -185,6 +193,7 @@ def _code_server(settings: Settings, environment: Mapping[str, str], definitions
             "--location-name", LOCATION, "--use-python-environment-entry-point",
         ],
         ready=lambda: listens(place),
+        probe=lambda: grpc_replies(f"unix:{place}"),
         environment=environment,
         prepare=prepare,
     )  # fmt: skip
@@ -195,6 +204,7 @@ def _webserver(settings: Settings, environment: Mapping[str, str]) -> Service:
         name="dagster-webserver",
         command=lambda: [sys.executable, "-m", "orchestration.webserver"],
         ready=lambda: _location_is_loaded(settings),
+        probe=lambda: http_replies(f"{settings.dagster_address}/server_info"),
         url=settings.dagster_address,
         environment=environment,
         port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
@@ -219,20 +229,29 @@ def _location_is_loaded(settings: Settings) -> bool:
 
 
 def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
-    started: list[float] = []
+    started = [0.0]
 
-    def ready() -> bool:
+    def last_heartbeat() -> float | None:
+        """Return when any of the daemon's threads wrote its heartbeat last; None while Postgres does not say."""
         import psycopg
 
         try:
             with psycopg.connect(settings.postgres_dsn, connect_timeout=2) as conn:
+                conn.execute("SET statement_timeout = '2s'")
                 row = conn.execute(
-                    "SELECT count(*) FROM dagster.daemon_heartbeats WHERE timestamp > to_timestamp(%s) AT TIME ZONE 'UTC'",
-                    (started[-1],),
+                    "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM dagster.daemon_heartbeats"
                 ).fetchone()
         except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
-            return False
-        return row is not None and row[0] > 0
+            return None
+        return None if row is None or row[0] is None else float(row[0])
+
+    def ready() -> bool:
+        last = last_heartbeat()
+        return last is not None and last > started[-1]
+
+    def probe() -> bool | None:
+        last = last_heartbeat()
+        return None if last is None else time.time() - last < DAEMON_SILENCE_SECONDS
 
     return Service(
         name="dagster-daemon",
@@ -240,6 +259,7 @@ def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
             sys.executable, "-m", "dagster._daemon", "run", "-w", str(settings.home / "dagster" / "workspace.yaml"),
         ],
         ready=ready,
+        probe=probe,
         environment=environment,
         prepare=lambda: started.append(time.time()),
     )  # fmt: skip
@@ -249,7 +269,8 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> Service:
     return Service(
         name="run-workers",
         command=lambda: [sys.executable, "-m", "orchestration.workers"],
-        ready=lambda: address_file(settings.home).exists(),
+        ready=lambda: replies(settings.home) is True,
+        probe=lambda: replies(settings.home),
         environment=environment,
         prepare=lambda: address_file(settings.home).unlink(missing_ok=True),
     )
@@ -266,6 +287,7 @@ def _serving(settings: Settings, environment: Mapping[str, str]) -> Service:
         name="serving",
         command=lambda: [sys.executable, "-m", "serving"],
         ready=lambda: answers(f"{serving_address(settings)}/readyz"),
+        probe=lambda: http_replies(f"{serving_address(settings)}/healthz"),
         url=settings.base_url,
         environment=environment,
         port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),

@@ -1,4 +1,5 @@
-"""Keeps the embedded set alive: starts it in order, waits until each part answers, restarts what dies, stops all in reverse.
+"""Keeps the embedded set alive: starts it in order, waits until each part answers, restarts what dies or hangs, stops all in
+reverse.
 
 Enter: settings (and, for tests, other services). Leave: running processes, `HOME/run/state.json`, and one log a service in
 `HOME/logs`. One supervisor a HOME; what a killed one left behind is ended first.
@@ -9,13 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
+from orchestration.child import Child
 from orchestration.run_state import (
     AlreadyRunningError,
     RunState,
@@ -27,7 +27,7 @@ from orchestration.run_state import (
 )
 from orchestration.services import Service, external, services
 from resources import keys
-from resources.embedded.processes import Identity, end_group, group, identify, kill_all, tail
+from resources.embedded.processes import identify, tail
 from resources.errors import ConcordanceError, ServiceUnavailableError
 from resources.settings import Settings
 
@@ -35,61 +35,7 @@ __all__ = ["AlreadyRunningError", "Supervisor", "running", "start"]
 
 logger = logging.getLogger("concordance.supervisor")
 
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 30.0
-STEADY_SECONDS = 60.0
-"""Uptime after which a restart begins with the first delay again."""
 LOOK_SECONDS = 0.2
-LOG_BYTES = 20 * 1024 * 1024
-"""A log larger than this is set aside (one generation) when the service starts."""
-
-
-class _Child:
-    """One service's process and its restarts."""
-
-    def __init__(self, service: Service, log: Path) -> None:
-        self.service = service
-        self.log = log
-        self.process: subprocess.Popen[bytes] | None = None
-        self.identity: Identity | None = None
-        self.state = ServiceState(state="stopped", url=service.url)
-        self.spawned_at = 0.0
-        self.failures = 0
-        self.next_start = 0.0
-
-    def spawn(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
-        self.process = self.service.spawn(self.log)
-        self.identity = identify(self.process.pid)
-        self.spawned_at = time.monotonic()
-        self.state.state = "starting"
-        self.state.pid = self.process.pid
-        self.state.started = self.identity.started if self.identity else None
-        self.state.stop_signal = int(self.service.stop_signal)
-
-    def exited(self) -> int | None:
-        return self.process.poll() if self.process is not None else None
-
-    def stop(self) -> None:
-        if self.process is not None:
-            if self.process.poll() is None and self.identity is not None:
-                end_group(self.identity, self.service.stop_signal, self.service.stop_seconds)
-            else:
-                kill_all(group(self.process.pid))
-            self.process.wait()
-        self.process = self.identity = None
-        self.state = ServiceState(state="stopped", url=self.service.url)
-
-    def postpone(self) -> float:
-        """Note a failure and return the seconds until the next attempt: half a second, doubled up to thirty."""
-        if time.monotonic() - self.spawned_at > STEADY_SECONDS:
-            self.failures = 0
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**self.failures)
-        self.failures += 1
-        self.next_start = time.monotonic() + delay
-        self.state = ServiceState(state="restarting", url=self.service.url)
-        return delay
 
 
 class Supervisor:
@@ -106,9 +52,10 @@ class Supervisor:
         self._settings = settings
         self._stages = stages
         self._beside = beside
-        self._children: list[_Child] = []
+        self._children: list[Child] = []
         self._lock: IO[bytes] | None = None
-        self._watcher: threading.Thread | None = None
+        self._watchers: list[threading.Thread] = []
+        self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._complete = False
 
@@ -132,15 +79,20 @@ class Supervisor:
             raise
         self._complete = True
         self._write()
-        self._watcher = threading.Thread(target=self._watch, name="supervisor", daemon=True)
-        self._watcher.start()
+        # One thread a service: the slow end or start of one does not delay the restart of another.
+        self._watchers = [
+            threading.Thread(target=self._watch, args=(child,), name=f"watch-{child.service.name}", daemon=True)
+            for child in self._children
+        ]
+        for watcher in self._watchers:
+            watcher.start()
 
     def stop(self) -> None:
         """Stop everything, last started first. Idempotent."""
         self._stopping.set()
-        if self._watcher is not None:
-            self._watcher.join()
-            self._watcher = None
+        for watcher in self._watchers:
+            watcher.join()
+        self._watchers = []
         self._shut_down(None)
 
     def _shut_down(self, error: str | None) -> None:
@@ -154,7 +106,7 @@ class Supervisor:
             self._lock = None
 
     def _start_stage(self, stage: Sequence[Service]) -> None:
-        children = [_Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
+        children = [Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
         for child in children:
             self._children.append(child)
             child.spawn()
@@ -163,7 +115,7 @@ class Supervisor:
             self._await(child)
             child.service.after()
 
-    def _await(self, child: _Child) -> None:
+    def _await(self, child: Child) -> None:
         service = child.service
         while not service.ready():
             status = child.exited()
@@ -173,24 +125,23 @@ class Supervisor:
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
             if self._stopping.wait(0.05):
                 raise ServiceUnavailableError(f"Stopped while {service.name} was starting.")
-        child.state.state = "ready"
+        child.is_ready()
         self._write()
         logger.info("%s is ready after %.1f s%s", service.name, time.monotonic() - child.spawned_at,
                     f" at {service.url}" if service.url else "")  # fmt: skip
 
-    def _watch(self) -> None:
+    def _watch(self, child: Child) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
-            for child in self._children:
-                try:
-                    self._look_after(child)
-                except Exception as error:
-                    # The watcher must outlive any fault of one service; whatever it was, the service is tried again later.
-                    delay = child.postpone()
-                    logger.warning("%s could not be started again (%s); next attempt in %.1f s", child.service.name,
-                                   error, delay, exc_info=not isinstance(error, ConcordanceError))  # fmt: skip
-                    self._write()
+            try:
+                self._look_after(child)
+            except Exception as error:
+                # The watcher must outlive any fault of its service; whatever it was, the service is tried again later.
+                delay = child.postpone()
+                logger.warning("%s could not be started again (%s); next attempt in %.1f s", child.service.name,
+                               error, delay, exc_info=not isinstance(error, ConcordanceError))  # fmt: skip
+                self._write()
 
-    def _look_after(self, child: _Child) -> None:
+    def _look_after(self, child: Child) -> None:
         if child.process is None:
             if time.monotonic() >= child.next_start:
                 child.spawn()
@@ -202,15 +153,28 @@ class Supervisor:
             logger.warning("%s ended with status %s; starting it again in %.1f s. Its log: %s", child.service.name, status,
                            delay, child.log)  # fmt: skip
             self._write()
-        elif child.state.state == "starting" and child.service.ready():
-            child.state.state = "ready"
-            logger.info("%s is ready again", child.service.name)
+        elif child.hung:
+            child.kill()
+            delay = child.postpone()
+            logger.warning("%s runs but has stopped answering; it was killed and starts again in %.1f s. Its log: %s",
+                           child.service.name, delay, child.log)  # fmt: skip
+            self._write()
+        elif child.state.state == "starting":
+            if child.service.ready():
+                child.is_ready()
+                logger.info("%s is ready again", child.service.name)
+                self._write()
+        elif child.show_pulse():
+            logger.warning(
+                "%s %s", child.service.name, "does not answer" if child.state.state == "hung" else "answers again"
+            )
             self._write()
 
     def _write(self) -> None:
-        found = {name: ServiceState(state="external", url=url) for name, url in self._external().items()}
-        found |= {child.service.name: child.state for child in self._children}
-        write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
+        with self._writing:
+            found = {name: ServiceState(state="external", url=url) for name, url in self._external().items()}
+            found |= {child.service.name: child.state for child in self._children}
+            write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
 
     def _external(self) -> dict[str, str]:
         return external(self._settings) if self._stages is None else {}

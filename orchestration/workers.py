@@ -1,7 +1,7 @@
 """Warm run workers: a run's id enters on a loopback socket; a process that has everything imported does the run.
 
 Starting Python with Dagster, Polars, Arrow and the model takes seconds, and most syncs take less. So two processes wait, warm,
-and do run after run. `python -m orchestration.workers` keeps them; `python -m orchestration.workers spare` is one.
+and do run after run. `python -m orchestration.workers` keeps them; each of them is `orchestration/run_worker.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -32,8 +33,14 @@ REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
 SPARES = 2
 """Idle workers to keep: a run that is asked for while another ends should not wait for Python to start."""
-RUNS_A_WORKER = 50
-"""Runs that one process does before it makes room for a fresh one."""
+SILENCE_SECONDS = 60.0
+"""A worker writes every few seconds whatever it is doing; one that is silent for this long hangs and is killed."""
+STOPPED_SECONDS = 10.0
+"""The same for one that a signal has stopped."""
+EVERY_RUN = "*"
+"""In place of a run's id: every run whose worker has died."""
+BEAT, DONE = b".", b"D"
+"""What a worker writes: a sign of life, and that its task is done."""
 
 log = structlog.get_logger("workers")
 
@@ -43,62 +50,122 @@ def address_file(home: Path) -> Path:
     return home / "run" / ADDRESS_FILE
 
 
-class Workers:
-    """Keeps idle processes and hands runs to them."""
+class Worker:
+    """One process: what it is doing, and when it was last heard of."""
 
     def __init__(self) -> None:
-        self._idle: list[subprocess.Popen[str]] = []
-        self._busy: list[subprocess.Popen[str]] = []
+        command = [sys.executable, "-m", "orchestration.run_worker"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.output = _pipe(self.process.stdout)
+        self.task: list[str] | None = None
+        self.heard = time.monotonic()
+        self._stopped_since: float | None = None
 
-    def outputs(self) -> list[IO[str]]:
-        """Return what to wait on: a busy worker writes a line when it has done a run, and closes when it ends."""
-        return [_pipe(worker.stdout) for worker in self._busy]
+    def give(self, *task: str) -> None:
+        """Hand over a task: `run RUN_ID`, or `settle RUN_ID…`. Raises `OSError` when the process has ended."""
+        _pipe(self.process.stdin).write((" ".join(task) + "\n").encode())
+        self.task = list(task)
+
+    def listen(self) -> None:
+        """Read what it wrote: any byte is a sign of life, `D` says that its task is done."""
+        said = os.read(self.output.fileno(), MAX_REQUEST)
+        if said:
+            self.heard = time.monotonic()
+        if DONE in said:
+            self.task = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self.process.poll() is not None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal keeps it from working at the moment."""
+        try:
+            return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
+
+    def hung(self) -> bool:
+        """Whether it has been stopped or silent for so long that it should be killed."""
+        now = time.monotonic()
+        self._stopped_since = (self._stopped_since or now) if self.stopped else None
+        return now - self.heard > SILENCE_SECONDS or (
+            self._stopped_since is not None and now - self._stopped_since > STOPPED_SECONDS
+        )
+
+
+class Workers:
+    """Keeps idle processes, hands runs to them, and reports the runs of those that died."""
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+        self._lost: list[str] = [EVERY_RUN]
+        """Runs to report as failed unless they have finished. A keeper that replaces a killed one looks at all of them first."""
+
+    def outputs(self) -> list[IO[bytes]]:
+        """Return what to wait on: a worker writes regularly, and its pipe closes when it ends."""
+        return [worker.output for worker in self._workers]
 
     def hand_over(self, run_id: str) -> tuple[int, float]:
         """Give the run to an idle worker, or to a new one. Returns its pid and the time it was made."""
         self._reap()
-        worker = self._idle.pop() if self._idle else self._spawn()
-        made = psutil.Process(worker.pid).create_time()
-        stdin = _pipe(worker.stdin)
-        stdin.write(run_id + "\n")
-        stdin.flush()
-        self._busy.append(worker)
-        log.info("run.handed_over", run_id=run_id, pid=worker.pid)
-        return worker.pid, made
+        worker = self._idle() or self._spawn()
+        made = psutil.Process(worker.process.pid).create_time()
+        worker.give("run", run_id)
+        log.info("run.handed_over", run_id=run_id, pid=worker.process.pid)
+        return worker.process.pid, made
 
     def tend(self, spoke: Sequence[object] = ()) -> None:
-        """Take back workers that have done their run, reap those that ended, make new ones when no run needs the machine."""
-        for worker in [worker for worker in self._busy if worker.stdout in spoke]:
-            if _pipe(worker.stdout).readline():
-                self._busy.remove(worker)
-                self._idle.append(worker)
+        """Listen to the workers, replace those that ended or hang, and make new ones when no run needs the machine."""
+        for worker in self._workers:
+            if worker.output in spoke:
+                worker.listen()
+            if worker.hung():
+                log.warning("run.worker_killed", pid=worker.process.pid, reason="It has stopped answering.")
+                worker.process.kill()
+                worker.process.wait()
         self._reap()
-        while not self._busy and len(self._idle) < SPARES:
-            self._idle.append(self._spawn())
+        if self._lost:
+            self._settle()
+        while all(worker.task is None for worker in self._workers) and len(self._workers) < SPARES:
+            self._spawn()
 
     def stop(self) -> None:
         """Close the idle ones and interrupt the runs, as Dagster's own termination does."""
-        for worker in self._idle:
-            _pipe(worker.stdin).close()
-        for worker in self._busy:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGINT)
-        for worker in [*self._busy, *self._idle]:
-            worker.wait()
+        for worker in self._workers:
+            if worker.task is None:
+                _pipe(worker.process.stdin).close()
+            elif not worker.ended:
+                worker.process.send_signal(signal.SIGINT)
+        for worker in self._workers:
+            worker.process.wait()
+
+    def _idle(self) -> Worker | None:
+        return next((worker for worker in self._workers if worker.task is None and not worker.stopped), None)
+
+    def _settle(self) -> None:
+        worker = self._idle() or self._spawn()
+        worker.give("settle", *self._lost)
+        self._lost = []
 
     def _reap(self) -> None:
-        for workers in (self._idle, self._busy):
-            for worker in [worker for worker in workers if worker.poll() is not None]:
-                workers.remove(worker)
-                if worker.returncode != 0:
-                    log.warning("run.worker_ended", pid=worker.pid, status=worker.returncode)
+        for worker in [worker for worker in self._workers if worker.ended]:
+            self._workers.remove(worker)
+            status = worker.process.returncode
+            if status != 0:
+                log.warning("run.worker_ended", pid=worker.process.pid, status=status)
+            if worker.task is not None:
+                self._lost += worker.task[1:]
 
-    def _spawn(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "orchestration.workers", "spare"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def _spawn(self) -> Worker:
+        worker = Worker()
+        self._workers.append(worker)
+        return worker
 
 
-def _pipe(pipe: IO[str] | None) -> IO[str]:
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise RuntimeError("a worker is made with pipes")
     return pipe
@@ -146,6 +213,9 @@ def _answer(server: socket.socket, word: str, workers: Workers) -> None:
             if not hmac.compare_digest(str(request["word"]), word):
                 log.warning("workers.refused")
                 return
+            if "run_id" not in request:
+                connection.sendall(b"{}\n")
+                return
             pid, made = workers.hand_over(str(request["run_id"]))
             connection.sendall(json.dumps({"pid": pid, "made": made}).encode() + b"\n")
         except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
@@ -164,46 +234,23 @@ def hand_over(home: Path, run_id: str) -> tuple[int, float] | None:
         return None
 
 
-def be_spare() -> int:
-    """Import what runs need, then do runs as their ids come. Ends when the keeper has gone, after a run that failed, or after many."""
-    from dagster import DagsterInstance
-    from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage] # what `dagster api` runs
-
-    import orchestration.definitions
-    from assets import pipeline
-    from resources.embedding import embedder, tokenizer
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings = load()
-    orchestration.definitions.defs.get_repository_def()
-    if pipeline.STAGES and settings.embedding_provider == "local":
-        embedder(settings)
-        tokenizer(settings)
-    # Runs may print; only the word that a run is done goes to the keeper.
-    keeper = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    with DagsterInstance.get() as instance:
-        for _ in range(RUNS_A_WORKER):
-            run_id = sys.stdin.readline().strip()
-            if not run_id:
-                return 0
-            if _execute_run_command_body(run_id, instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
-                return 0  # a run that failed or was interrupted may have left anything behind; Dagster knows of it
-            keeper.write("done\n")
-            keeper.flush()
-    return 0
-
-
-def _discard(_event: object) -> None:
-    """Drop an event: it is in Dagster's event log already."""
+def replies(home: Path) -> bool | None:
+    """Return True if the keeper of the workers answers, None while it has not written its address yet."""
+    try:
+        address = json.loads(address_file(home).read_text(encoding="utf-8"))
+        with socket.create_connection(("127.0.0.1", address["port"]), timeout=REPLY_SECONDS) as connection:
+            connection.sendall(json.dumps({"word": address["word"]}).encode() + b"\n")
+            return bool(connection.makefile("rb").readline(MAX_REQUEST))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def main() -> int:
-    """Keep the spare, or be it."""
+    """Keep the workers."""
     settings = load()
     configure(settings.log_level, "workers")
-    if sys.argv[1:] == ["spare"]:
-        return be_spare()
     serve(settings.home)
     return 0
 

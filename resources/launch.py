@@ -82,11 +82,17 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
             headers=dagster_access.headers(settings),
             timeout=LAUNCH_TIMEOUT_SECONDS,
         )
-        response.raise_for_status()
-        body = response.json()
-    except (httpx.HTTPError, ValueError) as error:
+    except httpx.HTTPError as error:
         raise NotRunningError(
-            f"Dagster does not answer at {settings.dagster_address} ({error}). Start it with: concordance up"
+            f"Dagster does not answer at {settings.dagster_address} ({error or type(error).__name__})."
+            " `concordance status` says whether it is stopped or being restarted."
+        ) from error
+    try:
+        body = response.raise_for_status().json()
+    except (httpx.HTTPStatusError, ValueError) as error:
+        raise NotRunningError(
+            f"Dagster runs at {settings.dagster_address} but answered the start of sync_{source.value} with status"
+            f" {response.status_code}. Its log says why: {settings.home / 'logs' / 'dagster-webserver.log'}"
         ) from error
     result = (body.get("data") or {}).get("launchRun") or {}
     if result.get("__typename") != "LaunchRunSuccess":

@@ -22,7 +22,7 @@ def google(
     """Print the address at which a person lets Concordance read a Google Drive. Open it in a browser within ten minutes."""
     import httpx
 
-    from orchestration.cli.installed import HOW_TO_START
+    from orchestration.cli.installed import remedy
     from orchestration.services import serving_address
     from resources.errors import ConcordanceError, NotRunningError
     from resources.settings import load
@@ -38,7 +38,7 @@ def google(
         response = httpx.get(f"{address}/api/auth/google", headers=headers, timeout=PATIENCE_SECONDS)
         answer = response.json()
     except (httpx.TransportError, ValueError) as error:
-        raise NotRunningError(f"Nothing answers at {address} ({error}). {HOW_TO_START}") from error
+        raise NotRunningError(f"Nothing answers at {address} ({error}). {remedy(settings)}") from error
     if not response.is_success:
         detail = answer.get("detail") or f"status {response.status_code}"
         raise ConcordanceError(f"Google cannot be connected: {detail}")

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from resources.settings import Settings
 
 HOW_TO_START = "Start it with: concordance up"
+WAIT = "Concordance runs, but this part of it does not answer at the moment. See `concordance status`, then try again."
+
+
+def remedy(settings: Settings) -> str:
+    """Return what a person should do about a part that does not answer."""
+    from orchestration.run_state import supervisor
+
+    return HOW_TO_START if supervisor(settings) is None else WAIT
 
 
 @contextmanager
@@ -28,6 +36,6 @@ def database(settings: Settings) -> Generator[Connection]:
         with session(settings.postgres_dsn) as connection:
             yield connection
     except ServiceUnavailableError as error:
-        raise NotRunningError(f"{error} {HOW_TO_START}") from error
+        raise NotRunningError(f"{error} {remedy(settings)}") from error
     except UndefinedTable:
-        raise NotRunningError(f"The database has no tables yet. {HOW_TO_START}") from None
+        raise NotRunningError(f"The database has no tables yet. {remedy(settings)}") from None

@@ -57,7 +57,7 @@ def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any])
     """Return the answer of `POST /api/rag/search`. Raises `NotRunningError` or `ConcordanceError` with the server's words."""
     import httpx
 
-    from orchestration.cli.installed import HOW_TO_START
+    from orchestration.cli.installed import remedy
     from orchestration.services import serving_address
     from resources.errors import ConcordanceError, InvalidRequestError, NotRunningError
     from serving.auth import mint
@@ -72,7 +72,7 @@ def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any])
             timeout=PATIENCE_SECONDS,
         )
     except httpx.TransportError as error:
-        raise NotRunningError(f"Nothing answers at {address} ({error}). {HOW_TO_START}") from error
+        raise NotRunningError(f"Nothing answers at {address} ({error}). {remedy(settings)}") from error
     if response.is_success:
         return response.json()
     message = f"The search failed: {_problem(response)}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from resources.settings import Settings
 
 LOOK_SECONDS = 0.4
+RESTART_SECONDS = 60.0
+"""How long to wait for a database that its supervisor restarts."""
 COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
 SHOWN_ERRORS = 20
 
@@ -104,9 +106,21 @@ def public(report: dict[str, Any]) -> dict[str, Any]:
 
 def follow(settings: Settings, job_id: str) -> dict[str, Any]:
     """Wait until a job has ended, showing how it goes, and return its last report."""
+    from orchestration.run_state import supervisor
+    from resources.errors import NotRunningError
+
+    read_at = time.monotonic()
     with _progress() as show:
         while True:
-            report = read_job(settings, job_id)
+            try:
+                report = read_job(settings, job_id)
+            except NotRunningError:
+                # A database that is being restarted answers again soon, and the job is still there.
+                if supervisor(settings) is None or time.monotonic() - read_at > RESTART_SECONDS:
+                    raise
+                time.sleep(LOOK_SECONDS)
+                continue
+            read_at = time.monotonic()
             show(report)
             if report["status"] != "running":
                 return report

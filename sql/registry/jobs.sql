@@ -39,6 +39,11 @@ WHERE job_id = :job_id;
 UPDATE sync_jobs SET status = :status, completed_at = now(), error_message = :error_message
 WHERE job_id = :job_id AND status = 'running';
 
+-- name: fail_run_job!
+-- Close the job of a run whose process died, claimed or not. Parameters: job_id or null, run_id, error_message.
+UPDATE sync_jobs SET status = 'failed', completed_at = now(), error_message = :error_message
+WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id);
+
 -- name: record_error!
 -- Parameters: job_id, source_id, stage, reason, outcome. Grain: (job, document, stage).
 INSERT INTO sync_errors (job_id, source_id, stage, reason, outcome)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -225,3 +227,87 @@ def test_a_reused_number_is_never_killed(settings: Settings) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+HANGS = """
+import http.server, signal, sys, threading, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/hang":
+            threading.Event().wait()
+        if self.path == "/work":
+            until = time.monotonic() + float(sys.argv[2])
+            while time.monotonic() < until:
+                pass
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()  # one request at a time
+"""
+PROBE_SECONDS = 0.1
+WORK_SECONDS = 6 * PROBE_SECONDS * 2
+"""Long enough for more missing replies than an idle service may have, too short for those of a busy one."""
+
+
+def replies_soon(number: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", number, timeout=PROBE_SECONDS)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def fragile(settings: Settings) -> Iterator[tuple[int, Callable[[], Identity]]]:
+    """A service that answers one request at a time: its port, and who it is now."""
+    number = free_port()
+    service = Service(
+        name="fragile",
+        command=lambda: [sys.executable, "-c", HANGS, str(number), str(WORK_SECONDS)],
+        ready=lambda: answers(f"http://127.0.0.1:{number}/"),
+        probe=lambda: replies_soon(number),
+        probe_seconds=PROBE_SECONDS,
+        environment=child_environment(settings),
+    )
+    supervisor = Supervisor(settings, [[service], [toy(settings, "other")]])
+    supervisor.start()
+    yield number, lambda: service_identity(settings, "fragile")
+    supervisor.stop()
+
+
+def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
+    settings: Settings, fragile: tuple[int, Callable[[], Identity]]
+) -> None:
+    number, identity = fragile
+    before, other = identity(), service_identity(settings, "other")
+    connection = socket.create_connection(("127.0.0.1", number))
+    connection.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    until(lambda: run_state.read(settings).services["fragile"].state == "hung", "`status` showing it")
+    until(lambda: not alive(before), "the end of the hung process")
+    until(lambda: run_state.running(settings), "the restart")
+    assert identity() != before
+    assert service_identity(settings, "other") == other, "the others are left alone"
+
+
+def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, Callable[[], Identity]]) -> None:
+    _, identity = fragile
+    before = identity()
+    os.kill(before.pid, signal.SIGSTOP)
+    until(lambda: not alive(before), "the end of the stopped process")
+    until(lambda: run_state.running(settings), "the restart")
+
+
+def test_a_busy_service_is_left_alone(settings: Settings, fragile: tuple[int, Callable[[], Identity]]) -> None:
+    number, identity = fragile
+    before = identity()
+    with socket.create_connection(("127.0.0.1", number)) as connection:
+        connection.sendall(b"GET /work HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: run_state.read(settings).services["fragile"].state == "hung", "replies missing")
+        assert connection.recv(100).startswith(b"HTTP/1.0 200"), "it was given the time to finish its work"
+    until(lambda: run_state.running(settings), "`status` showing it as ready again")
+    assert identity() == before
