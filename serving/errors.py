@@ -204,10 +204,16 @@ def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Respons
     return problem(request, "internal", detail, error_id=error_id)
 
 
+def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Response[dict[str, Any]]:
+    """Refuse JSON that is nested more deeply than its decoder goes."""
+    return problem(request, "invalid-request", "The JSON of the request is nested too deeply.")
+
+
 HANDLERS: dict[Any, Any] = {
     errors.ConcordanceError: handle_known,
     ValidationException: handle_validation,
     HTTPException: handle_http,
+    RecursionError: handle_depth,
     Exception: handle_unknown,
 }
 """What `Litestar(exception_handlers=…)` takes."""

@@ -11,15 +11,22 @@ from msgspec import UNSET, Meta, UnsetType
 from serving.citations.format import Format
 
 MAX_QUERY = 1000
-SourceType = Annotated[str, Meta(description="google_drive, slack, upload or files; hyphens are accepted.")]
+SourceType = Annotated[
+    str, Meta(max_length=40, description="google_drive, slack, upload or files; hyphens are accepted.")
+]
 ShortList = Meta(max_length=100)
+Question = Annotated[str, Meta(max_length=4 * MAX_QUERY)]
+"""A query as it is sent: white space is collapsed before its 1000 characters are counted."""
+Name = Annotated[str, Meta(max_length=2000)]
+"""An id or a name of anything."""
+MAX_TAGS = 50
 
 
 class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
-    start: str | None = None
-    end: str | None = None
+    start: Annotated[str, Meta(max_length=64)] | None = None
+    end: Annotated[str, Meta(max_length=64)] | None = None
     field: Literal["modified_at", "created_at"] = "modified_at"
 
 
@@ -27,11 +34,11 @@ class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Narrows a search; within a list any value matches, and every filter given must match."""
 
     source_types: Annotated[list[SourceType], ShortList] = []
-    collection_ids: Annotated[list[str], ShortList] = []
-    document_ids: Annotated[list[str], Meta(max_length=1000)] = []
-    mime_types: Annotated[list[str], ShortList] = []
-    authors: Annotated[list[str], ShortList] = []
-    tags: dict[str, Any] = {}
+    collection_ids: Annotated[list[Name], ShortList] = []
+    document_ids: Annotated[list[Name], Meta(max_length=1000)] = []
+    mime_types: Annotated[list[Name], ShortList] = []
+    authors: Annotated[list[Name], ShortList] = []
+    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
     date_range: DateRange | None = None
     include_archived: bool = False
 
@@ -39,7 +46,7 @@ class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A search. `query` has 1 to 1000 characters."""
 
-    query: str
+    query: Question
     top_k: Annotated[int, Meta(ge=1, le=50)] = 5
     mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
     fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
@@ -163,7 +170,7 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
 class CitationsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Documents to cite, in the order to number them."""
 
-    doc_ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    doc_ids: Annotated[list[Name], Meta(min_length=1, max_length=100)]
     format: Format = "inline"
 
 
@@ -233,8 +240,8 @@ class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which partitions to sync (all by default); `folder_ids` is another name for `partitions`."""
 
-    partitions: Annotated[list[str], Meta(max_length=10_000)] | None = None
-    folder_ids: Annotated[list[str], Meta(max_length=10_000)] | None = None
+    partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
     full_sync: bool = False
 
 

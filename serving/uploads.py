@@ -17,8 +17,10 @@ from resources import filetypes
 from resources.blobs import BlobWriter
 from resources.errors import ConcordanceError, InvalidRequestError
 from resources.permissions import normalize
+from resources.sources.sidecars import check_plain
 from serving.errors import ProblemError
 from serving.multipart import Multipart
+from serving.schemas import MAX_TAGS, Name
 
 BUFFER_BYTES = 1024 * 1024
 _DRAIN_FACTOR = 4
@@ -31,8 +33,8 @@ class Metadata(msgspec.Struct, forbid_unknown_fields=True):
 
     title: Annotated[str, msgspec.Meta(max_length=500)] | None = None
     description: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
-    tags: dict[str, Any] = {}
-    share: Annotated[list[str], msgspec.Meta(max_length=200)] = []
+    tags: Annotated[dict[str, Any], msgspec.Meta(max_length=MAX_TAGS)] = {}
+    share: Annotated[list[Name], msgspec.Meta(max_length=200)] = []
 
 
 class Received(NamedTuple):
@@ -73,6 +75,10 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> Metadata:
             metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, Metadata)
     except msgspec.DecodeError as error:
         raise InvalidRequestError(f"metadata: is not valid: {error}.") from None
+    try:
+        check_plain(metadata.tags)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"metadata.tags: {error}.") from None
     metadata.title = one_line(metadata.title, 500) or None if metadata.title else None
     metadata.description = metadata.description.replace("\x00", "").strip() or None if metadata.description else None
     metadata.share = list(normalize(metadata.share))

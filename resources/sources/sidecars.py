@@ -29,6 +29,10 @@ from resources.settings import FileRoot
 SUFFIX = ".meta.json"
 MAX_BYTES = 1024 * 1024
 """A sidecar larger than this is not read."""
+MAX_TAGS = 50
+MAX_TAG_NAME = 200
+MAX_TAG_BYTES = 16 * 1024
+"""All tags of a document together, as JSON: every result of a search carries them."""
 FROM_PATH = "*"
 REQUIRED = ("tenant", "dataset")
 
@@ -163,13 +167,23 @@ def _tags(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_plain(tags: Mapping[str, Any]) -> None:
-    """Raise `InvalidRequestError` for a tag that Postgres and Qdrant can't both hold."""
+    """Raise `InvalidRequestError` for a tag that Postgres and Qdrant can't both hold, and for more than every result should carry."""
+    if len(tags) > MAX_TAGS:
+        raise InvalidRequestError(f"there are {len(tags)} tags; the limit is {MAX_TAGS}")
     for name, value in tags.items():
         flat = cast("list[Any]", value) if isinstance(value, list) else [value]
         if "\0" in name or not all(_is_plain(part) for part in flat):
-            raise InvalidRequestError(f"the tag {name!r} must be a text, a number, true or false, or a list of these")
+            shown = name[:MAX_TAG_NAME]
+            raise InvalidRequestError(f"the tag {shown!r} must be a text, a number, true or false, or a list of these")
+        if len(name) > MAX_TAG_NAME:
+            raise InvalidRequestError(
+                f"the tag {name[:MAX_TAG_NAME]!r}… has a name of more than {MAX_TAG_NAME} characters"
+            )
         if name in {*REQUIRED, "lifecycle"} and not isinstance(value, str):
             raise InvalidRequestError(f"the tag {name!r} must be a text")
+    size = len(msgspec.json.encode(dict(tags)))
+    if size > MAX_TAG_BYTES:
+        raise InvalidRequestError(f"the tags have {size} bytes together; the limit is {MAX_TAG_BYTES}")
 
 
 def _is_plain(value: Any) -> bool:

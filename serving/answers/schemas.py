@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from serving.answers.support import Verdict
 from serving.citations.format import Format
-from serving.schemas import Filters, Result, Warning_
+from serving.schemas import Filters, Name, Question, Result, Warning_
 
 MAX_HISTORY = 5
 """Earlier messages that are used, the latest ones. Source: the platform's requirement 4.3."""
@@ -26,14 +26,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text that the reader selected in a document: the question is about it, and answered from that document alone."""
 
-    document_id: str
+    document_id: Name
     text: Annotated[str, Meta(min_length=1, max_length=5000)]
 
 
 class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question. `top_k` documents are answered from, with at most `passages` passages together."""
 
-    query: str
+    query: Question
     top_k: Annotated[int, Meta(ge=1, le=20)] = 5
     passages: Annotated[int, Meta(ge=1, le=30)] = 8
     mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
@@ -115,10 +115,10 @@ class FeedbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether an answer, or a search, was good. Name one of the two ids; `expected_document` is what should have been found."""
 
     verdict: Literal["good", "bad"]
-    answer_id: str | None = None
-    query_id: str | None = None
+    answer_id: Name | None = None
+    query_id: Name | None = None
     comment: Annotated[str, Meta(max_length=5000)] | None = None
-    expected_document: str | None = None
+    expected_document: Name | None = None
 
 
 class FeedbackResponse(msgspec.Struct, frozen=True):

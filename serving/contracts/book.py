@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import Answer, AskRequest, Selection
-from serving.schemas import Filters, Result, Warning_
+from serving.schemas import Filters, Question, Result, Warning_
 
 PASSAGES = 3
 """Passages an answer is made from. Source: the book assistant's FR-012."""
@@ -22,14 +22,14 @@ Collection = Annotated[str, Meta(max_length=2000)]
 class BookQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question; `collection_id` keeps it to one book (a root or a folder of it). Each stands alone."""
 
-    query: str
+    query: Question
     collection_id: Collection | None = None
 
 
 class LocalQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question about `context`, the text that the reader selected in the page `source_file` (its path or address)."""
 
-    query: str
+    query: Question
     context: Annotated[str, Meta(min_length=1, max_length=5000)]
     source_file: Annotated[str, Meta(min_length=1, max_length=2000)]
     collection_id: Collection | None = None

@@ -12,7 +12,7 @@ from msgspec import Meta
 from resources.domain import SourceName, document_id
 from serving.answers.schemas import Answer, AskRequest, Message
 from serving.contracts.relevance import FLOOR, NOT_RERANKED, judged
-from serving.schemas import Filters, Result, SearchRequest, SearchResponse, Warning_
+from serving.schemas import Filters, Question, Result, SearchRequest, SearchResponse, Warning_
 
 CHAT_PASSAGES = 15
 """Passages an answer is made from at most. Source: NeuroDrive, CHAT_LIMIT."""
@@ -24,7 +24,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=2000)]
 class DriveSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A search; `folder_id` includes what lies below it."""
 
-    query: str
+    query: Question
     folder_id: Id | None = None
     file_id: Id | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = CHAT_PASSAGES
@@ -33,7 +33,7 @@ class DriveSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message; the latest five of `conversation_history` are used."""
 
-    message: str
+    message: Question
     folder_id: Id | None = None
     file_id: Id | None = None
     conversation_history: Annotated[list[Message], Meta(max_length=100)] = []

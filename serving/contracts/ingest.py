@@ -7,6 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from serving.schemas import MAX_TAGS, Name
+
+MAX_CONTENT = 8 * 1024 * 1024
+"""Largest body of an ingest; what is larger is uploaded, or named by its path in a file root."""
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 
 
@@ -18,15 +22,15 @@ class IngestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     blob_path: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
-    content: str | None = None
-    content_base64: bytes | None = None
+    content: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
+    content_base64: Annotated[bytes, Meta(max_length=MAX_CONTENT)] | None = None
     filename: Annotated[str, Meta(max_length=1000)] | None = None
     content_type: Annotated[str, Meta(max_length=200)] | None = None
     doc_id: Annotated[str, Meta(pattern=OWN_ID)] | None = None
     title: Annotated[str, Meta(max_length=500)] | None = None
     description: Annotated[str, Meta(max_length=10_000)] | None = None
-    tags: dict[str, Any] = {}
-    share: Annotated[list[str], Meta(max_length=200)] = []
+    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
+    share: Annotated[list[Name], Meta(max_length=200)] = []
 
 
 class IngestResponse(msgspec.Struct, frozen=True):

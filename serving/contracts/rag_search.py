@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from serving.contracts.relevance import FLOOR, judged
-from serving.schemas import Filters, Result, SearchRequest, SearchResponse, Warning_
+from serving.schemas import Filters, Name, Question, Result, SearchRequest, SearchResponse, Warning_
 
 MIN_QUERY = 3
 MAX_LIMIT = 50
@@ -18,11 +18,11 @@ MAX_LIMIT = 50
 class RagSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A search. `query` has 3 to 1000 characters; without `threshold` the model's calibrated one counts."""
 
-    query: str
+    query: Question
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = 10
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     collection_id: Annotated[str, Meta(max_length=2000)] | None = None
-    document_id: str | None = None
+    document_id: Name | None = None
     include_context: bool = True
     mode: Literal["vector", "hybrid"] = "vector"
 

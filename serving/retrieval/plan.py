@@ -22,6 +22,8 @@ from resources.settings import Settings
 from serving.schemas import MAX_QUERY, DateRange, Filters, SearchRequest
 
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_VALUES = 100
+MAX_VALUE = 2000
 _SPACES = re.compile(r"\s+")
 
 
@@ -100,6 +102,12 @@ def _tag_values(key: str, value: Any) -> tuple[str, tuple[Any, ...]]:
             f"filters.tags: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
         )
     values = value if isinstance(value, list) else [value]
+    if len(values) > MAX_VALUES:
+        raise InvalidRequestError(f"filters.tags.{key}: has {len(values)} values; the limit is {MAX_VALUES}.")
+    if any(isinstance(one, str) and len(one) > MAX_VALUE for one in values):
+        raise InvalidRequestError(f"filters.tags.{key}: a value has more than {MAX_VALUE} characters.")
+    if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in values):
+        raise InvalidRequestError(f"filters.tags.{key}: a number must fit into 64 bits.")
     if not values or not all(isinstance(one, str | int | bool) for one in values):
         raise InvalidRequestError(
             f"filters.tags.{key}: give a text, a whole number, true or false, or a list of texts."

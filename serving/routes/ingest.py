@@ -13,14 +13,11 @@ from litestar.params import FromPath, JSONBody
 from resources.domain import Access, State
 from resources.errors import ConcordanceError
 from resources.logging import logger
-from serving.contracts.ingest import Counts, IngestJob, IngestRequest, IngestResponse
+from serving.contracts.ingest import MAX_CONTENT, Counts, IngestJob, IngestRequest, IngestResponse
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import ingest
 from serving.routes.uploads import launch_upload_sync
-
-MAX_INGEST_BYTES = 8 * 1024 * 1024
-"""Largest body: what is larger is uploaded, or named by its path in a file root."""
 
 log = logger("serving")
 
@@ -31,7 +28,7 @@ log = logger("serving")
     status_code=202,
     tags=["documents"],
     summary="Ingest a document",
-    request_max_body_size=MAX_INGEST_BYTES,
+    request_max_body_size=MAX_CONTENT,
 )
 async def start_ingest(
     request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]

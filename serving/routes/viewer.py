@@ -107,7 +107,7 @@ async def open_session(request: Request[Any, Any, Any], services: NamedDependenc
         raise ClientException("The form is too large.")
     fields = parse_qs(body.decode("utf-8", "replace"))
     token, after = fields.get("token", [""])[0].strip(), fields.get("next", ["/docs"])[0]
-    after = after if after.startswith("/documents/") else "/docs"
+    after = quote(after, safe="/?=&#%") if after.startswith("/documents/") else "/docs"
     try:
         await access_from(services, token)
     except UnauthorizedError as error:

@@ -1,0 +1,78 @@
+"""Requests whose fields are too many, too long, too deep or too large: each is a 400 that names the field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.fixtures.serving import Running
+
+ANN = "ann@acme.com"
+SEARCH = "/api/rag/search"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (SEARCH, {"query": "x", "filters": {"tags": {f"t{number}": "x" for number in range(60_000)}}}, "tags"),
+        (SEARCH, {"query": "x", "filters": {"tags": {"t": ["x"] * 60_000}}}, "filters.tags.t"),
+        (SEARCH, {"query": "x", "filters": {"tags": {"t": "x" * 100_000}}}, "filters.tags.t"),
+        (SEARCH, {"query": "x", "filters": {"tags": {"t": 10**30}}}, "filters.tags.t"),
+        (SEARCH, {"query": "x", "filters": {"tags": {"t": 10**18}}}, ""),
+        (SEARCH, {"query": "x" * 500_000}, "query"),
+        (SEARCH, {"query": "x", "filters": {"collection_ids": ["x" * 500_000]}}, "collection_ids"),
+        (SEARCH, {"query": "x", "filters": {"date_range": {"start": "9" * 100_000}}}, "start"),
+        ("/api/feedback", {"verdict": "good", "answer_id": "x" * 100_000}, "answer_id"),
+        ("/api/citations/format", {"doc_ids": ["x" * 100_000]}, "doc_ids"),
+        ("/api/chat", {"message": "x" * 500_000}, "message"),
+        ("/ask", {"query": "x" * 500_000}, "query"),
+        ("/api/ingest", {"content": "x", "tags": {"tenant": "a", "dataset": "b", "t": "x" * 193_000}}, "tags"),
+        ("/api/ingest", {"content": "x", "tags": {"tenant": "a", "dataset": "b", "t": 10**30}}, "tags"),
+    ],
+)
+def test_what_is_too_much_is_named(running: Running, path: str, body: dict[str, Any], field: str) -> None:
+    response = running.request("POST", path, ANN, json=body)
+    if not field:
+        assert response.status_code == 200
+        return
+    assert response.status_code == 400, response.text[:500]
+    problem = response.json()
+    assert problem["type"] == "/problems/invalid-request"
+    assert field in problem["detail"]
+    assert len(response.text) < 2000, "the answer repeats what was sent"
+
+
+@pytest.mark.parametrize("opened", ["[", '{"a":'])
+@pytest.mark.parametrize("path", [SEARCH, "/api/ask", "/track", "/api/ingest", "/api/feedback"])
+def test_deeply_nested_json_is_refused(running: Running, path: str, opened: str) -> None:
+    deep = opened * 100_000
+    for body in (deep, '{"query": "x", "filters": {"tags": {"t": ' + deep, '{"content": "x", "tags": {"t": ' + deep):
+        headers = {"Content-Type": "application/json"}
+        response = running.request("POST", path, ANN, content=body, headers=headers)
+        assert response.status_code == 400, response.text[:500]
+
+
+def test_an_uploads_tags_are_bounded(running: Running) -> None:
+    for tags in ({"t": "x" * 193_000}, {"t": 10**30}, {f"t{number}": 1 for number in range(60)}, {"t": {"a": "b"}}):
+        form = {"metadata": json.dumps({"tags": tags})}
+        response = running.request("POST", "/api/upload", ANN, files={"file": ("a.md", b"# A\n\nText.")}, data=form)
+        assert response.status_code == 400, response.text
+        assert "metadata" in response.json()["detail"]
+    deep = {"metadata": '{"tags": {"t": ' + "[" * 100_000}
+    response = running.request("POST", "/api/upload", ANN, files={"file": ("a.md", b"# A\n\nText.")}, data=deep)
+    assert response.status_code == 400, response.text
+
+
+@pytest.mark.parametrize(
+    "after", ["/documents/中", "/documents/a b\r\nX-Evil: 1", "/documents/\x00", "/documents/ö?chunk=1#place"]
+)
+def test_a_redirect_is_percent_encoded(running: Running, after: str) -> None:
+    form = {"token": running.site.token(ANN), "next": after}
+    response = running.http.post("/api/session", data=form, follow_redirects=False)
+    assert response.status_code == 303, response.text
+    location = response.headers["location"]
+    assert location.isascii()
+    assert location.startswith("/documents/")
+    assert "x-evil" not in response.headers
