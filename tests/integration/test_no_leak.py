@@ -9,26 +9,23 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis
 import pytest
-import schemathesis
 from hypothesis import strategies as st
 
 from resources.domain import SourceName
 from resources.errors import ServiceUnavailableError
+from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "crew@acme.com"
 EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
 """Bodies a route and state; `test_many_bodies` takes ten times as many."""
 TOPICS = ("ferry budget of the northern pier", "salary bands", "launch of the heron", "password of the harbour gate")
-_SETTINGS = hypothesis.settings(
-    deadline=None, database=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
-)
 
 
 class BrokenModel:
@@ -112,38 +109,6 @@ def changed(site: Site, secrets: Secrets) -> Callable[[], None]:
     return change
 
 
-FORMS = {
-    "source_types": [name.value for name in SourceName],
-    "start": ["2020-01-01", "2025-12-31T08:00:00Z"],
-    "end": ["2031-01-01"],
-}
-"""What the document leaves to prose; other values are refused before anything is read."""
-
-
-def bait_laid(schema: Any, bait: list[str], name: str = "") -> Any:
-    """Return the OpenAPI document with bait among the values of every free text in it."""
-    if isinstance(schema, list):
-        return [bait_laid(one, bait, name) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("type") == "string" and not {"enum", "const", "format", "pattern"} & schema.keys():
-        return {"type": "string", "enum": FORMS[name]} if name in FORMS else {"anyOf": [{"enum": bait}, schema]}
-    known = schema.get("properties", {})
-    laid = {key: bait_laid(value, bait, name) for key, value in schema.items() if key != "properties"}
-    if known:
-        laid["properties"] = {key: bait_laid(value, bait, key) for key, value in known.items()}
-        laid["additionalProperties"] = False  # most routes refuse fields that they don't know
-    return laid
-
-
-def operations(running: Running, bait: list[str]) -> Iterator[Any]:
-    """Yield every operation of the served OpenAPI document."""
-    document = running.http.get("/docs/openapi.json").json()
-    schema = schemathesis.openapi.from_dict(bait_laid(document, bait))
-    for result in schema.get_all_operations():
-        yield result.ok()
-
-
 def fuzz(running: Running, secrets: Secrets, token: str | None, examples: int = EXAMPLES) -> dict[str, set[int]]:
     """Send bodies to every operation and check the answers; returns the statuses seen by operation."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -155,7 +120,7 @@ def attacked(running: Running, secrets: Secrets, operation: Any, headers: dict[s
     statuses: set[int] = set()
     bait = st.sampled_from(secrets.ids + secrets.open_ids)
 
-    @hypothesis.settings(_SETTINGS, max_examples=examples)
+    @hypothesis.settings(SETTINGS, max_examples=examples)
     @hypothesis.given(st.data())
     def attack(data: st.DataObject) -> None:
         case = data.draw(operation.as_strategy())
