@@ -94,6 +94,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             embedder,
             services.background,
             services.audit,
+            services.rights,
             services.metrics,
         )
         seen: list[dict[str, float]] = []

@@ -27,6 +27,7 @@ from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
 from serving.retrieval.retriever import Retriever
+from serving.rights import Rights
 from serving.schemas import Filters, SearchRequest
 
 DEPTH = 10
@@ -88,6 +89,7 @@ class Asker:
             embedder,
             Background(self._database, metrics),  # never started: nothing is written
             Audit(self._settings.home / "audit", self._database, metrics),  # as above: passages are no answer
+            Rights(self._settings.home / "rights", duration(self._settings.acl_max_age)),
             metrics,
         )
         turn = asyncio.Semaphore(AT_ONCE)

@@ -5,8 +5,11 @@ The serving app keeps its own asynchronous pool; both map a server that does not
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any, TypeAlias
 
 import psycopg
@@ -33,12 +36,29 @@ def connect(dsn: str, *, autocommit: bool = False) -> Connection:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
 
 
+def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Break connections off. Whoever waits on one gets an `OperationalError` at once, whatever the server does."""
+    for connection in connections:
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)
+
+
 @contextmanager
-def session(dsn: str, *, autocommit: bool = False) -> Generator[Connection]:
-    """Open a connection for a block: committed at its end, rolled back on an error, closed either way."""
+def session(dsn: str, *, autocommit: bool = False, seconds: float | None = None) -> Generator[Connection]:
+    """Open a connection for a block: committed at its end, rolled back on an error, closed either way.
+
+    With `seconds`, the block fails with `ServiceUnavailableError` once it has waited for Postgres past that time.
+    """
     connection = connect(dsn, autocommit=autocommit)
+    limit = Timer(seconds, hang_up, [connection]) if seconds is not None else None
+    if limit is not None:
+        limit.daemon = True
+        limit.start()
     try:
         with connection:
             yield connection
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        if limit is not None:
+            limit.cancel()

@@ -37,6 +37,8 @@ LAUNCH_SECONDS = 120
 """A job that no process claimed for this long is taken for lost; starting a Dagster run takes 3-10 s."""
 WAIT_SECONDS = 3600
 HEARTBEAT_SECONDS = 1.0
+CALL_SECONDS = 12.0
+"""Longest wait for Postgres to make or end a job: somebody waits for the answer."""
 FAILED_DOCUMENTS = 0.05
 FAILED_RETRIES = 0.1
 FEW_RETRIES = 10
@@ -84,7 +86,7 @@ def create_job(
     dsn: str, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
 ) -> CreatedJob:
     """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died."""
-    with session(dsn, autocommit=True) as connection:
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         for _ in range(3):
             row = jobs.insert_job(
                 connection,
@@ -111,7 +113,7 @@ def create_job(
 
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
     """Close a job that never reached a process, or whose process failed outside of its stages."""
-    with session(dsn, autocommit=True) as connection:
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         status = "failed" if error else "success"
         jobs.finish_job(connection, job_id=job_id, status=status, error_message=error)
 

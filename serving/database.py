@@ -8,9 +8,6 @@ back on weaker checks then, and the caller is asked to try again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError
 from resources.logging import logger
-from resources.postgres import Connection, session
+from resources.postgres import Connection, hang_up, session
 from serving.watch import Call, Watch
 from sql import statement
 
@@ -141,10 +138,14 @@ class Database:
 
         await self._with_connection(name, run)
 
-    async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
-        """Do blocking work in a transaction of its own, in a thread. Raises `RegistryDownError` and `OverloadedError`."""
+    def require(self) -> None:
+        """Raise `RegistryDownError` while Postgres is known to be down."""
         if self.watch.down:
             raise _down()
+
+    async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
+        """Do blocking work in a transaction of its own, in a thread. Raises `RegistryDownError` and `OverloadedError`."""
+        self.require()
         held: list[Connection] = []
 
         def run() -> _T:
@@ -152,7 +153,7 @@ class Database:
                 held.append(connection)
                 return work(connection)
 
-        with self.watch.call(lambda: _hang_up(*held), CALL_SECONDS) as call:
+        with self.watch.call(lambda: hang_up(*held), CALL_SECONDS) as call:
             try:
                 return await asyncio.to_thread(run)
             except ServiceUnavailableError as error:
@@ -165,7 +166,7 @@ class Database:
             call: Call | None = None
             try:
                 async with self._pool.connection() as connection:
-                    with self.watch.call(partial(_hang_up, connection), CALL_SECONDS) as call:
+                    with self.watch.call(partial(hang_up, connection), CALL_SECONDS) as call:
                         return await work(connection)
             except PoolClosed:
                 continue  # another pool has taken its place
@@ -205,13 +206,3 @@ def _said(error: Exception) -> str | None:
     """Return the server's own code for an error; None when it said nothing."""
     found = error if isinstance(error, psycopg.Error) else error.__cause__
     return found.sqlstate if isinstance(found, psycopg.Error) else None
-
-
-def _hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Break connections off. Whoever waits on one gets an `OperationalError` at once, whatever the server does.
-
-    A cancelled task would instead wait for the server to take the cancellation (psycopg: up to ten seconds).
-    """
-    for connection in connections:
-        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as wire:
-            wire.shutdown(socket.SHUT_RDWR)

@@ -33,6 +33,7 @@ from serving.retrieval.engines import Engines
 from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
+from serving.rights import Rights
 
 log = logger("serving")
 
@@ -92,6 +93,7 @@ class Services:
         self._given = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
         self.background = Background(self.database, self.metrics)
+        self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
@@ -107,6 +109,7 @@ class Services:
             self.embedder,
             self.background,
             self.audit,
+            self.rights,
             self.metrics,
             clock=clock,
             reranker=self.reranker,

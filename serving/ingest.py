@@ -23,7 +23,9 @@ from resources.sources.files import Files
 from resources.sources.tree import parts_of
 from resources.sources.uploads import UploadRecord, put_ingest_job, record
 from serving.contracts.ingest import IngestRequest
+from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
+from serving.rights import Rights
 from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
@@ -53,7 +55,7 @@ class Ingested(NamedTuple):
     mime_type: str
 
 
-def ingest(settings: Settings, blobs: Blobs, request: IngestRequest, access: Access) -> Ingested:
+def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequest, access: Access) -> Ingested:
     """Keep a document for the caller.
 
     Raises `InvalidRequestError` naming the field, `SkipDocumentError` for a type that is not supported, and the problems
@@ -78,7 +80,7 @@ def ingest(settings: Settings, blobs: Blobs, request: IngestRequest, access: Acc
         mime_type = filetypes.mime_type(name, bytes(head))
         blob = writer.commit()
     own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
-    with session(settings.postgres_dsn) as connection, connection.transaction():
+    with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection, connection.transaction():
         kept = record(
             connection,
             owner=access.email,
@@ -93,6 +95,7 @@ def ingest(settings: Settings, blobs: Blobs, request: IngestRequest, access: Acc
             name=own,
         )
         job_id = put_ingest_job(connection, kept, owner=access.email)
+        rights.note(kept.doc_id, kept.readers)
     return Ingested(job_id, kept, blob, mime_type)
 
 

@@ -40,6 +40,8 @@ class UploadRecord(NamedTuple):
     created: bool
     change: int
     """Number of the change; a sync whose cursor has reached it has seen it."""
+    readers: tuple[str, ...]
+    """Who may read it once the index has it: the owner and those it is shared with, of a draft the owner alone."""
 
 
 class BlobReader(Protocol):
@@ -102,8 +104,9 @@ def record(
             tags=Jsonb(dict(tags)),
         )
         # a copy that is shared with fewer people than before is hidden from the others now, not at the next sync
-        _narrow(conn, doc_id, principals.granted(readers, owner, tags))
-    return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]))
+        granted = tuple(principals.granted(readers, owner, tags))
+        _narrow(conn, doc_id, granted)
+    return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]), granted)
 
 
 def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:

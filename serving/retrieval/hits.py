@@ -93,12 +93,21 @@ async def recheck(
     return Checked(hits, len({row.doc_id for row in rows if row.held_back}))
 
 
-def from_payloads(payloads: Mapping[str, Mapping[str, Any]], access: Access, fresh_since: datetime) -> Checked:
-    """Return hits made from payloads of points, for those that are permitted and were checked since."""
+def from_payloads(
+    payloads: Mapping[str, Mapping[str, Any]],
+    access: Access,
+    fresh_since: datetime,
+    narrowed: Mapping[str, frozenset[str]],
+) -> Checked:
+    """Return hits made from payloads of points, for those that are permitted and were checked since.
+
+    `narrowed` has who may read a document at most, by doc_id, where that may be fewer than the index knows.
+    """
     hits: dict[str, Hit] = {}
     held: set[str] = set()
     for chunk_id, payload in payloads.items():
-        if access.principals.isdisjoint(payload.get("permissions") or ()):
+        permitted = access.principals & set(payload.get("permissions") or ())
+        if permitted.isdisjoint(narrowed.get(payload["doc_id"], permitted)):
             continue
         hit = _from_payload(chunk_id, payload)
         if hit.acl_checked_at is None or hit.acl_checked_at < fresh_since:

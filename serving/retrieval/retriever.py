@@ -29,6 +29,7 @@ from serving.retrieval.plan import Plan, plan
 from serving.retrieval.rerank import Reranker
 from serving.retrieval.results import results
 from serving.retrieval.scale import Scale
+from serving.rights import Rights
 from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
 
 MAX_DEPTH = 2000
@@ -77,6 +78,7 @@ class Retriever:
         embedder: QueryEmbedder,
         background: Background,
         audit: Audit,
+        rights: Rights,
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reranker: Reranker | None = None,
@@ -90,6 +92,7 @@ class Retriever:
         self._embedder = embedder
         self._background = background
         self._audit = audit
+        self._rights = rights
         self._metrics = metrics
         self._clock = clock
         self._max_age = duration(settings.acl_max_age)
@@ -148,7 +151,7 @@ class Retriever:
             log.warning("search_without_registry", error=str(error))
         expansion, missed = await self._expand(search)
         found = await self._engines.find(search, access, expansion, with_payload=True)
-        checked = hits.from_payloads(found.payloads, access, now - self._max_age)
+        checked = hits.from_payloads(found.payloads, access, now - self._max_age, self._rights.current())
         candidates = agreed(found.candidates, checked.hits)
         ranked = self._rank(search, candidates, checked.hits, request, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]

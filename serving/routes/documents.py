@@ -137,6 +137,7 @@ async def delete_document(
             if not remove(connection, doc_id=known, owner=email):
                 return False
             connection.execute(statement("serving", "audit_insert").encode(), event.row())
+            services.rights.note(known, [])
         return True
 
     if not await services.database.in_thread(take_back):

@@ -34,8 +34,9 @@ async def start_ingest(
     request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
 ) -> IngestResponse:
     """Keep a document, sent along or named by its place in a file root, and have it indexed as the caller's own."""
+    services.database.require()
     try:
-        done = await asyncio.to_thread(ingest, services.settings, services.blobs, data, request.user)
+        done = await asyncio.to_thread(ingest, services.settings, services.blobs, services.rights, data, request.user)
     except ConcordanceError:
         services.metrics.uploads.labels("refused").inc()
         raise

@@ -20,6 +20,9 @@ from serving.deps import Services
 from serving.schemas import UploadResponse
 from serving.uploads import Receiver
 
+LAUNCH_SECONDS = 10.0
+"""A sync that does not start within this time is left to the sensor that looks for waiting uploads."""
+
 log = logger("serving")
 
 
@@ -57,12 +60,13 @@ class UploadOperation(Operation):
 async def launch_upload_sync(services: Services, email: str) -> str | None:
     """Start a sync of uploads and return its job, or the running one's; None when none can be started now."""
     try:
-        started = await asyncio.to_thread(
-            services.launcher, services.settings, SourceName.UPLOAD, partitions=None, full=False, requested_by=email
-        )
+        async with asyncio.timeout(LAUNCH_SECONDS):
+            started = await asyncio.to_thread(
+                services.launcher, services.settings, SourceName.UPLOAD, partitions=None, full=False, requested_by=email
+            )
     except BusyError as error:
         return error.job_id
-    except (NotRunningError, RetryLaterError) as error:
+    except (NotRunningError, RetryLaterError, TimeoutError) as error:
         log.warning("upload_sync_not_started", error=str(error))
         return None
     return started.job_id
@@ -100,18 +104,20 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
         raise
 
     def keep(connection: Connection) -> tuple[str, bool]:
-        kept = record(
-            connection,
-            owner=email,
-            content_hash=blob.content_hash,
-            size=blob.size,
-            file_name=received.file_name,
-            title=received.metadata.title,
-            description=received.metadata.description,
-            mime_type=received.mime_type,
-            permissions=received.metadata.share,
-            tags=received.metadata.tags,
-        )
+        with connection.transaction():
+            kept = record(
+                connection,
+                owner=email,
+                content_hash=blob.content_hash,
+                size=blob.size,
+                file_name=received.file_name,
+                title=received.metadata.title,
+                description=received.metadata.description,
+                mime_type=received.mime_type,
+                permissions=received.metadata.share,
+                tags=received.metadata.tags,
+            )
+            services.rights.note(kept.doc_id, kept.readers)
         return kept.doc_id, kept.created
 
     doc_id, created = await services.database.in_thread(keep)

@@ -76,7 +76,7 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
     hit = asyncio.run(rechecked())[row["chunk_id"]]
     assert hit.anchor == hit.place(0).anchor == "zebra-care"
     assert hit.place(hit.chunk_text.index("Visitors")).anchor == "parking"
-    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, since)
+    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, since, {})
     assert from_index[row["chunk_id"]].places == hit.places
 
 
