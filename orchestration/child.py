@@ -1,7 +1,8 @@
-"""One service of the set as a process: its start, its end, and how it is doing."""
+"""One service of the set as a process: its start, its adoption, its end, and how it is doing."""
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 from orchestration.liveness import Pulse, family
 from orchestration.run_state import ServiceState
 from orchestration.services import Service
-from resources.embedded.processes import Identity, end_group, group, identify, kill_all
+from orchestration.standby import Standby
+from resources.embedded.processes import Identity, alive, end_group, group, identify, kill_all
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 STEADY_SECONDS = 60.0
 """Uptime after which a restart begins with the first delay again."""
-LOG_BYTES = 20 * 1024 * 1024
-"""A log larger than this is set aside (one generation) when the service starts."""
+STANDBY_SECONDS = 10.0
+"""Least time between two attempts at a standby process."""
+PATIENT_FAILURES = 3
+"""Failures in a row after which connections are refused instead of being left to wait for the next attempt."""
 
 
 class Child:
@@ -25,35 +29,44 @@ class Child:
     def __init__(self, service: Service, log: Path) -> None:
         self.service = service
         self.log = log
-        self.process: subprocess.Popen[bytes] | None = None
         self.identity: Identity | None = None
+        """The process; None while there is none."""
         self.state = ServiceState(state="stopped", url=service.url)
         self.spawned_at = 0.0
         self.failures = 0
         self.next_start = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        """The same process, unless another supervisor started it."""
         self._pulse: Pulse | None = None
+        self._listener: socket.socket | None = None
+        self._standby: Standby | None = None
+        self._next_standby = 0.0
 
     def spawn(self) -> None:
-        """Start the process. Raises `ConfigurationError` when its port is taken."""
-        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
-        self.process = self.service.spawn(self.log)
-        self.identity = identify(self.process.pid)
-        self.spawned_at = time.monotonic()
-        self.state.state = "starting"
-        self.state.pid = self.process.pid
-        self.state.started = self.identity.started if self.identity else None
-        self.state.stop_signal = int(self.service.stop_signal)
-        self._watch(self.service.start_seconds)
+        """Start the process, or let the one that waits take over. Raises `ConfigurationError` when its port is taken."""
+        self._process = self._take_turn() if self.service.standby else self.service.spawn(self.log)
+        # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
+        self.identity = identify(self._process.pid) or Identity(self._process.pid, 0.0)
+        self._begin(self.identity)
+
+    def adopt(self, state: ServiceState) -> None:
+        """Take over a process that another supervisor of this HOME started."""
+        if state.identity is None:
+            raise ValueError("only a process with an identity can be adopted")
+        self.identity = state.identity
+        self._begin(self.identity)
 
     def is_ready(self) -> None:
         """Note that the service answers; from here on every missing reply counts."""
         self.state.state = "ready"
         self._watch(0.0)
 
-    def exited(self) -> int | None:
-        """Return the exit status of the process, None while it runs."""
-        return self.process.poll() if self.process is not None else None
+    def exited(self) -> str | None:
+        """Return how the process ended, None while it runs."""
+        if self._process is not None:
+            status = self._process.poll()
+            return None if status is None else f"ended with status {status}"
+        return None if self.identity is not None and alive(self.identity) else "ended"
 
     @property
     def hung(self) -> bool:
@@ -68,32 +81,90 @@ class Child:
         self.state.state = "hung" if suspect else "ready"
         return True
 
+    def keep_standby(self) -> None:
+        """Start the process that waits to take over, if the service has one and it is missing."""
+        if not self.service.standby or (self._standby is not None and self._standby.usable):
+            return
+        if time.monotonic() >= self._next_standby:
+            self._next_standby = time.monotonic() + STANDBY_SECONDS
+            self._drop_standby()
+            self._standby = Standby(lambda channel: self.service.spawn(self.log, channel))
+
     def stop(self) -> None:
-        """End the process and its group: politely first, by force once `stop_seconds` have passed."""
-        if self.process is not None:
-            if self.process.poll() is None and self.identity is not None:
-                end_group(self.identity, self.service.stop_signal, self.service.stop_seconds)
-            else:
-                kill_all(group(self.process.pid))
-            self.process.wait()
-        self._forget()
+        """End the process and its group for good: politely first, by force once `stop_seconds` have passed."""
+        self._refuse()
+        self._drop_standby()
+        if self.identity is not None and self.exited() is None:
+            end_group(self.identity, self.service.stop_signal, self.service.stop_seconds)
+        self.bury()
 
     def kill(self) -> None:
         """Kill the process, its descendants and its group at once: a hung process does not heed any other signal."""
-        if self.process is not None:
-            kill_all(family(self.identity) if self.identity is not None else group(self.process.pid))
-            self.process.wait()
-        self._forget()
+        if self.identity is not None:
+            kill_all(family(self.identity))
+        self.bury()
+
+    def bury(self) -> None:
+        """Collect a process that has ended, and end what is left of its group."""
+        if self.identity is not None:
+            kill_all([member for member in group(self.identity.pid) if self._process is not None or self._owns(member)])
+        if self._process is not None:
+            self._process.wait()
+        if self._pulse is not None:
+            self._pulse.stop()
+        self._pulse = self._process = self.identity = None
+        self.state = ServiceState(state="stopped", url=self.service.url)
 
     def postpone(self) -> float:
-        """Note a failure and return the seconds until the next attempt: half a second, doubled up to thirty."""
+        """Note a failure and return the seconds until the next attempt: half a second, doubled up to thirty.
+
+        None of them when a standby process can take over; those are started at an interval of their own.
+        """
         if time.monotonic() - self.spawned_at > STEADY_SECONDS:
             self.failures = 0
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**self.failures)
-        self.failures += 1
+        if self._standby is not None and self._standby.usable:
+            delay = 0.0
+        else:
+            delay = min(LONGEST_DELAY, FIRST_DELAY * 2**self.failures)
+            self.failures += 1
+            if self.failures >= PATIENT_FAILURES:
+                self._refuse()
         self.next_start = time.monotonic() + delay
         self.state = ServiceState(state="restarting", url=self.service.url)
         return delay
+
+    def _begin(self, identity: Identity) -> None:
+        self.spawned_at = time.monotonic()
+        self.state.state = "starting"
+        self.state.pid, self.state.started = identity.pid, identity.started
+        self.state.stop_signal = int(self.service.stop_signal)
+        self.state.fingerprint = self.service.fingerprint()
+        self._watch(self.service.start_seconds)
+
+    def _take_turn(self) -> subprocess.Popen[bytes]:
+        if self._listener is None:
+            self._listener = self.service.listen()
+        if self._standby is None or not self._standby.usable:
+            self._drop_standby()
+            self._standby = Standby(lambda channel: self.service.spawn(self.log, channel))
+        taking, self._standby = self._standby, None
+        self._next_standby = time.monotonic() + STANDBY_SECONDS
+        taking.take_over(self._listener)
+        return taking.process
+
+    def _owns(self, member: Identity) -> bool:
+        """Whether a process of an adopted leader's group is its descendant still, and not a stranger with a reused number."""
+        return self.identity is not None and member.started >= self.identity.started
+
+    def _drop_standby(self) -> None:
+        if self._standby is not None:
+            self._standby.end()
+            self._standby = None
+
+    def _refuse(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
     def _watch(self, grace: float) -> None:
         if self._pulse is not None:
@@ -101,9 +172,3 @@ class Child:
             self._pulse = None
         if self.service.probe is not None and self.identity is not None:
             self._pulse = Pulse(self.service.probe, self.identity, grace=grace, interval=self.service.probe_seconds)
-
-    def _forget(self) -> None:
-        if self._pulse is not None:
-            self._pulse.stop()
-        self._pulse = self.process = self.identity = None
-        self.state = ServiceState(state="stopped", url=self.service.url)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Literal
 
@@ -32,6 +33,8 @@ class ServiceState(msgspec.Struct, kw_only=True):
     started: float | None = None
     stop_signal: int = signal.SIGTERM
     """What asks it to end cleanly."""
+    fingerprint: str | None = None
+    """Hash of its command, settings and version; only a process with the same one is adopted."""
 
     @property
     def identity(self) -> Identity | None:
@@ -96,6 +99,15 @@ class AlreadyRunningError(ConcordanceError):
     """Another supervisor holds this HOME."""
 
 
+def already(settings: Settings) -> str:
+    """Return the message for a second `up` on the same HOME."""
+    if running(settings):
+        return (
+            f"Concordance runs on {settings.home} already: see `concordance status`, or end it with `concordance down`."
+        )
+    return f"Another `concordance up` holds {settings.home} and is not ready yet: `concordance status` shows how far it is."
+
+
 def lock(settings: Settings) -> IO[bytes]:
     """Take the lock of this HOME; it goes when the file is closed or the process ends, however it ends."""
     folder = state_file(settings).parent
@@ -105,18 +117,19 @@ def lock(settings: Settings) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise AlreadyRunningError(
-            f"Concordance runs on {settings.home} already: see `concordance status`, or end it with `concordance down`."
-        ) from None
+        raise AlreadyRunningError(already(settings)) from None
     return file
 
 
-def end_leftovers(settings: Settings) -> list[str]:
-    """End what a killed supervisor left running, last started first; return the names ended. Call it holding the lock."""
+def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
+    """End what a killed supervisor left running, last started first, except the services to `keep`.
+
+    Returns the names ended. Call it holding the lock.
+    """
     ended: list[str] = []
     for name, service in reversed(read(settings).services.items()):
         identity = service.identity
-        if identity is None:
+        if identity is None or name in keep:
             continue
         if alive(identity):
             end_group(identity, signal.Signals(service.stop_signal))

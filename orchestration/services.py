@@ -6,6 +6,7 @@ set (POSTGRES_URL, QDRANT_URL) is somebody else's and is not started.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import shutil
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,6 +36,8 @@ LOCATION = "concordance"
 """Name of the Dagster code location; schedules and sensors keep their state under it."""
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
+BACKLOG = 2048
+"""Connections that may wait for a service to accept them; uvicorn's own default."""
 
 
 def nothing() -> None:
@@ -56,30 +60,70 @@ class Service:
     after: Callable[[], None] = nothing
     port: tuple[str, str, int] | None = None
     """Setting, host and port that must be free before it starts."""
+    standby: bool = False
+    """Whether a second process waits to take over: the command then finds a socket on standard input (`serving/standby.py`)."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 15.0
     cwd: str | None = None
 
-    def spawn(self, log: Path) -> subprocess.Popen[bytes]:
+    def spawn(self, log: Path, channel: socket.socket | None = None) -> subprocess.Popen[bytes]:
         """Start the process in a group of its own, its output appended to `log`. Raises `ConfigurationError`."""
         self.prepare()
-        if self.port is not None and not port_is_free(self.port[2], self.port[1]):
-            setting, _, number = self.port
-            raise ConfigurationError(
-                f"Port {number}, which {self.name} needs, is taken by another program: set {setting} to a free one."
-            )
+        if channel is None:
+            self.check_port()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
             return subprocess.Popen(
                 self.command(),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if channel is None else channel.fileno(),
                 stdout=out,
                 stderr=out,
                 cwd=self.cwd,
                 env=dict(self.environment),
                 start_new_session=True,
             )
+
+    def check_port(self) -> None:
+        """Raise `ConfigurationError` when another program has the port."""
+        if self.port is None:
+            return
+        setting, host, number = self.port
+        if not port_is_free(number, host):
+            raise ConfigurationError(taken(self.name, setting, number))
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens on the port. Raises `ConfigurationError` when another program has it."""
+        if self.port is None:
+            raise ValueError("a service with a standby process has a port")
+        setting, host, number = self.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return socket.create_server((host, number), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise ConfigurationError(taken(self.name, setting, number)) from error
+
+    def fingerprint(self) -> str:
+        """Return what tells a process of this service from one with other settings or of another version."""
+        kept = {
+            name: value
+            for name, value in self.environment.items()
+            if name.startswith(("CONCORDANCE_", "DAGSTER_", "PYTHON"))
+        }
+        text = "\0".join([release(), *self.command(), *(f"{name}={kept[name]}" for name in sorted(kept))])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def release() -> str:
+    """Return a mark of the code that services run: another after every change of a file."""
+    mark = hashlib.sha256()
+    for package in ("assets", "orchestration", "resources", "serving", "sql"):
+        for file in sorted((ROOT / package).rglob("*")):
+            if file.suffix in (".py", ".sql", ".css", ".yaml"):
+                found = file.stat()
+                mark.update(f"{file}\0{found.st_mtime_ns}\0{found.st_size}\n".encode())
+    return mark.hexdigest()
 
 
 def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequence[Service] = ()) -> list[list[Service]]:
@@ -103,6 +147,26 @@ def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequenc
         [_daemon(settings, environment), *([_workers(settings, environment)] if definitions == DEFINITIONS else [])]
     )
     return stages
+
+
+def check_fresh(settings: Settings) -> None:
+    """Raise `ConfigurationError` for a HOME that is still to be made when one of its ports is taken: nothing is written then."""
+    if (settings.home / "run").exists():
+        return
+    needed = [("serving", "CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port)]
+    needed.append(("dagster-webserver", "CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port))
+    if settings.embedded_postgres:
+        needed.append(("postgres", "CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port))
+    if settings.embedded_qdrant:
+        needed.append(("qdrant", "CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port))
+    for name, setting, host, number in needed:
+        if not port_is_free(number, host):
+            raise ConfigurationError(taken(name, setting, number))
+
+
+def taken(name: str, setting: str, number: int) -> str:
+    """Return the message for a port that another program has."""
+    return f"Port {number}, which {name} needs, is taken by another program: set {setting} to a free one."
 
 
 def external(settings: Settings) -> dict[str, str]:
@@ -285,12 +349,13 @@ def serving_address(settings: Settings) -> str:
 def _serving(settings: Settings, environment: Mapping[str, str]) -> Service:
     return Service(
         name="serving",
-        command=lambda: [sys.executable, "-m", "serving"],
+        command=lambda: [sys.executable, "-m", "serving", "--standby"],
         ready=lambda: answers(f"{serving_address(settings)}/readyz"),
         probe=lambda: http_replies(f"{serving_address(settings)}/healthz"),
         url=settings.base_url,
         environment=environment,
         port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
+        standby=True,
     )
 
 

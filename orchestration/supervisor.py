@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
+from orchestration import logs
 from orchestration.child import Child
 from orchestration.run_state import (
     AlreadyRunningError,
@@ -22,12 +23,13 @@ from orchestration.run_state import (
     ServiceState,
     end_leftovers,
     lock,
+    read,
     running,
     write,
 )
-from orchestration.services import Service, external, services
+from orchestration.services import Service, check_fresh, external, services
 from resources import keys
-from resources.embedded.processes import identify, tail
+from resources.embedded.processes import alive, end_group, identify, tail
 from resources.errors import ConcordanceError, ServiceUnavailableError
 from resources.settings import Settings
 
@@ -35,7 +37,7 @@ __all__ = ["AlreadyRunningError", "Supervisor", "running", "start"]
 
 logger = logging.getLogger("concordance.supervisor")
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.1
 
 
 class Supervisor:
@@ -58,21 +60,27 @@ class Supervisor:
         self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._complete = False
+        self._adopted: dict[str, ServiceState] = {}
 
     def start(self) -> None:
         """Start everything. Raises `AlreadyRunningError`, or what kept a service from starting after stopping the others."""
         _heed_interrupts()
+        if self._stages is None:
+            check_fresh(self._settings)
         keys.ensure(self._settings)
         self._lock = lock(self._settings)
         try:
-            for name in end_leftovers(self._settings):
+            stages = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
+            self._adopted = adoptable(self._settings, stages)
+            for name in end_leftovers(self._settings, keep=self._adopted):
                 logger.info("ended %s, which a killed supervisor had left running", name)
             self._stopping.clear()
             self._children = []
             self._complete = False
-            self._write()
-            ours = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
-            for stage in ours:
+            for service in (service for stage in stages for service in stage):
+                if service.name not in self._adopted:
+                    service.check_port()
+            for stage in stages:
                 self._start_stage(stage)
         except BaseException as error:
             self._shut_down(str(error) if isinstance(error, ConcordanceError) else type(error).__name__)
@@ -84,6 +92,10 @@ class Supervisor:
             threading.Thread(target=self._watch, args=(child,), name=f"watch-{child.service.name}", daemon=True)
             for child in self._children
         ]
+        folder = self._settings.home / "logs"
+        self._watchers.append(
+            threading.Thread(target=logs.watch, args=(folder, self._stopping), name="logs", daemon=True)
+        )
         for watcher in self._watchers:
             watcher.start()
 
@@ -99,7 +111,12 @@ class Supervisor:
         for child in reversed(self._children):
             child.stop()
             logger.info("%s stopped", child.service.name)
+        for name, state in self._adopted.items():  # those that no child has taken over yet
+            if state.identity is not None:
+                end_group(state.identity, signal.Signals(state.stop_signal))
+                logger.info("%s stopped", name)
         self._children = []
+        self._adopted = {}
         if self._lock is not None:
             write(self._settings, RunState(error=error))
             self._lock.close()
@@ -109,7 +126,12 @@ class Supervisor:
         children = [Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
         for child in children:
             self._children.append(child)
-            child.spawn()
+            state = self._adopted.pop(child.service.name, None)
+            if state is None:
+                child.spawn()
+            else:
+                child.adopt(state)
+                logger.info("%s runs already and is kept", child.service.name)
         self._write()
         for child in children:
             self._await(child)
@@ -121,7 +143,7 @@ class Supervisor:
             status = child.exited()
             waited = time.monotonic() - child.spawned_at
             if status is not None or waited > service.start_seconds:
-                what = f"ended with status {status}" if status is not None else f"did not answer within {waited:.0f} s"
+                what = status or f"did not answer within {waited:.0f} s"
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
             if self._stopping.wait(0.05):
                 raise ServiceUnavailableError(f"Stopped while {service.name} was starting.")
@@ -142,16 +164,17 @@ class Supervisor:
                 self._write()
 
     def _look_after(self, child: Child) -> None:
-        if child.process is None:
+        if child.identity is None:
             if time.monotonic() >= child.next_start:
                 child.spawn()
                 self._write()
         elif (status := child.exited()) is not None:
             # Its children go too: a run worker whose code server is gone would work on beside the one that replaces it.
-            child.stop()
+            child.bury()
             delay = child.postpone()
-            logger.warning("%s ended with status %s; starting it again in %.1f s. Its log: %s", child.service.name, status,
-                           delay, child.log)  # fmt: skip
+            logger.warning(
+                "%s %s; starting it again in %.1f s. Its log: %s", child.service.name, status, delay, child.log
+            )
             self._write()
         elif child.hung:
             child.kill()
@@ -169,10 +192,13 @@ class Supervisor:
                 "%s %s", child.service.name, "does not answer" if child.state.state == "hung" else "answers again"
             )
             self._write()
+        elif child.state.state == "ready":
+            child.keep_standby()
 
     def _write(self) -> None:
         with self._writing:
             found = {name: ServiceState(state="external", url=url) for name, url in self._external().items()}
+            found |= self._adopted
             found |= {child.service.name: child.state for child in self._children}
             write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
 
@@ -185,6 +211,19 @@ def start(settings: Settings, beside: Sequence[Service] = ()) -> Supervisor:
     supervisor = Supervisor(settings, beside=beside)
     supervisor.start()
     return supervisor
+
+
+def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceState]:
+    """Return the services that a killed supervisor left running and that can go on: same settings, same version, and they answer."""
+    found: dict[str, ServiceState] = {}
+    left = read(settings).services
+    for service in (service for stage in stages for service in stage):
+        state = left.get(service.name)
+        if state is None or state.identity is None or not alive(state.identity):
+            continue
+        if state.fingerprint == service.fingerprint() and (service.probe or service.ready)():
+            found[service.name] = state
+    return found
 
 
 def _heed_interrupts() -> None:

@@ -156,7 +156,11 @@ def make_home(settings: Settings) -> None:
             settings.home.chmod(0o711 if os.geteuid() == 0 else 0o700)
         for name in PRIVATE_FOLDERS:
             (settings.home / name).mkdir(mode=0o700, exist_ok=True)
+        # Folders that exist say nothing of a file system that is read-only or full.
+        with tempfile.TemporaryFile(dir=settings.home / "run"):
+            pass
     except OSError as error:
         raise ConfigurationError(
-            f"CONCORDANCE_HOME: {settings.home} cannot be made ({error.strerror}). Choose a folder that you may write to."
+            f"CONCORDANCE_HOME: {settings.home} cannot be written ({error.strerror})."
+            " Choose a folder that you may write to, or make room in this one."
         ) from error

@@ -1,4 +1,7 @@
-"""`python -m serving`: the HTTP interface on the port of the settings, until SIGTERM or SIGINT."""
+"""`python -m serving`: the HTTP interface on the port of the settings, until SIGTERM or SIGINT.
+
+`--standby` is the supervisor's way to start it: load everything, wait for the listening socket, then serve.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,23 @@ def main() -> int:
         configure(settings.log_level, "serving")
         from serving.app import create_app
         from serving.server import config
+        from serving.standby import await_turn, warm_model
 
-        app = create_app(settings)
+        waits = sys.argv[1:] == ["--standby"]
+        model = warm_model(settings) if waits else None
+        app = create_app(settings, embedder=(lambda: model) if model is not None else None)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    sockets = None
+    if waits:
+        listener = await_turn()
+        if listener is None:
+            return 0
+        sockets = [listener]
     server = uvicorn.Server(config(app, settings))
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+        server.run(sockets=sockets)
     return 0 if server.started else STARTUP_FAILURE
 
 

@@ -30,7 +30,7 @@ def up(
     ] = False,
 ) -> int:
     """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
-    from orchestration.run_state import AlreadyRunningError
+    from orchestration.run_state import AlreadyRunningError, running
     from resources.settings import load
 
     settings = load()
@@ -45,6 +45,8 @@ def up(
             _keep_running(settings, sample)
     except AlreadyRunningError as error:
         note(str(error))
+        if not running(settings):
+            return 1
         _say_addresses(settings)
     return 0
 
@@ -187,12 +189,14 @@ def _ignore(_number: int, _frame: object) -> None:
 def _detach(settings: Settings, sample: bool) -> None:
     from orchestration import run_state
     from orchestration.environment import child_environment
+    from orchestration.services import check_fresh
     from resources.embedded.processes import tail
     from resources.errors import ConcordanceError
     from resources.keys import make_home
 
     if run_state.supervisor(settings) is not None:
-        raise run_state.AlreadyRunningError(f"Concordance runs on {settings.home} already.")
+        raise run_state.AlreadyRunningError(run_state.already(settings))
+    check_fresh(settings)
     make_home(settings)
     log = settings.home / "logs" / "supervisor.log"
     log.parent.mkdir(exist_ok=True)
@@ -207,15 +211,18 @@ def _detach(settings: Settings, sample: bool) -> None:
         )
     deadline = time.monotonic() + DETACH_SECONDS
     shown: set[str] = set()
-    while not run_state.running(settings) or not _started_by(settings, process.pid):
+    while not (run_state.running(settings) and _started_by(settings, process.pid)):
+        ours = _started_by(settings, process.pid)
         if process.poll() is not None:
+            if not ours and run_state.supervisor(settings) is not None:
+                raise run_state.AlreadyRunningError(run_state.already(settings))
             why = run_state.read(settings).error or tail(log)
             raise ConcordanceError(f"Concordance did not start. {why}")
         if time.monotonic() > deadline:
             process.terminate()
             raise ConcordanceError(f"Concordance did not start within {DETACH_SECONDS} s and was stopped; see {log}.")
         for name, service in run_state.read(settings).services.items():
-            if service.state == "ready" and name not in shown:
+            if ours and service.state == "ready" and name not in shown:
                 shown.add(name)
                 note(f"{name} is ready")
         time.sleep(0.1)
@@ -226,7 +233,7 @@ def _started_by(settings: Settings, pid: int) -> bool:
     from orchestration import run_state
 
     state = run_state.read(settings)
-    return state.supervisor is not None and state.supervisor.pid == pid and state.complete
+    return state.supervisor is not None and state.supervisor.pid == pid
 
 
 def _say_addresses(settings: Settings) -> None:

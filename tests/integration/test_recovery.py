@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
+import psutil
 import pytest
 
 from orchestration import run_state
@@ -129,3 +132,34 @@ def test_a_worker_killed_before_its_run_takes_up_the_job_does_not_block_the_sour
         "Dagster seeing that the run has failed",
     )
     assert company.sync()["status"] == "success"
+
+
+def test_a_killed_http_service_is_replaced_before_its_clients_notice(
+    company: Company, show: Callable[[str], None]
+) -> None:
+    before = identity(company, "serving")
+    address = company.settings.base_url
+    standby = until(lambda: others(before), "a standby process")
+    os.kill(before.pid, signal.SIGKILL)
+    since = time.monotonic()
+    # A new connection for each: those that arrive before the standby serves wait in the socket's queue.
+    for number in range(20):
+        assert httpx.get(f"{address}/healthz", timeout=SECONDS).status_code == 200
+        if number == 0:
+            show(f"serving: {time.monotonic() - since:.2f} s from kill to the first answer")
+    until(lambda: replaced(company, "serving", before), "`status` showing the other process")
+    assert identity(company, "serving").pid in standby
+
+
+def others(serving: Identity) -> set[int]:
+    """Return the processes that run the same command for the same HOME as this one and have loaded what they need."""
+    ours = psutil.Process(serving.pid)
+    command, home = ours.cmdline(), ours.environ().get("CONCORDANCE_HOME")
+    found: set[int] = set()
+    for process in psutil.process_iter(["cmdline"]):
+        if process.info["cmdline"] != command or process.pid == serving.pid:
+            continue
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("CONCORDANCE_HOME") == home and process.status() == psutil.STATUS_SLEEPING:
+                found.add(process.pid)
+    return found

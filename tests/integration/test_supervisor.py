@@ -167,16 +167,24 @@ from test_supervisor import toy
 from orchestration.supervisor import Supervisor
 from resources.settings import Settings
 settings = Settings(_env_file=None, home=Path(sys.argv[3]))
-Supervisor(settings, [[toy(settings, "one")], [toy(settings, "two")]]).start()
+ports = [int(port) for port in sys.argv[4:]]
+Supervisor(settings, [[toy(settings, "one", ports[0])], [toy(settings, "two", ports[1])]]).start()
 threading.Event().wait()
 """
 
 
 @pytest.fixture
-def killed_supervisor(settings: Settings) -> list[Identity]:
+def ports() -> list[int]:
+    return [free_port(), free_port()]
+
+
+@pytest.fixture
+def killed_supervisor(settings: Settings, ports: list[int]) -> list[Identity]:
     """Services whose supervisor was killed; returns their processes, which live on."""
     here = Path(__file__).parent
-    process = subprocess.Popen([sys.executable, "-c", SUPERVISE, str(here.parents[1]), str(here), str(settings.home)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISE, str(here.parents[1]), str(here), str(settings.home), *map(str, ports)]
+    )
     until(lambda: run_state.running(settings), "the supervisor to be up")
     process.kill()
     process.wait()
@@ -196,6 +204,115 @@ def test_the_next_start_ends_what_a_killed_supervisor_left(
         assert run_state.running(settings)
     finally:
         supervisor.stop()
+
+
+def test_the_next_start_keeps_what_goes_on_as_it_should(
+    settings: Settings, killed_supervisor: list[Identity], ports: list[int]
+) -> None:
+    one, two = killed_supervisor
+    supervisor = Supervisor(settings, [[toy(settings, "one", ports[0])], [toy(settings, "two", ports[1])]])
+    supervisor.start()
+    try:
+        assert run_state.running(settings)
+        assert [service_identity(settings, name) for name in ("one", "two")] == [one, two]
+        assert events(settings) == ["start one", "start two"], "neither was restarted"
+        os.kill(two.pid, signal.SIGKILL)
+        until(lambda: events(settings).count("start two") == 2, "the restart of an adopted service")
+        until(lambda: run_state.running(settings), "its readiness")
+        assert service_identity(settings, "one") == one
+    finally:
+        supervisor.stop()
+    assert not alive(one)
+
+
+def test_a_service_with_other_settings_is_not_kept(
+    settings: Settings, killed_supervisor: list[Identity], ports: list[int]
+) -> None:
+    one, two = killed_supervisor
+    changed = settings.model_copy(update={"log_level": "debug"})
+    changed.model_fields_set.add("log_level")
+    supervisor = Supervisor(changed, [[toy(changed, "one", ports[0])]])
+    supervisor.start()
+    try:
+        assert service_identity(settings, "one") != one
+        assert not alive(one)
+        assert not alive(two), "no service of ours any more"
+    finally:
+        supervisor.stop()
+
+
+def test_a_hung_service_is_not_kept(settings: Settings, killed_supervisor: list[Identity], ports: list[int]) -> None:
+    one, _ = killed_supervisor
+    os.kill(one.pid, signal.SIGSTOP)
+    supervisor = Supervisor(settings, [[toy(settings, "one", ports[0])]])
+    supervisor.start()
+    try:
+        assert service_identity(settings, "one") != one
+        assert not alive(one)
+    finally:
+        supervisor.stop()
+
+
+TAKES_TURNS = """
+import http.server, pathlib, socket, sys
+sys.path.insert(0, sys.argv[1])
+from serving.standby import await_turn
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+waiting = pathlib.Path(sys.argv[2]) / "waiting"
+with waiting.open("a") as out:
+    out.write("waiting\\n")
+listener = await_turn()
+if listener is not None:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    server.serve_forever()
+"""
+
+
+@pytest.fixture
+def in_turns(settings: Settings) -> Iterator[int]:
+    """A service with a standby process; its port."""
+    number = free_port()
+    root = Path(__file__).parents[2]
+    service = Service(
+        name="pair",
+        command=lambda: [sys.executable, "-c", TAKES_TURNS, str(root), str(settings.home)],
+        ready=lambda: answers(f"http://127.0.0.1:{number}/"),
+        environment=child_environment(settings),
+        port=("CONCORDANCE_TOY_PORT", "127.0.0.1", number),
+        standby=True,
+    )
+    supervisor = Supervisor(settings, [[service]])
+    supervisor.start()
+    yield number
+    supervisor.stop()
+    assert not answers(f"http://127.0.0.1:{number}/")
+
+
+def waiting(settings: Settings) -> int:
+    return len((settings.home / "waiting").read_text().splitlines())
+
+
+def test_a_standby_takes_over_and_no_connection_is_refused(settings: Settings, in_turns: int) -> None:
+    for killed in range(2):
+        until(lambda: waiting(settings) == killed + 2, "a standby process")  # noqa: B023 # called within the round
+        until(lambda: run_state.running(settings), "the service")
+        before = service_identity(settings, "pair")
+        os.kill(before.pid, signal.SIGKILL)
+        with socket.create_connection(("127.0.0.1", in_turns), timeout=60) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.0 200")
+        until(lambda: service_identity_or_none(settings, "pair") not in (None, before), "the other process")  # noqa: B023
+
+
+def service_identity_or_none(settings: Settings, name: str) -> Identity | None:
+    return run_state.read(settings).services[name].identity
 
 
 def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supervisor: list[Identity]) -> None:
