@@ -1,7 +1,8 @@
 """parsed: content keys whose text the lake lacks enter; normalised texts with their places, or the reason there is none, leave.
 
 Bytes are parsed in bounded subprocesses, so that a bad file costs itself. Verdicts are kept by content and parser version: the
-same broken file under ten names is tried once a sync, and three times in all.
+same broken file under ten names is tried once a sync, and three times in all; one that used up its time is tried again only with
+more time. The files of each person are parsed in turn.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 
 import msgspec
 import polars as pl
+import structlog
 
-from assets.parsing import ParseJob, ParseOutcome, ParserPool
+from assets.parsing import TOOK_TOO_LONG, ParseJob, ParseOutcome, ParserPool
 from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import is_book
 from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
-from resources.domain import State
+from resources.domain import SourceName, State
 from resources.errors import FailedDocumentError
 from resources.syncing import SyncRun
 from resources.tables import table
@@ -32,6 +34,7 @@ BOOK_MINIMUM_WORDS = 50
 """Pages of a book with fewer words are skipped (requirement 1.4)."""
 
 registry = queries("registry")
+log = structlog.get_logger("sync")
 _encode = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder()
 
@@ -48,6 +51,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str | None
     profile: str
+    owner: str | None
     tags: dict[str, Any]
     state: str
     attempts: int
@@ -59,11 +63,7 @@ def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
     """Parse what the lake lacks and write each document's outcome to the ledger. Returns counts."""
     by_key = {document.content_key: document for document in pending}
     verdicts = _verdicts(run, by_key)
-    todo = [
-        document
-        for key, document in by_key.items()
-        if key not in verdicts or (verdicts[key]["status"] == "failed" and verdicts[key]["attempts"] < MAX_ATTEMPTS)
-    ]
+    todo = [document for key, document in by_key.items() if _worth_a_try(run, verdicts.get(key))]
     totals = {"documents": len(pending), "parsed": 0, "reused": len(by_key) - len(todo), "skipped": 0, "failed": 0}
     rows: list[dict[str, Any]] = []
     written = time.monotonic()
@@ -76,9 +76,22 @@ def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
         run.progress("parsed")
     _append(run, rows)
     if pending:
-        run.touched.update(document.partition for document in pending if document.state == State.LIVE)
-        _write_outcomes(run, pending, {document.content_key for document in todo}, _verdicts(run, by_key))
+        latest = _verdicts(run, by_key)
+        deferred = {document.content_key for document in todo} - latest.keys()
+        if deferred:
+            log.info("parsed.deferred", job_id=run.job_id, documents=len(deferred))
+        judged = [document for document in pending if document.content_key not in deferred]
+        run.touched.update(document.partition for document in judged if document.state == State.LIVE)
+        _write_outcomes(run, judged, {document.content_key for document in todo}, latest)
     return totals
+
+
+def _worth_a_try(run: SyncRun, verdict: dict[str, Any] | None) -> bool:
+    if verdict is None:
+        return True
+    if verdict["status"] == "skipped" and str(verdict["reason"]).startswith(TOOK_TOO_LONG):
+        return bool(verdict["seconds"] < run.settings.parse_seconds)
+    return bool(verdict["status"] == "failed" and verdict["attempts"] < MAX_ATTEMPTS)
 
 
 def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any]]:
@@ -88,12 +101,13 @@ def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any
     frame = (
         run.lake.scan(TABLE)
         .filter(pl.col("content_key").is_in(list(keys)) & (pl.col("parser_version") == PARSER_VERSION))
-        .select("content_key", "status", "reason", "at")
+        .select("content_key", "status", "reason", "seconds", "at")
         .sort("at")
         .group_by("content_key")
         .agg(
             pl.col("status").last(),
             pl.col("reason").last(),
+            pl.col("seconds").last(),
             (pl.col("status") == "failed").sum().alias("attempts"),
         )
         .collect()
@@ -106,13 +120,35 @@ def _parse(run: SyncRun, todo: Sequence[Pending]) -> Iterator[dict[str, Any]]:
         return
     settings = run.settings
     books = {document.content_key for document in todo if is_book(document.tags)}
+    owners = {document.content_key: _person(run, document) for document in todo}
+    slow: set[str] = set()
+
+    def queue(owner: str) -> Iterator[ParseJob]:
+        for document in todo:
+            if owners[document.content_key] != owner:
+                continue
+            if owner in slow:
+                return  # the others' documents are not kept waiting; the next sync goes on with these
+            yield _job(run, document)
+
     with ParserPool(
         workers=min(settings.parse_workers, len(todo)),
         seconds=settings.parse_seconds,
         memory_mb=settings.parse_memory_mb,
     ) as pool:
-        for outcome in pool.run(_job(run, document) for document in todo):
+        for outcome in pool.run(*map(queue, dict.fromkeys(owners.values()))):
+            if (
+                outcome.document is None
+                and (owner := owners[outcome.key])
+                and outcome.seconds >= settings.parse_seconds
+            ):
+                slow.add(owner)
             yield _judge(outcome, book=outcome.key in books)
+
+
+def _person(run: SyncRun, document: Pending) -> str:
+    """Return whose turn a document takes: uploads are parsed person by person, other sources as one."""
+    return document.owner or "" if run.source == SourceName.UPLOAD else ""
 
 
 def _job(run: SyncRun, document: Pending) -> ParseJob:

@@ -3,7 +3,7 @@
 A file that hangs, crashes or swells takes its worker process with it and nothing else: it gets a failed outcome that names
 the limit, the rest of its batch is done by the next worker. Workers see a minimal environment without secrets. One thread,
 no callbacks: `run` is a generator that moves bytes whenever it is asked for the next outcome, so a slow consumer holds the
-jobs back and memory stays bounded.
+jobs back and memory stays bounded. Jobs of several people come in queues of their own, which take turns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from assets.parsing_worker import FRAME, ParseJob, ParseOutcome, Report
+from assets.parsing_worker import FRAME, WALL_FACTOR, ParseJob, ParseOutcome, Report
 from resources.errors import AbortSyncError
 
 __all__ = ["ParseJob", "ParseOutcome", "ParserPool"]
@@ -38,6 +38,8 @@ READY_BYTES = 64 * 2**20
 """Unread outcomes in memory beyond which workers have to wait."""
 MAX_STARTS = 3
 """Workers that end before they are ready, in a row, until the sync is aborted."""
+TOOK_TOO_LONG = "Parsing took longer than"
+"""How the reason begins that is given for a file that used up its time."""
 EXIT_SECONDS = 10
 """Time for a worker whose output has closed to end by itself, so that its own exit status tells why it did."""
 _PIPE_BYTES = 2**20
@@ -47,9 +49,31 @@ _ROOT = Path(__file__).resolve().parent.parent
 _log = structlog.get_logger(__name__)
 
 
+class _Queue:
+    """The jobs of one person, in order."""
+
+    def __init__(self, jobs: Iterable[ParseJob]) -> None:
+        self._jobs = iter(jobs)
+        self.again: deque[ParseJob] = deque()
+        """Jobs of workers that ended; they go first."""
+        self.more = True
+
+    def next(self) -> ParseJob | None:
+        """Return the next job, None at the end."""
+        job = self.again.popleft() if self.again else next(self._jobs, None) if self.more else None
+        self.more = self.more and job is not None
+        return job
+
+    @property
+    def done(self) -> bool:
+        """Return True if there is no job left to hand over."""
+        return not self.more and not self.again
+
+
 class _Held(NamedTuple):
     job: ParseJob
     size: int
+    queue: _Queue
 
 
 class _Worker:
@@ -77,6 +101,10 @@ class _Worker:
         self.incoming = bytearray()
         self.ready = False
         self.leaving = False
+
+    def serves(self, queue: _Queue) -> bool:
+        """Return True if the jobs that it holds are of this queue. A worker never holds jobs of two."""
+        return bool(self.jobs) and self.jobs[0].queue is queue
 
     @property
     def has_room(self) -> bool:
@@ -125,7 +153,7 @@ class ParserPool:
         self._decoder = msgspec.msgpack.Decoder(Report)
         self._ready: deque[ParseOutcome] = deque()
         self._ready_bytes: deque[int] = deque()
-        self._again: deque[ParseJob] = deque()
+        self._queues: deque[_Queue] = deque()
 
     def __enter__(self) -> ParserPool:
         return self
@@ -146,24 +174,23 @@ class ParserPool:
     def _clear(self) -> None:
         self._ready.clear()
         self._ready_bytes.clear()
-        self._again.clear()
+        self._queues.clear()
 
-    def run(self, jobs: Iterable[ParseJob]) -> Iterator[ParseOutcome]:
+    def run(self, *queues: Iterable[ParseJob]) -> Iterator[ParseOutcome]:
         """Yield one outcome a job as they come, not in the order of the jobs.
 
-        `jobs` is read only as fast as outcomes are taken. Raises `AbortSyncError` when workers do not start. Leaving the
-        generator early drops what is under way; the pool can be used again.
+        With several queues (one a person) each gets its turn, jobs are handed over one by one, and no queue occupies every
+        worker while another has jobs. Queues are read only as fast as outcomes are taken. Raises `AbortSyncError` when
+        workers do not start. Leaving the generator early drops what is under way; the pool can be used again.
         """
-        source = iter(jobs)
-        more = True
+        self._queues.extend(map(_Queue, queues))
         finished = False
         try:
             while True:
-                more = self._feed(source) if more or self._again else False
+                self._feed()
                 if (
                     not self._ready
-                    and not more
-                    and not self._again
+                    and all(queue.done for queue in self._queues)
                     and not any(worker.jobs for worker in self._workers)
                 ):
                     finished = True
@@ -176,27 +203,45 @@ class ParserPool:
             if not finished:
                 self.close()
 
-    def _feed(self, source: Iterator[ParseJob]) -> bool:
-        """Hand batches to workers that have room, the idlest first; tells whether the source may have more."""
-        while True:
-            worker = min(self._workers, key=lambda worker: len(worker.jobs), default=None)
-            if worker is None or (worker.jobs and len(self._workers) < self._size):
-                worker = None
-            elif not worker.has_room:
-                return True
-            batch = self._batch(source)
-            if not batch:
-                return False
-            self._send(worker or self._start(), batch)
+    def _feed(self) -> None:
+        """Hand batches to workers that have room, the queues in turn, until no queue has jobs or no worker has room."""
+        refused = 0
+        while refused < len(self._queues):
+            queue = self._queues[0]
+            shared = sum(not other.done for other in self._queues) > 1
+            self._queues.rotate(-1)
+            if queue.done or not self._may_send(queue, shared=shared):
+                refused += 1
+                continue
+            batch = self._batch(queue, 1 if shared else BATCH_JOBS)
+            if batch:
+                self._send(self._worker_for(queue), batch)
+            refused = 0
 
-    def _batch(self, source: Iterator[ParseJob]) -> list[_Held]:
+    def _may_send(self, queue: _Queue, *, shared: bool) -> bool:
+        held = [worker for worker in self._workers if worker.serves(queue)]
+        free = len(self._workers) < self._size or any(not worker.jobs for worker in self._workers)
+        if shared:
+            return free and len(held) < max(1, self._size - 1)
+        return free or any(worker.has_room for worker in held)
+
+    def _worker_for(self, queue: _Queue) -> _Worker:
+        """Return an idle worker, else a new one, else the one of this queue that holds the fewest jobs."""
+        for worker in self._workers:
+            if not worker.jobs:
+                return worker
+        if len(self._workers) < self._size:
+            return self._start()
+        return min((worker for worker in self._workers if worker.serves(queue)), key=lambda worker: len(worker.jobs))
+
+    def _batch(self, queue: _Queue, most: int) -> list[_Held]:
         batch: list[_Held] = []
         size = 0
-        while len(batch) < BATCH_JOBS and size < BATCH_BYTES:
-            job = self._again.popleft() if self._again else next(source, None)
+        while len(batch) < most and size < BATCH_BYTES:
+            job = queue.next()
             if job is None:
                 break
-            batch.append(_Held(job, _job_bytes(job)))
+            batch.append(_Held(job, _job_bytes(job), queue))
             size += batch[-1].size
         return batch
 
@@ -281,14 +326,18 @@ class ParserPool:
             job = worker.jobs.popleft().job
             reason = self._reason(status)
             _log.warning("parser_ended", key=job.key, status=status, reason=reason)
-            seconds = self._seconds if status == -signal.SIGALRM else 0.0
-            self._ready.append(ParseOutcome(key=job.key, error=reason, seconds=seconds))
+            too_long = status == -signal.SIGPROF
+            seconds = self._seconds if too_long or status == -signal.SIGALRM else 0.0
+            self._ready.append(ParseOutcome(key=job.key, error=reason, skipped=too_long, seconds=seconds))
             self._ready_bytes.append(0)
-        self._again.extendleft(held.job for held in reversed(worker.jobs))
+        for held in reversed(worker.jobs):
+            held.queue.again.appendleft(held.job)
 
     def _reason(self, status: int) -> str:
+        if status == -signal.SIGPROF:
+            return f"{TOOK_TOO_LONG} {self._seconds:g} s (CONCORDANCE_PARSE_SECONDS)."
         if status == -signal.SIGALRM:
-            return f"Parsing took longer than {self._seconds:g} s (CONCORDANCE_PARSE_SECONDS)."
+            return f"Parsing was not done after {WALL_FACTOR * self._seconds:g} s on a busy machine. It is tried again."
         if status == -signal.SIGABRT:
             return self._memory_reason()
         if status == -signal.SIGKILL:

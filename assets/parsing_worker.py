@@ -1,7 +1,7 @@
 """The process that parses: batches of jobs enter on standard input, one outcome a job leaves on standard output, in order.
 
-Run by `assets.parsing` as `python -m assets.parsing_worker SECONDS MEMORY_MB`. A file that takes too long ends the process by
-its alarm, one that takes too much memory ends in `MemoryError` or a crash; the pool tells from the exit what happened. The
+Run by `assets.parsing` as `python -m assets.parsing_worker SECONDS MEMORY_MB`. A file that takes too much processor time ends
+the process by its timer, one that takes too much memory ends in `MemoryError` or a crash; the pool tells from the exit what happened. The
 process ends when its input closes, so it never outlives its parent.
 """
 
@@ -25,6 +25,10 @@ FRAME = struct.Struct("!I")
 """A frame is its length, then msgpack."""
 
 
+WALL_FACTOR = 10
+"""Time on the clock for each second of processor time. The latter depends on the file alone, so that a file which exceeds it does
+so again; the former also on how busy the machine is.
+"""
 START_SECONDS = 60
 """Time for the process to become ready; one that hangs here would hang its parent."""
 
@@ -110,7 +114,7 @@ def _read(stream: BinaryIO) -> bytes | None:
 
 def main(seconds: float, memory_mb: int) -> None:
     """Serve batches until the input closes."""
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, START_SECONDS))
+    signal.setitimer(signal.ITIMER_REAL, max(WALL_FACTOR * seconds, START_SECONDS))
     source = sys.stdin.buffer
     # Libraries that print would corrupt the stream: they get standard error instead.
     target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -122,14 +126,16 @@ def main(seconds: float, memory_mb: int) -> None:
     def send(report: Report) -> None:
         body = encoder.encode(report)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         target.write(FRAME.pack(len(body)) + body)
         target.flush()
 
     send(Report())
     while (body := _read(source)) is not None:
         for job in decoder.decode(body):
-            # The default action of SIGALRM ends the process, also from within C code that never returns to Python.
-            signal.setitimer(signal.ITIMER_REAL, seconds)
+            # The default action of both signals ends the process, also from within C code that never returns to Python.
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)
             outcome = perform(job)
             leaving = _memory(_RESIDENT) > memory_mb * 2**20 // 2
             send(Report(outcome=outcome, leaving=leaving))

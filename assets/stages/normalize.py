@@ -10,11 +10,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Literal
 
 import msgspec
 
 from resources.domain import Block
+from resources.errors import SkipDocumentError
 
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
@@ -32,12 +34,23 @@ _UNEVEN = re.compile(r"[ \t]{2}|\t|\n | \n|\n{3}")
 _RUNS = re.compile(r"[ \t]+")
 _LINE_EDGES = re.compile(r" *\n *")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _WRAPPED_WORD = re.compile(r"(?<=[^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
-_WORD_BEFORE = re.compile(r"\w+\Z")
+_WORD_BEFORE = re.compile(r"\w++\Z")
 _WORD_AFTER = re.compile(r"\w{1,60}")
 _WORD = re.compile(r"\w+")
+_COMPOUND = re.compile(r"(\w+)-(?=(\w+))")
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
+
+MAX_CHARACTERS = 100_000_000
+"""Characters of text that one document may hold; twice the largest upload."""
+MAX_BLOCKS = 4_000_000
+MAX_NAME = 300
+"""Characters of a heading that are kept in the path of the blocks below it: each of them carries the whole path."""
+MAX_STACKED = 30
+"""Combining marks kept on one character. Composing takes time quadratic in their number, and no writing system needs more.
+
+Source: the Stream-Safe Text Format, Unicode Standard Annex 15, section 13, https://www.unicode.org/reports/tr15/
+"""
 
 EDGE_LINES = 3
 """How many lines at the top and at the bottom of a page may be a running header or footer."""
@@ -62,7 +75,19 @@ def clean(text: str) -> str:
         return data.translate(_ASCII_LINE_ENDS, _ASCII_UNWANTED).decode("ascii")
     text = _UNWANTED.sub("", _LINE_ENDS.sub("\n", text))
     # Removing or composing may bring a new pair together: NFC after the removal is stable, NFC before it is not.
-    return unicodedata.normalize("NFC", _SPACES.sub(" ", text))
+    text = _SPACES.sub(" ", text)
+    suspect, excess = _stacks()
+    if not suspect.search(text):
+        return unicodedata.normalize("NFC", text)
+    # Composing may also split one mark into two, so the excess is removed before and after it.
+    return excess.sub("", unicodedata.normalize("NFC", excess.sub("", text)))
+
+
+@cache
+def _stacks() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns for runs of combining marks that may exceed `MAX_STACKED`, and for what exceeds it."""
+    marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{marks}]{{{MAX_STACKED // 3}}}"), re.compile(f"(?<=[{marks}]{{{MAX_STACKED}}})[{marks}]+")
 
 
 def squeeze(text: str) -> str:
@@ -81,14 +106,23 @@ def dehyphenate(text: str) -> str:
     """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text itself uses elsewhere is kept."""
     if not _WRAPPED_WORD.search(text):
         return text
-    lowered = text.lower()
-    words = set(_WORD.findall(lowered))
 
-    def join(match: re.Match[str]) -> str:
+    def halves(match: re.Match[str]) -> tuple[str, str]:
         before = _WORD_BEFORE.search(text[max(0, match.start() - 60) : match.start()])
         after = _WORD_AFTER.match(text, match.end())
-        left, right = before.group() if before else "", after.group() if after else ""
-        compound = f"{left}{right}".lower() not in words and f"{left}-{right}".lower() in lowered
+        return before.group() if before else "", after.group() if after else ""
+
+    # Only the words that are asked about are remembered: a set of all words takes ten times the text's memory.
+    wanted = {tuple(half.lower() for half in halves(match)) for match in _WRAPPED_WORD.finditer(text)}
+    joined = {left + right for left, right in wanted}
+    lowered = text.lower()
+    words = {word for match in _WORD.finditer(lowered) if (word := match.group()) in joined}
+    compounds = {pair for match in _COMPOUND.finditer(lowered) if (pair := match.groups()) in wanted}
+
+    def join(match: re.Match[str]) -> str:
+        left, right = halves(match)
+        pair = (left.lower(), right.lower())
+        compound = "".join(pair) not in words and pair in compounds
         return "-" if compound or right[:1].isupper() else ""
 
     return _WRAPPED_WORD.sub(join, text)
@@ -128,19 +162,27 @@ def _block_text(draft: Draft) -> str:
         case "heading":
             return one_line(text)
         case "code":
-            return _TRAILING.sub("", text).strip("\n")
+            return _without_trailing(text).strip("\n")
         case "table":
             return "\n".join(line for line in (one_line(row) for row in text.split("\n")) if line)
         case "list":
-            return _TRAILING.sub("", text).strip("\n").rstrip()
+            return _without_trailing(text).strip("\n").rstrip()
         case "paragraph":
             return squeeze(text)
+
+
+def _without_trailing(text: str) -> str:
+    """Remove white space at the ends of lines."""
+    if " \n" not in text and "\t\n" not in text:
+        return text.rstrip(" \t")
+    return "\n".join(line.rstrip(" \t") for line in text.split("\n"))
 
 
 def assemble(drafts: Iterable[Draft]) -> tuple[str, list[Block]]:
     """Return the text and its blocks, in order, with empty drafts left out.
 
-    Blocks are parted by a blank line, which belongs to none of them; table parts of one sheet by a line end.
+    Blocks are parted by a blank line, which belongs to none of them; table parts of one sheet by a line end. Raises
+    `SkipDocumentError` for more text or blocks than a document may have.
     """
     parts: list[str] = []
     blocks: list[Block] = []
@@ -165,13 +207,17 @@ def assemble(drafts: Iterable[Draft]) -> tuple[str, list[Block]]:
                 section_path=tuple(name for _, name in path),
                 page=draft.page,
                 level=draft.level,
-                anchor=draft.anchor,
+                anchor=draft.anchor if draft.anchor is None or len(draft.anchor) <= MAX_NAME else None,
                 sheet=draft.sheet,
                 row_start=draft.row_start,
             )
         )
         parts.append(text)
         position += len(text)
+        if position > MAX_CHARACTERS:
+            raise SkipDocumentError(f"The file holds more than {MAX_CHARACTERS:,} characters of text. Split it.")
+        if len(blocks) > MAX_BLOCKS:
+            raise SkipDocumentError(f"The file holds more than {MAX_BLOCKS:,} paragraphs and tables. Split it.")
         if draft.kind == "heading":
-            path.append((draft.level or 1, text))
+            path.append((draft.level or 1, text[:MAX_NAME]))
     return "".join(parts), blocks

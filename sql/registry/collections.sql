@@ -83,7 +83,7 @@ ORDER BY profile;
 -- otherwise, or that the active one, of these signatures, has yet to take in. Grain: document.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
-    d.description, d.profile, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
+    d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
 FROM documents AS d
 LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection
 WHERE

@@ -106,7 +106,7 @@ WHERE
 -- (an unchanged parser finds its earlier verdict in the lake, a newer one tries again).
 -- Parameters: source, partitions text[] or null, everything bool (take all that have content), signatures jsonb (profile -> signature).
 SELECT
-    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, source_title AS title, description, profile, tags,
+    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, source_title AS title, description, profile, owner, tags,
     state, attempts, indexed_content IS NOT NULL AS was_indexed
 FROM documents
 WHERE

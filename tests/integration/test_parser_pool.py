@@ -11,8 +11,12 @@ import pytest
 from assets.parsing import ParseJob, ParserPool
 from resources.errors import AbortSyncError
 
-HANGS = b"<div>" * 400_000
-"""The HTML parser needs time quadratic in the depth of these."""
+HANGS = b"* * a\n" * 700_000
+"""Reading these nested lists takes half a minute."""
+
+
+def hanging(key: str) -> ParseJob:
+    return ParseJob(key=key, mime_type="text/markdown", title="x", data=HANGS)
 
 
 def text_job(key: str, text: str = "Some words of a text.") -> ParseJob:
@@ -53,13 +57,31 @@ def test_every_job_has_its_outcome(pool: ParserPool, tmp_path: Path) -> None:
 def test_a_file_that_takes_too_long_costs_only_itself() -> None:
     jobs = [
         text_job("before"),
-        ParseJob(key="slow", mime_type="text/html", title="x", data=HANGS),
+        hanging("slow"),
         *map(text_job, "abc"),
     ]
     with ParserPool(1, 2, 2048) as pool:
         outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
-    assert outcomes.pop("slow").error == "Parsing took longer than 2 s (CONCORDANCE_PARSE_SECONDS)."
+    slow = outcomes.pop("slow")
+    assert slow.error == "Parsing took longer than 2 s (CONCORDANCE_PARSE_SECONDS)."
+    assert slow.skipped
     assert {outcome.key for outcome in outcomes.values() if outcome.document} == {"before", "a", "b", "c"}
+
+
+def test_the_files_of_one_person_never_occupy_every_worker() -> None:
+    bombs = [hanging(f"bomb {number}") for number in range(3)]
+    with ParserPool(2, 3, 2048) as pool:
+        order = [outcome.key for outcome in pool.run(bombs, map(text_job, "abcdefgh"))]
+    # Each bomb takes three seconds of a processor, the texts milliseconds: all are done while the first is at work.
+    assert sorted(order[:8]) == list("abcdefgh")
+    assert sorted(order[8:]) == ["bomb 0", "bomb 1", "bomb 2"]
+
+
+def test_queues_take_turns_with_a_single_worker() -> None:
+    with ParserPool(1, 30, 512) as pool:
+        order = [outcome.key for outcome in pool.run(map(text_job, "abcdefgh"), map(text_job, "12"))]
+    assert sorted(order) == sorted("abcdefgh12")
+    assert order[:4] == ["a", "1", "b", "2"]
 
 
 def test_a_file_that_needs_too_much_memory_costs_only_itself() -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from assets.stages.normalize import Draft, assemble
+from assets.stages.normalize import MAX_NAME, Draft, assemble
 from assets.stages.parse.result import Parsed
 from resources.domain import ParsedDocument
 from resources.errors import DocumentError, FailedDocumentError, SkipDocumentError
 
-PARSER_VERSION = "p1"
+PARSER_VERSION = "p2"
 """Raise it whenever the same bytes may give another text: everything is then parsed again."""
 
 _PARSERS = {
@@ -81,8 +81,8 @@ def parse(
     return ParsedDocument(
         text=text,
         blocks=blocks,
-        title=parsed.title,
-        author=parsed.author,
+        title=parsed.title[:MAX_NAME] if parsed.title else None,
+        author=parsed.author[:MAX_NAME] if parsed.author else None,
         page_count=parsed.page_count,
         warnings=parsed.warnings,
     )

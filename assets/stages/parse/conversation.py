@@ -17,7 +17,7 @@ from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
 
-_FENCE = re.compile(r"```[ \t]*\n?(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*+\n?+(.*?)```", re.DOTALL)
 
 
 class Message(msgspec.Struct):

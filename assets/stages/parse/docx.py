@@ -16,25 +16,38 @@ from resources.errors import SkipDocumentError
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop) ?(\d)", re.IGNORECASE)
 _NESTING = 5
 """Tables within tables are read to this depth."""
+_REPEATED = 200
+"""Characters of a cell that are repeated in each row it spans."""
+_MAX_LEVEL = 8
 
 
-def _cell_text(cell: Any, depth: int = 0) -> str:
-    texts = [paragraph.text for paragraph in cell.paragraphs]
+def _cell_text(cell: Any, depth: int) -> str:
+    """Return the text of a cell (`w:tc`), with that of the tables in it."""
+    texts = [paragraph.text for paragraph in cell.p_lst]
     if depth < _NESTING:
-        texts += [_cell_text(inner, depth + 1) for nested in cell.tables for row in nested.rows for inner in row.cells]
+        texts += [text for nested in cell.tbl_lst for row in _rows(nested, depth + 1) for text in row]
     return " ".join(text for text in texts if text)
 
 
-def _rows(grid: Any) -> list[list[str]]:
+def _rows(grid: Any, depth: int = 0) -> list[list[str]]:
+    """Return the cells of a table (`w:tbl`): one that spans columns stands once in its row, one that spans rows in each.
+
+    The cells are those of the file. python-docx's own `cells` hands out a merged one for every column that it claims to
+    span, and a file may claim a hundred million.
+    """
     rows: list[list[str]] = []
-    for row in grid.rows:
+    above: dict[int, str] = {}
+    for row in grid.tr_lst:
         cells: list[str] = []
-        last = None
-        for cell in row.cells:
-            if cell._tc is not last:  # merged cells are handed out once for each column they span
-                cells.append(_cell_text(cell))
-            last = cell._tc
+        column = row.grid_before
+        spanning: dict[int, str] = {}
+        for cell in row.tc_lst:
+            continues = cell.vMerge == "continue"
+            cells.append(above.get(column, "") if continues else _cell_text(cell, depth))
+            spanning[column] = cells[-1][:_REPEATED]
+            column += cell.grid_span
         rows.append(cells)
+        above = spanning
     return rows
 
 
@@ -44,7 +57,7 @@ def _list_level(paragraph: Any, style: str) -> int | None:
     numbering = properties.numPr if properties is not None else None
     if numbering is not None:
         level = numbering.ilvl.val if numbering.ilvl is not None else 0
-        return None if numbering.numId is not None and numbering.numId.val == 0 else level
+        return None if numbering.numId is not None and numbering.numId.val == 0 else min(level, _MAX_LEVEL)
     return 0 if style.startswith("list ") and not style.startswith("list paragraph") else None
 
 
@@ -56,7 +69,7 @@ def _drafts(document: Any) -> Iterator[Draft]:
             if items:
                 yield Draft(kind="list", text="\n".join(items))
                 items = []
-            rows = _rows(item)
+            rows = _rows(item._tbl)
             yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
             continue
         text = item.text

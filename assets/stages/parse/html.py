@@ -1,17 +1,21 @@
 """HTML enters; headings, paragraphs, lists, tables and preformatted text leave, without scripts, styles and navigation.
 
-The tree is walked with a stack of our own, never by recursion: pages nested a hundred thousand deep exist to crash parsers.
+The tree is walked with a stack of our own, never by recursion: pages nested a hundred thousand deep exist to crash parsers. Pages
+whose tree would take the HTML parser too long are read without one.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from assets.stages.normalize import Draft, clean, one_line
 from assets.stages.parse.decoding import decode
+from assets.stages.parse.markdown import strip_html
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
+from assets.stages.parse.text import paragraphs
 
 _DROPPED = frozenset(
     {
@@ -28,7 +32,63 @@ _BLOCKS = frozenset(
 )  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _WHITE_SPACE = re.compile(r"\s+")
+_START_DIGITS = 9
+"""Digits of the number that a list may begin with. Source: CommonMark 0.31, section 5.2"""
 _LISTS = frozenset({"ul", "ol", "menu"})
+
+
+_CLOSED_BY_OTHERS = frozenset(
+    {
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+        "body", "head", "html", "p", "li", "dd", "dt", "option", "optgroup", "rb", "rp", "rt", "rtc",
+        "caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr",
+    }
+)  # fmt: skip
+"""Elements that hold nothing, and those that the next of their kind closes.
+
+Source: https://html.spec.whatwg.org/multipage/syntax.html, "Void elements" and "Optional tags"
+"""
+_FOREIGN = ("svg", "math")
+_BREAKS = re.compile(r"</?(?:" + "|".join((*sorted(_BLOCKS), "br", "h[1-6]")) + r")\b", re.IGNORECASE)
+_TAG_NAME = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]*)")
+_TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
+FREE_STEPS = 5_000_000
+"""Open elements summed over all tags: the parser may go over all of them at each tag. Any page may take this many."""
+STEPS_A_CHARACTER = 8
+"""More of them for each character of a page. Real pages have some 20 open elements and a tag every 20 characters."""
+
+
+def _nests_too_deeply(text: str) -> bool:
+    """Return True if building the page's tree may take time quadratic in its length."""
+    allowed = FREE_STEPS + STEPS_A_CHARACTER * len(text)
+    counts: Counter[str] = Counter()
+    depth = steps = foreign = 0
+    for end, name in _TAG_NAME.findall(text):
+        name = name.lower()
+        if name in _CLOSED_BY_OTHERS and not foreign:
+            continue
+        foreign += 0 if name not in _FOREIGN else -1 if end and foreign else 0 if end else 1
+        if not end:
+            counts[name] += 1
+            depth += 1
+        elif counts[name]:
+            counts[name] -= 1
+            depth -= 1
+        steps += depth
+        if steps > allowed:
+            return True
+    return False
+
+
+def _without_structure(text: str, warnings: list[str]) -> Parsed:
+    """Return the text of a page as plain paragraphs."""
+    title = _TITLE.search(text)
+    bare = strip_html(_BREAKS.sub(r"\n\n\g<0>", text))
+    return Parsed(
+        drafts=paragraphs(bare),
+        title=one_line(strip_html(title.group(1))) or None if title else None,
+        warnings=[*warnings, "The page's elements are nested too deeply; it was indexed as plain text."],
+    )
 
 
 class _Close:
@@ -102,7 +162,8 @@ class _Walker:
         if tag in _LISTS:
             self._flush()
             start = node.attributes.get("start") or "1"
-            self._lists.append((int(start) if start.isdigit() else 1) if tag == "ol" else None)
+            number = int(start) if start.isdecimal() and len(start) <= _START_DIGITS else 1
+            self._lists.append(number if tag == "ol" else None)
         elif tag == "li":
             self._flush()
             number = self._lists[-1] if self._lists else None
@@ -157,7 +218,10 @@ def parse(data: bytes) -> Parsed:
     from selectolax.lexbor import LexborHTMLParser
 
     decoded, warnings = decode(data)
-    tree = LexborHTMLParser(clean(decoded))
+    text = clean(decoded)
+    if _nests_too_deeply(text):
+        return _without_structure(text, warnings)
+    tree = LexborHTMLParser(text)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root

@@ -17,13 +17,13 @@ from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"^(title|author)[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_CUSTOM_ID = re.compile(r"[ \t]*\\?\{#([^}\s]+)\}[ \t]*$")
+_FIELD = re.compile(r"^(title|author)[ \t]*+:[ \t]*+(.+)$", re.MULTILINE)
+_CUSTOM_ID = re.compile(r"[^}\s]+")
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!~]|https?:")
 _MDX_LINE = re.compile(r"^(?:import|export)[ \t].*?(?:from[ \t]+['\"]|['\"];?[ \t]*$|=)")
-_MDX_COMMENT = re.compile(r"\{/\*.*?\*/\}", re.DOTALL)
-_ADMONITION = re.compile(r"^[ \t]*:::+[ \t]*[\w-]*[ \t]*(?:\[(.*?)\]|(.*?))[ \t]*$", re.MULTILINE)
+_ADMONITION = re.compile(r"[ \t]*+:{3,}+[ \t]*+[\w-]*+[ \t]*+")
+_LONG_REFERENCE = re.compile(r"&#\d{8,}+;?")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1[ \t]*>|\Z)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -94,7 +94,36 @@ def strip_html(fragment: str) -> str:
     """Return the text of an HTML or JSX block inside Markdown."""
     from html import unescape
 
-    return unescape(_TAG.sub(" ", _HIDDEN.sub(" ", _COMMENT.sub(" ", fragment))))
+    bare = _TAG.sub(" ", _HIDDEN.sub(" ", _COMMENT.sub(" ", fragment)))
+    return unescape(_LONG_REFERENCE.sub("", bare))  # no character has so long a number, and `int` refuses the longest
+
+
+def _custom_id(heading: str) -> tuple[str, str | None]:
+    """Split `Set up {#install}` into the heading and its anchor."""
+    heading = heading.rstrip(" \t")
+    start = heading.rfind("{#")
+    if start < 0 or not heading.endswith("}") or not _CUSTOM_ID.fullmatch(heading, start + 2, len(heading) - 1):
+        return heading, None
+    return heading[:start].removesuffix("\\").rstrip(" \t"), heading[start + 2 : -1]
+
+
+def _without_comments(text: str) -> str:
+    """Drop MDX comments; one that is never closed is text."""
+    parts: list[str] = []
+    position = 0
+    while (start := text.find("{/*", position)) >= 0 and (end := text.find("*/}", start + 3)) >= 0:
+        parts.append(text[position:start])
+        position = end + 3
+    return "".join([*parts, text[position:]])
+
+
+def _without_colons(line: str) -> str:
+    """Return the title of an admonition's first line, and any other line as it is."""
+    mark = _ADMONITION.match(line)
+    if mark is None:
+        return line
+    title = line[mark.end() :].rstrip(" \t")
+    return (title[1:-1] if title.startswith("[") and title.endswith("]") else title) + "\n"
 
 
 def _without_mdx(body: str) -> str:
@@ -106,8 +135,8 @@ def _without_mdx(body: str) -> str:
     prose: list[str] = []
 
     def flush() -> None:
-        text = _MDX_COMMENT.sub("", "\n".join(prose))
-        parts.append(_ADMONITION.sub(lambda match: (match.group(1) or match.group(2) or "") + "\n", text))
+        text = _without_comments("\n".join(prose))
+        parts.append("\n".join(map(_without_colons, text.split("\n"))) if ":::" in text else text)
         prose.clear()
 
     for line in body.split("\n"):
@@ -183,9 +212,9 @@ def _drafts(body: str) -> Iterator[Draft]:
         match token.type:
             case "heading_open":
                 content = tokens[index + 1].content
-                custom = _CUSTOM_ID.search(content)
-                name = one_line(plain(_CUSTOM_ID.sub("", content)).replace("`", ""))
-                anchor = custom.group(1) if custom else slugs.slug(name)
+                content, custom = _custom_id(content)
+                name = one_line(plain(content).replace("`", ""))
+                anchor = custom or slugs.slug(name)
                 yield Draft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
                 index += 3
             case "bullet_list_open" | "ordered_list_open":

@@ -13,6 +13,7 @@ from resources.errors import SkipDocumentError
 
 _HEAD = 1024
 """The mark `%PDF-` must stand within the first kilobyte. Source: ISO 32000-1, annex H, implementation note 13."""
+_NAMED_PAGES = 20
 _NO_TITLE = ("untitled", "microsoft word - ", "microsoft powerpoint - ", "(anonymous)", "anonymous", "unspecified")
 
 
@@ -84,5 +85,7 @@ def parse(data: bytes) -> Parsed:
     drafts: list[Draft] = []
     for number, page in enumerate(strip_repeated(pages), start=1):
         drafts.extend(paragraphs(dehyphenate(page), number))
-    warnings = [f"Pages that could not be read: {', '.join(map(str, damaged))}."] if damaged else []
+    more = f" and {len(damaged) - _NAMED_PAGES} more" if len(damaged) > _NAMED_PAGES else ""
+    named = ", ".join(map(str, damaged[:_NAMED_PAGES]))
+    warnings = [f"Pages that could not be read: {named}{more}."] if damaged else []
     return Parsed(drafts=drafts, title=title, author=author, page_count=len(pages), warnings=warnings)

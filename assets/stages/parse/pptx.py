@@ -12,6 +12,8 @@ from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
 from resources.errors import SkipDocumentError
 
+_MAX_LEVEL = 8
+
 
 def _shapes(shapes: Any) -> Iterator[Any]:
     """Yield shapes in order, those of groups included, without recursion."""
@@ -25,7 +27,7 @@ def _shapes(shapes: Any) -> Iterator[Any]:
 
 
 def _text(frame: Any, page: int) -> Draft | None:
-    lines = [(paragraph.level, one_line(paragraph.text)) for paragraph in frame.paragraphs]
+    lines = [(min(paragraph.level, _MAX_LEVEL), one_line(paragraph.text)) for paragraph in frame.paragraphs]
     lines = [(level, line) for level, line in lines if line]
     if not lines:
         return None
@@ -42,7 +44,8 @@ def _slide(slide: Any, page: int) -> Iterator[Draft]:
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if getattr(shape, "has_table", False):
-            rows = [[cell.text for cell in row.cells] for row in shape.table.rows]
+            # python-pptx's own `rows` counts them anew for each that it hands out
+            rows = [[cell.text for cell in row.tc_lst] for row in shape.table._tbl.tr_lst]
             yield from table(rows[1:], header=rows[0], page=page) if len(rows) > 1 else table(rows, page=page)
         elif shape.has_text_frame and (draft := _text(shape.text_frame, page)) is not None:
             yield draft
@@ -59,7 +62,9 @@ def parse(data: bytes) -> Parsed:
 
     try:
         deck = Presentation(io.BytesIO(data))
-        drafts = [draft for page, slide in enumerate(deck.slides, start=1) for draft in _slide(slide, page)]
+        # A deck may name one slide any number of times; it is read once.
+        slides = list({slide.part.partname: slide for slide in deck.slides}.values())
+        drafts = [draft for page, slide in enumerate(slides, start=1) for draft in _slide(slide, page)]
         title, author = deck.core_properties.title, deck.core_properties.author
     except (PythonPptxError, XMLSyntaxError, KeyError, ValueError) as error:
         raise SkipDocumentError(f"The PPTX file is damaged: {one_line(str(error))[:160]}.") from None
@@ -67,5 +72,5 @@ def parse(data: bytes) -> Parsed:
         drafts=drafts,
         title=title if title and title != "PowerPoint Presentation" else None,
         author=author or None,
-        page_count=len(deck.slides),
+        page_count=len(slides),
     )
