@@ -23,7 +23,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def launch_run(self, context: LaunchRunContext) -> None:
         """Hand the run to a warm worker, or launch it the default way."""
         run = context.dagster_run
-        worker = hand_over(load().home, run.run_id)
+        worker = hand_over(load(), run.run_id)
         if worker is None:
             super().launch_run(context)
             return

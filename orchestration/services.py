@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from orchestration.environment import ROOT, child_environment, without_password
 from orchestration.liveness import INTERVAL_SECONDS, Probe, grpc_replies, http_replies, postgres_replies
-from orchestration.workers import address_file, replies
+from orchestration.workers import address, replies
 from resources import dagster_access, keys
 from resources.embedded.processes import port_is_free
 from resources.embedded.sockets import socket_path
@@ -333,10 +333,10 @@ def _workers(settings: Settings, environment: Mapping[str, str]) -> Service:
     return Service(
         name="run-workers",
         command=lambda: [sys.executable, "-m", "orchestration.workers"],
-        ready=lambda: replies(settings.home) is True,
-        probe=lambda: replies(settings.home),
+        ready=lambda: replies(settings) is True,
+        probe=lambda: replies(settings),
         environment=environment,
-        prepare=lambda: address_file(settings.home).unlink(missing_ok=True),
+        prepare=lambda: address(settings).unlink(missing_ok=True),
     )
 
 

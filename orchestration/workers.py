@@ -1,4 +1,4 @@
-"""Warm run workers: a run's id enters on a loopback socket; a process that has everything imported does the run.
+"""Warm run workers: a run's id enters on a Unix socket that no other account reaches; a process that has everything imported does the run.
 
 Starting Python with Dagster, Polars, Arrow and the model takes seconds, and most syncs take less. So two processes wait, warm,
 and do run after run. `python -m orchestration.workers` keeps them; each of them is `orchestration/run_worker.py`.
@@ -6,10 +6,8 @@ and do run after run. `python -m orchestration.workers` keeps them; each of them
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
-import secrets
 import select
 import signal
 import socket
@@ -24,10 +22,11 @@ from typing import IO
 import psutil
 import structlog
 
+from resources.embedded.sockets import socket_path
 from resources.logging import configure
-from resources.settings import load
+from resources.settings import Settings, load
 
-ADDRESS_FILE = "workers.json"
+SOCKET = "workers.sock"
 POLL_SECONDS = 1.0
 REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
@@ -45,9 +44,9 @@ BEAT, DONE = b".", b"D"
 log = structlog.get_logger("workers")
 
 
-def address_file(home: Path) -> Path:
-    """Return the file that tells launchers where the workers listen and the word that opens them; for the owner alone."""
-    return home / "run" / ADDRESS_FILE
+def address(settings: Settings) -> Path:
+    """Return the socket that the keeper of the workers listens on."""
+    return socket_path(settings, SOCKET)
 
 
 class Worker:
@@ -171,9 +170,10 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def serve(home: Path) -> None:
+def serve(settings: Settings) -> None:
     """Listen for runs until SIGTERM or SIGINT."""
-    word = secrets.token_hex(32)
+    path = address(settings)
+    path.unlink(missing_ok=True)
     workers = Workers()
     ending: list[int] = []
 
@@ -182,37 +182,26 @@ def serve(home: Path) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        _write_address(address_file(home), server.getsockname()[1], word)
-        log.info("workers.started", port=server.getsockname()[1])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        log.info("workers.started", socket=str(path))
         workers.tend()
         while not ending:
             ready, _, _ = select.select([server, *workers.outputs()], [], [], POLL_SECONDS)
             workers.tend(ready)
             if server in ready:
-                _answer(server, word, workers)
-    address_file(home).unlink(missing_ok=True)
+                _answer(server, workers)
+    path.unlink(missing_ok=True)
     workers.stop()
 
 
-def _write_address(path: Path, port: int, word: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump({"port": port, "word": word}, file)
-    draft.replace(path)
-
-
-def _answer(server: socket.socket, word: str, workers: Workers) -> None:
+def _answer(server: socket.socket, workers: Workers) -> None:
     connection, _ = server.accept()
     with connection:
         connection.settimeout(REPLY_SECONDS)
         try:
             request = json.loads(connection.makefile("rb").readline(MAX_REQUEST))
-            if not hmac.compare_digest(str(request["word"]), word):
-                log.warning("workers.refused")
-                return
             if "run_id" not in request:
                 connection.sendall(b"{}\n")
                 return
@@ -222,36 +211,38 @@ def _answer(server: socket.socket, word: str, workers: Workers) -> None:
             log.warning("workers.bad_request", reason=type(error).__name__)
 
 
-def hand_over(home: Path, run_id: str) -> tuple[int, float] | None:
+def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:
     """Ask the workers of an installation to do a run. Returns pid and time of making, None when they can't be reached."""
     try:
-        address = json.loads(address_file(home).read_text(encoding="utf-8"))
-        with socket.create_connection(("127.0.0.1", address["port"]), timeout=REPLY_SECONDS) as connection:
-            connection.sendall(json.dumps({"word": address["word"], "run_id": run_id}).encode() + b"\n")
-            reply = json.loads(connection.makefile("rb").readline(MAX_REQUEST))
-            return int(reply["pid"]), float(reply["made"])
+        reply = json.loads(_ask(settings, {"run_id": run_id}))
+        return int(reply["pid"]), float(reply["made"])
     except (OSError, ValueError, KeyError):
         return None
 
 
-def replies(home: Path) -> bool | None:
-    """Return True if the keeper of the workers answers, None while it has not written its address yet."""
+def replies(settings: Settings) -> bool | None:
+    """Return True if the keeper of the workers answers, None while it does not listen yet."""
     try:
-        address = json.loads(address_file(home).read_text(encoding="utf-8"))
-        with socket.create_connection(("127.0.0.1", address["port"]), timeout=REPLY_SECONDS) as connection:
-            connection.sendall(json.dumps({"word": address["word"]}).encode() + b"\n")
-            return bool(connection.makefile("rb").readline(MAX_REQUEST))
+        return bool(_ask(settings, {}))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError):
+    except OSError:
         return False
+
+
+def _ask(settings: Settings, request: dict[str, str]) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(REPLY_SECONDS)
+        connection.connect(str(address(settings)))
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        return connection.makefile("rb").readline(MAX_REQUEST)
 
 
 def main() -> int:
     """Keep the workers."""
     settings = load()
     configure(settings.log_level, "workers")
-    serve(settings.home)
+    serve(settings)
     return 0
 
 

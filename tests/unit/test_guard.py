@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from resources.guard import Rules, any_type, host_name, rules_for
+from resources.simulators import serve
 
 HERE = "127.0.0.1:6333"
 JSON = {"content-type": "application/json", "content-length": "2"}
@@ -103,6 +105,18 @@ def test_bodies_are_declared() -> None:
     form = Rules(body_type=lambda path: "multipart/form-data" if path == "/upload" else "application/json")
     assert asked(form, "POST", "/upload", content_length="2", content_type="multipart/form-data; boundary=x") == 0
     assert asked(form, "POST", "/upload", content_length="2", content_type="application/json") == 415
+
+
+def test_simulators_refuse_foreign_hosts_and_pages() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    with serve(app) as url:
+        assert httpx.get(url).text == "hello"
+        assert httpx.post(url, content="a=b").text == "hello"
+        assert httpx.get(url, headers={"host": "evil.example"}).json()["error"] == "host-unknown"
+        assert httpx.post(url, headers={"origin": "https://evil.example"}).json()["error"] == "origin-foreign"
 
 
 def test_names_of_authorities() -> None:
