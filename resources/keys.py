@@ -30,6 +30,8 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     """Opens the embedded vector server."""
     dagster_secret: str = ""
     """Opens Dagster's webserver to administrators."""
+    metrics_token: str = ""
+    """Opens `/metrics`."""
     dagster_read_secret: str = ""
     """Opens Dagster's webserver for reading alone."""
 
@@ -69,6 +71,7 @@ def _made() -> Keys:
         qdrant_api_key=secrets.token_urlsafe(32),
         dagster_secret=secrets.token_urlsafe(32),
         dagster_read_secret=secrets.token_urlsafe(32),
+        metrics_token=secrets.token_urlsafe(32),
     )
 
 
@@ -126,6 +129,14 @@ def qdrant_api_key(settings: Settings) -> str | None:
         return None
     ensure(settings)
     return load(settings).qdrant_api_key
+
+
+def metrics_token(settings: Settings) -> str:
+    """Return what `/metrics` asks for: the setting METRICS_TOKEN, else the token kept in HOME."""
+    if settings.metrics_token is not None:
+        return settings.metrics_token.get_secret_value()
+    ensure(settings)
+    return load(settings).metrics_token
 
 
 def fernet(settings: Settings) -> MultiFernet:

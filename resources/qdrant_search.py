@@ -6,6 +6,7 @@ has the figures). Its models still write the requests; only the wire is ours: ai
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from qdrant_client import models
 from resources.errors import AbortSyncError, ServiceUnavailableError
 from resources.keys import qdrant_api_key
 from resources.settings import Settings
+from resources.watch import Watch
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class _Answers(msgspec.Struct):
     result: list[Answer]
 
 
+PING_SECONDS = 2.0
 _DECODER = msgspec.json.Decoder(_Answers)
 _HEADERS = {"content-type": "application/json"}
 
@@ -50,23 +53,30 @@ class Searches:
         key = qdrant_api_key(settings)
         self._headers = _HEADERS | ({"api-key": key} if key else {})
         self._session: aiohttp.ClientSession | None = None
+        self.watch = Watch("qdrant", self._ping)
 
     async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[Answer]:
         """Return an answer a query, in order.
 
-        Raises `ServiceUnavailableError` when there is none within `seconds`, `AbortSyncError` when the server refuses.
+        Raises `ServiceUnavailableError` when there is none within `seconds` or the server is down, `AbortSyncError` when it refuses.
         """
+        if self.watch.down:
+            raise ServiceUnavailableError("Qdrant does not answer.")
         body = models.QueryRequestBatch(searches=list(batch)).model_dump_json(exclude_unset=True).encode()
         url = f"{self._address}/collections/{collection}/points/query/batch"
         try:
-            try:
-                status, answer = await self._post(url, body, seconds)
-            except aiohttp.ServerDisconnectedError:  # kept alive by us, closed by a server that was started anew
-                status, answer = await self._post(url, body, seconds)
+            async with asyncio.timeout(None) as limit:
+                with self.watch.call(lambda: limit.reschedule(0), seconds):
+                    try:
+                        status, answer = await self._post(url, body, seconds)
+                    except (
+                        aiohttp.ServerDisconnectedError
+                    ):  # kept alive by us, closed by a server that was started anew
+                        status, answer = await self._post(url, body, seconds)
             if status == 200:
                 return _DECODER.decode(answer).result
         except TimeoutError as error:
-            raise ServiceUnavailableError(f"Qdrant took more than {seconds:.0f} s.") from error
+            raise ServiceUnavailableError(f"Qdrant does not answer, or took more than {seconds:.0f} s.") from error
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             raise ServiceUnavailableError(f"Qdrant does not answer (search): {error}") from error
         said = answer[:500].decode(errors="replace")
@@ -76,14 +86,28 @@ class Searches:
 
     async def close(self) -> None:
         """Close the connections."""
+        await self.watch.stop()
         if self._session is not None:
             await self._session.close()
 
-    async def _post(self, url: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+    def open(self) -> aiohttp.ClientSession:
+        """Return the session; the first call begins to watch the server."""
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers, proxy=_proxy(self._address))
+            self.watch.start()
+        return self._session
+
+    async def _ping(self) -> bool:
+        limit = aiohttp.ClientTimeout(total=PING_SECONDS)
+        try:
+            async with self.open().get(f"{self._address}/healthz", timeout=limit, allow_redirects=False) as response:
+                return response.status < 500
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return False
+
+    async def _post(self, url: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         limit = aiohttp.ClientTimeout(total=seconds)
-        async with self._session.post(url, data=body, timeout=limit, allow_redirects=False) as response:
+        async with self.open().post(url, data=body, timeout=limit, allow_redirects=False) as response:
             return response.status, await response.read()
 
 

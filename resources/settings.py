@@ -136,6 +136,9 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = Field(
         None, description="Signs access tokens; at least 32 characters. Unset: made once and kept in HOME."
     )
+    metrics_token: SecretStr | None = Field(
+        None, description="Token that `/metrics` asks for. Unset: made once and kept in HOME."
+    )
     encryption_keys: SecretStr | None = Field(
         None,
         description="Comma list of Fernet keys; the first encrypts secrets at rest, the rest decrypt. Unset: made once and kept in HOME.",

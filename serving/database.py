@@ -1,6 +1,6 @@
 """Postgres as the serving app reads it: named statements of `sql/serving` enter, rows as dicts leave.
 
-Two failures are kept apart. `RegistryDownError`: no connection can be made for a while (see `serving.watch`), so that searches may
+Two failures are kept apart. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so that searches may
 fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; nothing falls
 back on weaker checks then, and the caller is asked to try again.
 """
@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError
 from resources.logging import logger
 from resources.postgres import Connection, hang_up, session
-from serving.watch import Call, Watch
+from resources.watch import Call, Watch
 from sql import statement
 
 WAIT_SECONDS = 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,14 +12,15 @@ import psycopg
 from litestar import Litestar
 from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
+from qdrant_client.http.models import VectorParams
 
 from resources.blobs import Blobs
 from resources.domain import SourceName
 from resources.durations import duration
-from resources.errors import ServiceUnavailableError
-from resources.keys import secret_key
+from resources.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
+from resources.keys import metrics_token, secret_key
 from resources.logging import logger
-from resources.qdrant import async_client
+from resources.qdrant import ALIAS, DENSE, async_client, qdrant_errors
 from resources.qdrant_search import Searches
 from resources.settings import Settings
 from serving.answers.model import language_model
@@ -27,6 +29,7 @@ from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
+from serving.figures import Figures
 from serving.limits import RateLimit
 from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
@@ -34,6 +37,9 @@ from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.rights import Rights
+
+CHECK_SECONDS = 3.0
+FLOAT_BYTES = 4
 
 log = logger("serving")
 
@@ -88,6 +94,8 @@ class Services:
         self.limit = RateLimit(settings.search_rate_limit)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
+        self.figures = Figures(self.database, self.index_size)
+        self.metrics_token = metrics_token(settings)
         self.blobs = Blobs(settings.lake_address)
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._given = embedder
@@ -149,6 +157,21 @@ class Services:
         given = self._given() if self._given is not None else None
         return given if given is not None and given.model == row["model"] else embedder_of(self.settings, row)
 
+    async def index_size(self) -> tuple[int | None, int | None]:
+        """Return the points of the index and the bytes of their dense vectors; null while Qdrant does not answer."""
+        try:
+            with qdrant_errors("look at the index"):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    collection = await self.qdrant.get_collection(ALIAS)
+        except AbortSyncError:  # nothing was indexed yet
+            return 0, 0
+        except (TimeoutError, ConcordanceError):
+            return None, None
+        points = collection.points_count or 0
+        vectors = collection.config.params.vectors
+        dense: Any = vectors.get(DENSE) if isinstance(vectors, dict) else vectors
+        return points, points * dense.size * FLOAT_BYTES if isinstance(dense, VectorParams) else None
+
     async def _active_collection(self) -> Mapping[str, Any] | None:
         """Return the active collection's row, over a connection of its own: a search never pays for this look's failure."""
         try:
@@ -160,9 +183,11 @@ class Services:
     async def open(self) -> None:
         """Connect and warm up; a part that is down does not keep the app from starting."""
         await self.database.open()
+        self.searches.open()
         await self._registry.open()
         self.background.start()
         self.audit.start()
+        self.figures.start()
         await self.embedder.start()
         await self.reranker.start()
         log.info("serving_started", embedder=self.embedder.model or None)
@@ -171,6 +196,7 @@ class Services:
         """Write what is queued, then close."""
         await self.answers.close()
         await self.embedder.stop()
+        await self.figures.stop()
         await self.background.stop()
         await self.audit.stop()
         await self._registry.close()

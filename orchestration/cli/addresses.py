@@ -30,6 +30,9 @@ def addresses(settings: Settings) -> dict[str, Address]:
     key = keys.qdrant_api_key(settings)
     return {
         "http": Address(url=settings.base_url, headers={"Authorization": "Bearer TOKEN"}),
+        "metrics": Address(
+            url=f"{settings.base_url}/metrics", headers={"Authorization": f"Bearer {keys.metrics_token(settings)}"}
+        ),
         "dagster": _dagster(settings),
         "qdrant": Address(url=settings.qdrant_address, headers={"api-key": key} if key else {}),
         "postgres": Address(url=settings.postgres_dsn),

@@ -1,22 +1,18 @@
-"""`/healthz`, `/readyz` and `/metrics`: open to all, and therefore without names, texts or addresses."""
+"""`/healthz` and `/readyz`, open to all and therefore without names, texts or addresses; `/metrics`, with a token of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from typing import Any
 
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from prometheus_client import CONTENT_TYPE_LATEST
-from qdrant_client.http.models import VectorParams
 
-from resources.errors import AbortSyncError, ConcordanceError
-from resources.qdrant import ALIAS, DENSE, qdrant_errors
 from serving.deps import Services
+from serving.errors import UnauthorizedError
 from serving.schemas import Health, Readiness, ServiceState
-
-CHECK_SECONDS = 3.0
-FLOAT_BYTES = 4
 
 
 @get("/healthz", operation_id="alive", tags=["health"], summary="Alive", exclude_from_auth=True)
@@ -25,20 +21,13 @@ async def healthz() -> Health:
     return Health("ok")
 
 
-async def _qdrant(services: Services) -> tuple[ServiceState, int | None, int | None]:
-    try:
-        with qdrant_errors("look at the index"):
-            async with asyncio.timeout(CHECK_SECONDS):
-                collection = await services.qdrant.get_collection(ALIAS)
-    except AbortSyncError:
-        return ServiceState("ok", "the index is empty so far"), 0, 0
-    except (TimeoutError, ConcordanceError):
-        return ServiceState("down", "does not answer"), None, None
-    points = collection.points_count or 0
-    vectors = collection.config.params.vectors
-    dense: Any = vectors.get(DENSE) if isinstance(vectors, dict) else vectors
-    size = points * dense.size * FLOAT_BYTES if isinstance(dense, VectorParams) else None
-    return ServiceState("ok"), points, size
+async def _qdrant(services: Services) -> ServiceState:
+    if not await services.searches.watch.answers():
+        return ServiceState("down", "does not answer")
+    points, _ = await services.index_size()
+    if points is None:
+        return ServiceState("down", "does not answer")
+    return ServiceState("ok", None if points else "the index is empty so far")
 
 
 async def _postgres(services: Services) -> ServiceState:
@@ -49,7 +38,7 @@ async def _postgres(services: Services) -> ServiceState:
 @get("/readyz", operation_id="ready", tags=["health"], summary="State of each dependency", exclude_from_auth=True)
 async def readyz(services: NamedDependency[Services]) -> Response[Readiness]:
     """Return each dependency's state; 503 when neither Qdrant nor Postgres can answer a search."""
-    (qdrant, _, _), postgres = await asyncio.gather(_qdrant(services), _postgres(services))
+    qdrant, postgres = await asyncio.gather(_qdrant(services), _postgres(services))
     embedder = ServiceState("ok") if services.embedder.fault is None else ServiceState("down", "keyword search only")
     states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder}
     down = [name for name, state in states.items() if state.state != "ok"]
@@ -59,11 +48,14 @@ async def readyz(services: NamedDependency[Services]) -> Response[Readiness]:
 
 
 @get("/metrics", operation_id="metrics", tags=["health"], summary="Prometheus metrics", exclude_from_auth=True)
-async def metrics(services: NamedDependency[Services]) -> Response[bytes]:
-    """Return the Prometheus exposition; figures of a part that is down are left out."""
-    _, points, size = await _qdrant(services)
-    try:
-        totals = await services.database.fetch("totals")
-    except ConcordanceError:
-        totals = []
-    return Response(services.metrics.render(totals, points, size), media_type=CONTENT_TYPE_LATEST)
+async def metrics(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:
+    """Return the Prometheus exposition to those who have its token; figures of a part that is down are left out."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(token.strip().encode(), services.metrics_token.encode())
+    if scheme.lower() != "bearer" or not right:
+        raise UnauthorizedError(
+            "token-missing", "Figures ask for a token of their own: concordance status --urls prints it."
+        )
+    figures = services.figures
+    exposition = services.metrics.render(figures.totals, figures.points, figures.size)
+    return Response(exposition, media_type=CONTENT_TYPE_LATEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from litestar import Request, get
@@ -18,6 +19,8 @@ from serving.retrieval.plan import Narrowing, filter_for
 from serving.routes.search import take_turn
 from serving.schemas import MAX_QUERY, SearchRequest
 from serving.why import NOBODY, RANKS, Trace, parameters, rank_of, trace
+
+COUNT_SECONDS = 5.0
 
 log = logger("serving")
 
@@ -51,9 +54,10 @@ async def _points(services: Services, access: Access, doc_id: str) -> int | None
     of_document = filter_for(access, Narrowing(document_ids=(doc_id,), include_archived=True))
     try:
         with qdrant_errors("count points"):
-            return (
-                await services.qdrant.count(services.embedder.collection, count_filter=of_document, exact=True)
-            ).count
-    except ConcordanceError as error:
+            async with asyncio.timeout(COUNT_SECONDS):
+                return (
+                    await services.qdrant.count(services.embedder.collection, count_filter=of_document, exact=True)
+                ).count
+    except (TimeoutError, ConcordanceError) as error:
         log.warning("qdrant_unavailable", error=str(error))
         return None

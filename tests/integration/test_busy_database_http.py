@@ -6,6 +6,7 @@ import signal
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +14,9 @@ import psutil
 import psycopg
 import pytest
 
-from tests.fixtures.serving import Running, Site
+from resources import keys
+from resources.settings import Settings
+from tests.fixtures.serving import PUBLIC_URL, Running, Site
 from tests.integration.test_degradation_http import codes, own_postgres, titles, until_ready
 
 __all__ = ["own_postgres"]
@@ -122,3 +125,32 @@ def test_a_postgres_without_a_free_slot_is_busy_and_not_down(own_postgres: tuple
     finally:
         for connection in taken:
             connection.close()
+
+
+def test_a_hung_vector_server_costs_one_search_a_wait_and_the_next_ones_none(
+    database: str, vector_process: Any, bundled_model: Any, tmp_path: Path
+) -> None:
+    settings = Settings(
+        _env_file=None,  # type: ignore[call-arg]
+        home=tmp_path / "home",
+        postgres_url=database,  # type: ignore[arg-type]
+        qdrant_url=vector_process.url,
+        public_url=PUBLIC_URL,
+        search_cache_seconds=0,
+    )
+    keys.ensure(settings)
+    site = Site(settings, bundled_model)
+    site.reset_index()
+    site.add("Open", ["The ferry leaves at nine."], ["public"])
+    with site.running() as running:
+        assert codes(running.search("ferry", BOB)) == []
+        with stopped(family(vector_process.pid)):
+            assert codes(running.search("ferry", BOB)) == ["vector_index_unavailable"]
+            down = running.http.get("/readyz").json()["services"]["qdrant"]["state"]
+            assert down == "down"
+            for _ in range(5):  # each would wait ten seconds, longer than the client does
+                answer = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry"}, timeout=8)
+                assert codes(answer.json()) == ["vector_index_unavailable"]
+        until_ready(running)
+        assert codes(running.search("ferry", BOB)) == []
+    site.qdrant.close()

@@ -67,7 +67,7 @@ def test_without_the_vector_index_postgres_answers(site: Site) -> None:
             200,
             "degraded",
         )
-        assert "rag_search_degraded_total" in running.http.get("/metrics").text
+        assert "rag_search_degraded_total" in running.metrics()
 
 
 def test_without_postgres_the_index_answers_for_fresh_permissions(site: Site) -> None:

@@ -156,6 +156,4 @@ def test_a_source_that_is_set_up_starts_and_may_be_busy(site: Site) -> None:
 
 
 def test_metrics_tell_pauses_and_held_deletions(ledger: Site, running: Running) -> None:
-    text = running.http.get("/metrics").text
-    assert 'source_paused{source="slack"} 1.0' in text
-    assert 'held_deletions{source="slack"} 2.0' in text
+    running.wait_for_metrics('source_paused{source="slack"} 1.0', 'held_deletions{source="slack"} 2.0')
