@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets.factory import source_assets
 from orchestration.checks import source_checks
+from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
 from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.reconciliation import JOBS, SCHEDULES
@@ -24,11 +25,12 @@ def definitions() -> dg.Definitions:
     return dg.Definitions(
         assets=[*(asset for source in jobs for asset in source_assets(source)), relevance_evaluation],
         asset_checks=[check for source in jobs for check in source_checks(source)],
-        jobs=[*jobs.values(), weekly_upkeep, *JOBS, monthly_evaluation],
+        jobs=[*jobs.values(), weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
         schedules=[
             *(sync_schedule(source, job, minutes) for source, job in jobs.items()),
             weekly_upkeep_schedule,
             *SCHEDULES,
+            daily_erasure_schedule,
             monthly_evaluation_schedule,
         ],
         sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],

@@ -12,8 +12,9 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -33,6 +34,14 @@ class Blob(NamedTuple):
 
     content_hash: str
     size: int
+
+
+class StoredBlob(NamedTuple):
+    """A blob that is there: its name, its bytes, and when it was last written."""
+
+    content_hash: str
+    size: int
+    written_at: datetime
 
 
 class BlobWriter:
@@ -161,6 +170,42 @@ class Blobs:
         except BaseError as error:
             raise _unavailable(error) from error
 
+    def stored(self) -> Iterator[StoredBlob]:
+        """Yield every blob with its size and when it was written, in no order. Raises `ServiceUnavailableError`."""
+        if self._store is None:
+            for file in self._root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
+                with suppress(FileNotFoundError):
+                    status = file.stat()
+                    yield StoredBlob(file.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            for page in obstore.list(self._store, "blobs"):
+                for entry in page:
+                    yield StoredBlob(entry["path"].rpartition("/")[2], entry["size"], entry["last_modified"])
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def size(self, content_hash: str) -> int | None:
+        """Return how many bytes are stored, None when the blob is not there."""
+        key = _key(content_hash)
+        if self._store is None:
+            try:
+                return (self._root / key).stat().st_size
+            except FileNotFoundError:
+                return None
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            return obstore.head(self._store, f"blobs/{key}")["size"]
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise _unavailable(error) from error
+
     def sweep(self, older_than: float = _ABANDONED_SECONDS) -> int:
         """Remove unfinished files left by processes that were killed, untouched for `older_than` seconds; return how
         many.
@@ -193,6 +238,18 @@ class Blobs:
         except BaseError as error:
             raise _unavailable(error) from error
         file.unlink(missing_ok=True)
+
+
+def stored_folders(url: str, folder: str) -> list[str]:
+    """Return the names of the folders below a folder of an object store. Raises `ServiceUnavailableError`."""
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        found = obstore.list_with_delimiter(_open(url), f"{folder}/")["common_prefixes"]
+    except BaseError as error:
+        raise _unavailable(error) from error
+    return [prefix.rstrip("/").rpartition("/")[2] for prefix in found]
 
 
 def _key(content_hash: str) -> str:

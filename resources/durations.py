@@ -18,3 +18,13 @@ def duration(text: str) -> timedelta:
     if not timedelta() < value <= LONGEST:
         raise ValueError(f"{text!r} is out of range: more than nothing, at most {LONGEST.days}d.")
     return value
+
+
+FOREVER = "forever"
+PATTERN = r"^(\d+[smhd]|forever)$"
+"""What a setting of a retention may be."""
+
+
+def kept_for(text: str) -> timedelta | None:
+    """Return how long something is kept; None means for ever. Raises `ValueError`."""
+    return None if text == FOREVER else duration(text)

@@ -19,9 +19,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from resources.blobs import stored_folders
 from resources.errors import AbortSyncError, ServiceUnavailableError
 from resources.ports import Vectors
-from resources.tables import Table, table
+from resources.tables import Table, is_table, table
 from sql import statement
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ class Lake:
         from deltalake import write_deltalake
 
         data = _packed(frame.select(spec.schema.names()), spec)
-        properties = _properties(spec)
+        properties = writer_properties(spec)
 
         def write() -> None:
             write_deltalake(self._ensure(spec), data, mode="append", writer_properties=properties)
 
-        _retried(name, write)
+        retried(name, write)
 
     def append_vectors(
         self, name: str, model: str, hashes: Sequence[str], vectors: Vectors, tokens: Sequence[int], at: Any
@@ -90,7 +91,7 @@ class Lake:
     def scan(self, name: str) -> pl.LazyFrame:
         """Return all rows of all versions, lazily; a table that was never written is empty, with its columns."""
         spec = table(name)
-        delta = self._open(spec)
+        delta = self.open(spec.name)
         files = [] if delta is None else _files(delta)["path"].to_list()
         if delta is None or not files:
             return pl.LazyFrame(schema=spec.schema)
@@ -144,20 +145,20 @@ class Lake:
         kept: sorting by key was measured and made look-ups of 3, 1,000 or 50,000 of 200,000 vectors no faster.
         """
         spec = table(name)
-        delta = self._open(spec)
+        delta = self.open(spec.name)
         if delta is None or _small_files(delta) <= past:
             return False
-        properties = _properties(spec)
+        properties = writer_properties(spec)
 
         def rewrite() -> None:
-            fresh = self._open(spec)
+            fresh = self.open(spec.name)
             if fresh is not None:
                 fresh.optimize.compact(target_size=FILE_BYTES, writer_properties=properties)
                 fresh.create_checkpoint()
                 # full: also what processes left that died before their commit
                 fresh.vacuum(retention_hours=RETENTION_HOURS, dry_run=False, full=True)
 
-        _retried(name, rewrite)
+        retried(name, rewrite)
         return True
 
     def clear(self, name: str) -> None:
@@ -165,22 +166,32 @@ class Lake:
         spec = table(name)
 
         def empty() -> None:
-            delta = self._open(spec)
+            delta = self.open(spec.name)
             if delta is not None:
                 delta.delete()
                 delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
 
-        _retried(name, empty)
+        retried(name, empty)
+
+    def names(self) -> list[str]:
+        """Return the names of all tables that there are, sorted."""
+        if self._folder is not None:
+            found = [entry.name for entry in self._folder.iterdir()] if self._folder.is_dir() else []
+        else:
+            found = stored_folders(self._url, "tables")
+        return sorted(name for name in found if is_table(name))
 
     def files(self, name: str) -> int:
         """Return how many files a reader of the table opens."""
-        delta = self._open(table(name))
+        delta = self.open(name)
         return 0 if delta is None else _files(delta).height
 
     def _location(self, spec: Table) -> str:
         return str(self._folder / spec.name) if self._folder is not None else f"{self._url}/tables/{spec.name}"
 
-    def _open(self, spec: Table) -> DeltaTable | None:
+    def open(self, name: str) -> DeltaTable | None:
+        """Return the table as it is now, None when nothing was ever written to it. Raises `ServiceUnavailableError`."""
+        spec = table(name)
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -194,7 +205,7 @@ class Lake:
     def _ensure(self, spec: Table) -> DeltaTable:
         from deltalake import DeltaTable, Schema
 
-        found = self._open(spec)
+        found = self.open(spec.name)
         if found is not None:
             return found
         location = self._location(spec)
@@ -209,8 +220,14 @@ class Lake:
                 "delta.checkpointInterval": str(CHECKPOINT_COMMITS),
                 "delta.deletedFileRetentionDuration": f"interval {RETENTION_HOURS} hours",
                 "delta.logRetentionDuration": f"interval {LOG_RETENTION_DAYS} days",
+                "delta.dataSkippingStatsColumns": stats_columns(spec),
             },
         )
+
+
+def stats_columns(spec: Table) -> str:
+    """Return the columns whose least and greatest values the log keeps: keys and times, never words of a document."""
+    return ",".join(dict.fromkeys((*spec.key, *spec.order)))
 
 
 def missing(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -277,7 +294,8 @@ def _small_files(delta: DeltaTable) -> int:
     return int((_files(delta)["size_bytes"] < FILE_BYTES // 2).sum())
 
 
-def _properties(spec: Table) -> WriterProperties:
+def writer_properties(spec: Table) -> WriterProperties:
+    """Return how files of a table are written."""
     from deltalake import ColumnProperties, WriterProperties
 
     plain = {"vector": ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")}
@@ -285,7 +303,7 @@ def _properties(spec: Table) -> WriterProperties:
     return WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP, column_properties=columns)
 
 
-def _retried(name: str, action: Callable[[], None]) -> None:
+def retried(name: str, action: Callable[[], None]) -> None:
     """Run `action` again when another process committed first; it starts from the newest version each time."""
     from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
 

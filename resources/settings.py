@@ -14,6 +14,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from resources.durations import PATTERN
 from resources.errors import ConfigurationError
 
 BUNDLED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -293,6 +294,22 @@ class Settings(BaseSettings):
         le=604_800,
         description="How long an answer of the language model is used again for the same question, caller and sources; "
         "up to 7 days, 0 turns it off.",
+    )
+    erase_after: str = Field(
+        "7d",
+        pattern=r"^\d+[smhd]$",
+        description="How long the contents of a deleted document are kept before they are erased from every store.",
+    )
+    retention_answers: str = Field("365d", pattern=PATTERN, description="How long kept answers stay.")
+    retention_questions: str = Field(
+        "90d", pattern=PATTERN, description="How long questions that feedback proposed wait to be accepted."
+    )
+    retention_conversations: str = Field("90d", pattern=PATTERN, description="How long reported conversations stay.")
+    retention_feedback: str = Field("365d", pattern=PATTERN, description="How long feedback stays.")
+    retention_jobs: str = Field("90d", pattern=PATTERN, description="How long jobs and Dagster's runs stay.")
+    retention_sync_errors: str = Field("30d", pattern=PATTERN, description="How long errors of syncs stay.")
+    retention_audit: str = Field(
+        "730d", pattern=PATTERN, description="How long the audit log and the trail of grants stay."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe events that are logged."

@@ -106,6 +106,15 @@ def table(name: str) -> Table:
     )
 
 
+def is_table(name: str) -> bool:
+    """Return True for a name that a table of the lake can have."""
+    try:
+        table(name)
+    except ValueError:
+        return False
+    return True
+
+
 def embedded_schema(dimensions: int) -> pl.Schema:
     """Return the columns of a table of vectors."""
     vector = pl.Array(pl.Float32, dimensions)

@@ -21,7 +21,7 @@ from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
-from resources.sources.uploads import UploadRecord, put_ingest_job, record
+from resources.sources.uploads import UploadRecord, check_stored, put_ingest_job, record
 from serving.contracts.ingest import IngestRequest
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
@@ -94,6 +94,7 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
             tags=tags,
             name=own,
         )
+        check_stored(blobs, blob.content_hash)
         job_id = put_ingest_job(connection, kept, owner=access.email)
         rights.note(kept.doc_id, kept.readers)
     return Ingested(job_id, kept, blob, mime_type)

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 from orchestration.cli import (
     access,
     connect,
+    erasing,
     evaluating,
     installation,
     querying,
@@ -74,7 +75,8 @@ prune.command(upkeep.prune_reject, name="reject")
 app.command(audit)
 audit.command(upkeep.audit_run, name="run")
 audit.command(upkeep.audit_grants, name="grants")
-app.command(upkeep.receipts)
+app.command(erasing.erase)
+app.command(erasing.receipts)
 app.command(querying.search)
 app.command(why.why)
 app.command(evaluating.evaluate, name="eval")

@@ -1,4 +1,4 @@
-"""`reconcile`, `prune`, `audit` and `receipts`: what keeps the index true, and the proof of it. All work on the database directly."""
+"""`reconcile`, `prune` and `audit`: what keeps the index true. All work on the database directly."""
 
 from __future__ import annotations
 
@@ -251,31 +251,3 @@ def audit_grants(
         )
     if not rows:
         note("No right was given or taken. Look further back with --since 30d")
-
-
-def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
-    """List deletions: when the source said so, when nobody could find the document any more, and when it was gone everywhere."""
-    from orchestration.cli.installed import database
-    from resources.settings import load
-    from sql import queries
-
-    with database(load()) as connection:
-        rows = list(queries("upkeep").receipts(connection, since=datetime.now(UTC) - since, document=document))
-    if json:
-        say_json(rows)
-        return
-    for row in rows:
-        late = row["seconds_to_invisible"]
-        about = "" if row["source_time_is_exact"] else "at most "
-        say(
-            f"{row['tombstone_at']:%Y-%m-%d %H:%M:%S}  {row['source']}  {row['source_id']}  "
-            f"{row['points_deleted']} points gone {_at(row['points_gone_at'])}  caches gone {_at(row['caches_gone_at'])}  "
-            f"verified {_at(row['verified_at'])}  "
-            + (f"invisible {about}{late:.0f} s after the source" if late is not None else "time at the source unknown")
-        )
-    if not rows:
-        note("Nothing was deleted. Look further back with --since 30d")
-
-
-def _at(time: datetime | None) -> str:
-    return f"{time:%Y-%m-%d %H:%M:%S}" if time is not None else "not yet"

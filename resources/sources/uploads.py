@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from resources import permissions as principals
 from resources.blobs import Blobs
 from resources.domain import Batch, Item, SourceName, document_id
-from resources.errors import FailedDocumentError, InvalidRequestError
+from resources.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
 from resources.ports import Source
 from resources.settings import Settings
 from resources.sources.tree import PIECE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from resources.postgres import Connection
 
 PAGE = 1000
-_LOCK = 0x75706C6F6164
+LOCK = 0x75706C6F6164
 """Key of the advisory lock that orders changes ("upload" in ASCII)."""
 
 
@@ -42,6 +42,14 @@ class UploadRecord(NamedTuple):
     """Number of the change; a sync whose cursor has reached it has seen it."""
     readers: tuple[str, ...]
     """Who may read it once the index has it: the owner and those it is shared with, of a draft the owner alone."""
+
+
+class BlobStore(Protocol):
+    """What recording an upload needs of the blob store."""
+
+    def exists(self, content_hash: str) -> bool:
+        """Return whether the blob is stored."""
+        ...
 
 
 class BlobReader(Protocol):
@@ -88,7 +96,7 @@ def record(
     source_id = source_id_of(owner, content_hash) if name is None else f"{owner}:{name}"
     doc_id = document_id(SourceName.UPLOAD, source_id)
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=_LOCK)
+        queries("uploads").lock_changes(conn, key=LOCK)
         row = queries("uploads").put_upload(
             conn,
             source_id=source_id,
@@ -109,6 +117,15 @@ def record(
     return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]), granted)
 
 
+def check_stored(blobs: BlobStore, content_hash: str) -> None:
+    """Raise `RetryLaterError` if an erasure removed the bytes between their upload and its record.
+
+    Call it after `record`, in the same transaction: erasing waits for that one.
+    """
+    if not blobs.exists(content_hash):
+        raise RetryLaterError("The same content was being erased just now. Send the file again.", 1)
+
+
 def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
     """Remember a request to ingest in the caller's transaction and return the job's id."""
     job_id = str(uuid.uuid4())
@@ -126,7 +143,7 @@ def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[st
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=_LOCK)
+        queries("uploads").lock_changes(conn, key=LOCK)
         row = queries("uploads").share_upload(conn, doc_id=doc_id, owner=owner, permissions=list(readers))
         if row is None:
             return False
@@ -140,7 +157,7 @@ def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
     Only the owner can; who else asks learns nothing. Runs in a transaction of its own, or in the caller's.
     """
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=_LOCK)
+        queries("uploads").lock_changes(conn, key=LOCK)
         if not queries("uploads").delete_upload(conn, doc_id=doc_id, owner=principals.email(owner)):
             return False
         queries("uploads").hide_document(conn, doc_id=doc_id)

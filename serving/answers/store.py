@@ -82,7 +82,7 @@ async def load(
     }
     readable = {one["doc_id"] for one in await database.fetch("document", may)} if used else set[str]()
     sources = [_today(one, checked.hits.get(one.chunk_id), readable, base_url) for one in used]
-    revoked = any(one.status == "revoked" for one in sources)
+    revoked = kept["erased"] or any(one.status == "revoked" for one in sources)
     return KeptAnswer(
         answer_id=kept["answer_id"],
         query_id=kept["query_id"],

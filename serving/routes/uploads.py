@@ -90,7 +90,7 @@ def message_for(job_id: str | None, done: str) -> str:
 )
 async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
     """Keep a file and have it indexed. Readable by the uploader alone unless `metadata.share` names others."""
-    from resources.sources.uploads import record
+    from resources.sources.uploads import check_stored, record
 
     email, limit = request.user.email, services.settings.max_upload_bytes
     stream: AsyncIterator[bytes] = request.stream()
@@ -117,6 +117,7 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
                 permissions=received.metadata.share,
                 tags=received.metadata.tags,
             )
+            check_stored(services.blobs, blob.content_hash)
             services.rights.note(kept.doc_id, kept.readers)
         return kept.doc_id, kept.created
 

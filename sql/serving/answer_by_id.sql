@@ -13,6 +13,7 @@ SELECT
     sentences,
     removed_citations,
     completed,
-    latency_ms
+    latency_ms,
+    erased_at IS NOT NULL AS erased
 FROM answers
 WHERE answer_id = %(answer_id)s::uuid AND email = %(email)s

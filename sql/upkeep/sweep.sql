@@ -53,12 +53,15 @@ WHERE
 
 -- name: receipts
 -- Deletions and what became of them, oldest first. Grain: (document, deletion). Parameters: since, document (doc_id or source
--- id) or null.
+-- id) or null, doc_ids (which documents of that source id there can be: an erased one has no source id any more).
 SELECT
     doc_id::text AS doc_id, source, source_id, source_time, source_time_is_exact, tombstone_at, points_deleted, points_gone_at,
-    caches_gone_at, verified_at, extract(EPOCH FROM tombstone_at - source_time)::float8 AS seconds_to_invisible
+    caches_gone_at, verified_at, erased_at, stores, extract(EPOCH FROM tombstone_at - source_time)::float8 AS seconds_to_invisible
 FROM deletion_receipts
 WHERE
     tombstone_at >= :since
-    AND (:document::text IS NULL OR doc_id::text = lower(:document::text) OR source_id = :document::text)
+    AND (
+        :document::text IS NULL OR doc_id::text = lower(:document::text) OR source_id = :document::text
+        OR doc_id = ANY(:doc_ids::uuid [])
+    )
 ORDER BY tombstone_at, source_id;

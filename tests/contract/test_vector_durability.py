@@ -168,6 +168,36 @@ def test_compaction_never_stops_reads_and_loses_no_write(vector_process: VectorP
     assert stored(connect(vector_process)) == expected
 
 
+def test_an_erasing_compaction_leaves_nothing_of_deleted_points_in_any_file(vector_process: VectorProcess) -> None:
+    client = connect(vector_process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10))
+    client.create_payload_index(NAME, "secret", models.PayloadSchemaType.KEYWORD)
+    upsert(client, range(3000))
+    httpx.post(f"{vector_process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS).raise_for_status()
+    client.set_payload(NAME, {"secret": "ochreheron"}, points=[5, 2999])
+    client.set_payload(NAME, {"secret": "ochreheron"}, points=[7])
+    client.set_payload(NAME, {"secret": "plain"}, points=[7])
+    client.delete(NAME, models.PointIdsList(points=[5, 2999]))
+    expected = stored(client)
+
+    def held() -> list[str]:
+        files = [path for path in vector_process.path.rglob("*") if path.is_file()]
+        return [path.name for path in files if b"ochreheron" in path.read_bytes()]
+
+    assert held()
+    url = f"{vector_process.url}/collections/{NAME}/compact?erase=true"
+    httpx.post(url, timeout=DEADLINE_SECONDS).raise_for_status()
+    assert held() == []
+    assert stored(client) == expected
+    # the engine still takes writes to points that it knew before
+    client.set_payload(NAME, {"secret": "other"}, points=[1])
+    vector_process.kill()
+    vector_process.start()
+    client = connect(vector_process)
+    assert (client.retrieve(NAME, [1])[0].payload or {})["secret"] == "other"
+    assert stored(client) == expected
+
+
 def test_a_kill_during_compaction_leaves_the_collection_whole(vector_process: VectorProcess) -> None:
     client = connect(vector_process)
     create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=100))

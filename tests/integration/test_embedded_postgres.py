@@ -307,3 +307,35 @@ server.stop()
     assert without(CAP_SYS_PTRACE, script, str(settings.home), str(settings.postgres_port)) == "True\n"
     assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
     assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+
+
+def test_its_log_holds_no_statement_and_no_parameter(postgres_process: PostgresProcess) -> None:
+    secret = "ochre heron ledger"
+    with psycopg.connect(postgres_process.dsn, autocommit=True) as conn:
+        conn.execute("CREATE TABLE words (word text PRIMARY KEY CHECK (length(word) < 30))")
+        conn.execute("INSERT INTO words VALUES (%s)", (secret,))
+        for statement in (
+            "SELECT %s::uuid",
+            "SELECT to_tsquery('english', %s)",
+            "INSERT INTO words VALUES (%s)",
+            "INSERT INTO words VALUES (%s || repeat(' and so on', 10))",
+            "SELECT nothing FROM words WHERE word = %s",
+        ):
+            with pytest.raises(psycopg.Error):
+                conn.execute(statement, (secret,))
+        with pytest.raises(psycopg.Error):
+            conn.execute(f"SELECT '{secret}' FROM nowhere")  # noqa: S608 (a statement that holds the words itself)
+    postgres_process.restart()
+    log = postgres_process.server.log.read_text()
+    assert "database system is ready" in log
+    assert secret not in log
+
+
+def test_our_role_may_ask_for_a_checkpoint_in_an_older_cluster_too(postgres_process: PostgresProcess) -> None:
+    with psycopg.connect(postgres_process.dsn, autocommit=True) as conn:
+        conn.execute("CHECKPOINT")
+    postgres_process.stop()
+    (postgres_process.server.folder / "granted").unlink()
+    postgres_process.start()
+    with psycopg.connect(postgres_process.dsn, autocommit=True) as conn:
+        conn.execute("CHECKPOINT")

@@ -123,7 +123,7 @@ def test_the_command(
     assert gone == answer("--document", document_id(FILES, "docs/gone.txt").upper())[0]
     assert set(gone) == {
         "doc_id", "source", "source_id", "source_time", "source_time_is_exact", "tombstone_at", "points_deleted",
-        "points_gone_at", "caches_gone_at", "verified_at", "seconds_to_invisible",
+        "points_gone_at", "caches_gone_at", "verified_at", "erased_at", "stores", "seconds_to_invisible",
     }  # fmt: skip
     assert gone["points_deleted"] == 1
     assert isinstance(gone["seconds_to_invisible"], float)

@@ -44,6 +44,7 @@ COMMANDS = [
     "audit run",
     "audit grants",
     "receipts",
+    "erase",
     "eval",
     "questions",
     "questions add",

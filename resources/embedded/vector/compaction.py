@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
+from resources.embedded.vector import scrubbing
 from resources.embedded.vector.collection import Collection
 from resources.embedded.vector.config import has_graph, to_config
 from resources.embedded.vector.faults import RequestError, engine
@@ -41,8 +42,11 @@ def worthwhile(collection: Collection, threshold: int) -> bool:
     return points >= threshold and changed >= WORTHWHILE * points
 
 
-async def compact(collection: Collection) -> int:
-    """Compact now; returns the number of points. 409 while another compaction of the collection is going on."""
+async def compact(collection: Collection, *, erase: bool = False) -> int:
+    """Compact now and return the number of points. 409 while another compaction of the collection is going on.
+
+    With `erase`, the files hold nothing of deleted points afterwards, the write-ahead log included.
+    """
     if collection.compacting:
         raise RequestError(409, f"Conflict: a compaction of `{collection.name}` is running already")
     collection.compacting = True
@@ -58,7 +62,7 @@ async def compact(collection: Collection) -> int:
             await asyncio.to_thread(_fresh_copy, collection.folder / collection.metadata.shard, target)
             collection.journal = []
             config, layout = collection.metadata.config, _layout(collection)
-        await _optimize(target, layout)
+        await _optimize(target, layout | {"optimizers_config": scrubbing.OPTIMIZERS} if erase else layout, erase=erase)
         async with collection.writing:
             collection.check_open()
             points = await _replay_and_swap(collection, target, config)
@@ -83,7 +87,7 @@ def _layout(collection: Collection) -> dict[str, Any]:
     return config if has_graph(config, collection.shard.info().points_count) else config | {"hnsw_config": {"m": 0}}
 
 
-async def _optimize(target: Path, layout: dict[str, Any]) -> None:
+async def _optimize(target: Path, layout: dict[str, Any], *, erase: bool) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -92,6 +96,7 @@ async def _optimize(target: Path, layout: dict[str, Any]) -> None:
         str(target),
         str(os.getpid()),
         json.dumps(layout),
+        *(["erase"] if erase else []),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -142,17 +147,21 @@ def _die_with(parent: int) -> None:
         sys.exit("the server ended before the compaction began")
 
 
-def main(path: str, parent: int, layout: str) -> None:
-    """The subprocess: optimise one shard folder that nobody else has open."""
+def main(path: str, parent: int, layout: str, *, erase: bool) -> None:
+    """Optimize one shard folder that nobody else has open. This is the subprocess."""
     _die_with(parent)
     os.nice(_NICENESS)
     config, _ = to_config(json.loads(layout))
     shard = edge.EdgeShard.load(path, config)
+    if erase:
+        scrubbing.mark(shard)
     changed = shard.optimize()
+    if erase:
+        scrubbing.outgrow_log(Path(path), shard)
     shard.flush()
     shard.close()
     sys.stdout.write(json.dumps({"changed": changed}) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], erase="erase" in sys.argv[4:])

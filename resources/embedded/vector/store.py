@@ -138,9 +138,9 @@ class Store:
         self._save_aliases(aliases)
         return True
 
-    async def compact(self, name: str) -> int:
-        """Compact a collection now and wait for it."""
-        return await self.run(compact(self.get(name)))
+    async def compact(self, name: str, *, erase: bool = False) -> int:
+        """Compact a collection now and wait for it; with `erase`, leave nothing of deleted points in its files."""
+        return await self.run(compact(self.get(name), erase=erase))
 
     def _change(self, aliases: dict[str, str], action: AliasAction) -> None:
         if action.create_alias is not None:

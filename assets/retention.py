@@ -1,0 +1,42 @@
+"""Retention: records of what people asked and of what syncs did go when they are older than their settings allow."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from resources.durations import kept_for
+from resources.postgres import session
+from resources.settings import Settings
+from sql import queries
+
+BATCH_ROWS = 5000
+"""Rows that one statement deletes: each is a transaction of its own, so that nobody waits for long."""
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "answers": ("answers",),
+    "questions": ("questions",),
+    "conversations": ("conversations",),
+    "feedback": ("feedback",),
+    "jobs": ("sync_jobs", "ingest_jobs"),
+    "sync_errors": ("sync_errors",),
+    "audit": ("audit_log", "grant_audit"),
+}
+"""The tables of each setting `CONCORDANCE_RETENTION_…`."""
+
+
+def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
+    """Delete rows that are too old; return how many by table. Running it again does nothing. Raises `ServiceUnavailableError`."""
+    statements = queries("upkeep")
+    deleted: dict[str, int] = {}
+    now = datetime.now(UTC)
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        for kind, tables in TABLES.items():
+            kept = kept_for(getattr(settings, f"retention_{kind}"))
+            if kept is None:
+                continue
+            for table in tables:
+                delete = getattr(statements, f"prune_{table}")
+                deleted[table] = 0
+                while rows := int(delete(connection, before=now - kept, most=batch) or 0):
+                    deleted[table] += rows
+    return deleted

@@ -1,0 +1,99 @@
+"""`erase` and `receipts`: deleted documents leave every store for good, and the proof of it. Both work on the stores directly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.output import note, say, say_json
+from orchestration.cli.upkeep import WEEK, Document, Since
+
+
+def erase(
+    *,
+    document: Document = None,
+    now: Annotated[
+        bool, Parameter(negative="", help="Everything that is deleted, without waiting for CONCORDANCE_ERASE_AFTER.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Erase deleted documents from every store: bytes, texts, vectors, names, and answers that quote them. It cannot be undone.
+
+    Without options, those whose grace time is over, as the daily job does. With `--now` or `--document` every file that may hold
+    erased text is rewritten, during which searches may wait for some seconds, on a large index for minutes.
+    """
+    import msgspec
+
+    from assets.erase import cutoff_of
+    from assets.erase import erase as carry_out
+    from assets.sweep import sweep
+    from orchestration.cli.installed import database
+    from resources.domain import SourceName
+    from resources.durations import duration
+    from resources.settings import load
+
+    settings = load()
+    with database(settings) as connection:
+        connection.execute("SELECT FROM documents LIMIT 1")
+    for source in SourceName:
+        sweep(settings, source)
+    thorough = now or document is not None
+    after = timedelta() if thorough else duration(settings.erase_after)
+    report = carry_out(settings, cutoff=cutoff_of(after), document=document, thorough=thorough)
+    left = [f"{store}: {check.detail}" for store, check in report.stores.items() if check.checked_at is None]
+    if json:
+        say_json(msgspec.to_builtins(report))
+    else:
+        redacted = sum(report.redacted.values())
+        say(
+            f"Erased {report.documents} documents: {report.contents} contents, {report.lake_rows} rows of the lake; "
+            f"{redacted} rows of answers, searches and the like redacted or dropped."
+        )
+        if report.shared:
+            note(f"  {report.shared} contents stay: other documents have the same.")
+    for line in left if not json else ():
+        note(f"  not rewritten: {line}")
+    return 0
+
+
+def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
+    """List deletions: when the source said so, and for each store when it was checked and what was found there."""
+    from orchestration.cli.installed import database
+    from resources.domain import SourceName, document_id
+    from resources.settings import load
+    from sql import queries
+
+    names = [] if document is None else [document_id(source, document) for source in SourceName]
+    with database(load()) as connection:
+        rows = list(
+            queries("upkeep").receipts(connection, since=datetime.now(UTC) - since, document=document, doc_ids=names)
+        )
+    if json:
+        say_json(rows)
+        return
+    for row in rows:
+        _tell(row)
+    if not rows:
+        note("Nothing was deleted. Look further back with --since 30d")
+
+
+def _tell(row: dict[str, Any]) -> None:
+    late, about = row["seconds_to_invisible"], "" if row["source_time_is_exact"] else "at most "
+    say(
+        f"{row['tombstone_at']:%Y-%m-%d %H:%M:%S}  {row['source']}  {row['source_id'] or row['doc_id']}  "
+        + (f"invisible {about}{late:.0f} s after the source" if late is not None else "time at the source unknown")
+    )
+    say(f"  index: {row['points_deleted']} points gone {_at(row['points_gone_at'])}, checked {_at(row['verified_at'])}")
+    say(f"  search cache: gone {_at(row['caches_gone_at'])}, checked {_at(row['verified_at'])}")
+    if row["erased_at"] is None:
+        say("  blobs, lake, answers, searches, files: not erased yet, not checked")
+    for store, check in sorted(row["stores"].items()):
+        when = f"checked {check['checked_at'][:19].replace('T', ' ')}" if check["checked_at"] else "not checked"
+        say(f"  {store}: {check['detail']}, {when}")
+
+
+def _at(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}" if time is not None else "not yet"

@@ -1,0 +1,73 @@
+"""The daily job that forgets: deleted documents are erased after their grace time, and old records after theirs."""
+
+from typing import Any
+
+import dagster as dg
+import msgspec
+
+from resources.alerts import alert
+from resources.durations import duration, kept_for
+from resources.errors import ConcordanceError
+from resources.settings import Settings, load
+
+CRON = "30 1 * * *"
+"""After the deletion sweep, which proves that the index holds nothing of what is erased here."""
+
+
+def forget(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
+    """Erase what is due and apply the retention settings; return what was done. Raises `ConcordanceError` after an alert."""
+    from assets.erase import cutoff_of, erase
+    from assets.retention import prune
+
+    try:
+        deleted = prune(settings)
+        erased = erase(settings, cutoff=cutoff_of(duration(settings.erase_after)))
+    except ConcordanceError as error:
+        alert(settings, f"Erasure did not finish: {error} It is tried again tomorrow; at once: concordance erase")
+        raise
+    runs = 0 if instance is None else _prune_runs(settings, instance)
+    return {"erased": msgspec.to_builtins(erased), "deleted_rows": deleted, "deleted_runs": runs}
+
+
+def _prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
+    """Delete Dagster's runs with their events, which name documents that were skipped or failed; kept as long as jobs are."""
+    from datetime import UTC, datetime
+
+    kept = kept_for(settings.retention_jobs)
+    if kept is None:
+        return 0
+    ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    old = dg.RunsFilter(statuses=ended, created_before=datetime.now(UTC) - kept)
+    deleted = 0
+    while runs := instance.get_run_records(old, limit=100):
+        for record in runs:
+            instance.delete_run(record.dagster_run.run_id)
+            deleted += 1
+    return deleted
+
+
+@dg.op(description="Erase deleted documents whose grace time is over, and records older than their settings allow.")
+def forgetting(context: dg.OpExecutionContext) -> None:
+    """Erase, prune, and show what was done."""
+    try:
+        done = forget(load(), context.instance)
+    except ConcordanceError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    context.add_output_metadata(
+        {name: value if isinstance(value, int) else dg.MetadataValue.json(value) for name, value in done.items()}
+    )
+
+
+@dg.job(
+    name="daily_erasure",
+    executor_def=dg.in_process_executor,
+    description="What was deleted is erased from every store after CONCORDANCE_ERASE_AFTER; old records go.",
+)
+def daily_erasure() -> None:
+    """Bind the one step."""
+    forgetting()
+
+
+daily_erasure_schedule = dg.ScheduleDefinition(
+    job=daily_erasure, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
+)

@@ -1,0 +1,58 @@
+-- Retention: rows that are older than their setting allows, a bounded batch at a time. Each returns how many went.
+-- Parameters of all: before, most.
+
+-- name: prune_answers!
+-- Grain: answer. Index: answers_at.
+DELETE FROM answers WHERE answer_id IN (SELECT answer_id FROM answers WHERE created_at < :before ORDER BY created_at LIMIT :most);
+
+-- name: prune_questions!
+-- Proposals that nobody accepted; accepted questions stay until somebody removes them. Grain: question.
+DELETE FROM questions
+WHERE question_id IN (SELECT question_id FROM questions WHERE state = 'proposed' AND added_at < :before ORDER BY added_at LIMIT :most);
+
+-- name: prune_conversations!
+-- Grain: conversation. Index: conversations_at.
+DELETE FROM conversations
+WHERE conversation_id IN (SELECT conversation_id FROM conversations WHERE created_at < :before ORDER BY created_at LIMIT :most);
+
+-- name: prune_feedback!
+-- Grain: feedback. Index: feedback_at.
+DELETE FROM feedback
+WHERE feedback_id IN (SELECT feedback_id FROM feedback WHERE created_at < :before ORDER BY created_at LIMIT :most);
+
+-- name: prune_sync_jobs!
+-- Jobs that ended, with their errors, but for each source's latest one and its latest success. Grain: job. Index: sync_jobs_completed.
+DELETE FROM sync_jobs
+WHERE job_id IN (
+    SELECT j.job_id
+    FROM sync_jobs AS j
+    WHERE
+        j.completed_at < :before AND j.status <> 'running'
+        AND EXISTS (SELECT 1 FROM sync_jobs AS l WHERE l.source = j.source AND l.started_at > j.started_at)
+        AND (
+            j.status <> 'success'
+            OR EXISTS (
+                SELECT 1 FROM sync_jobs AS l WHERE l.source = j.source AND l.status = 'success' AND l.started_at > j.started_at
+            )
+        )
+    ORDER BY j.completed_at
+    LIMIT :most
+);
+
+-- name: prune_ingest_jobs!
+-- Grain: request. Index: ingest_jobs_at.
+DELETE FROM ingest_jobs
+WHERE job_id IN (SELECT job_id FROM ingest_jobs WHERE created_at < :before ORDER BY created_at LIMIT :most);
+
+-- name: prune_sync_errors!
+-- Grain: error. Index: sync_errors_at.
+DELETE FROM sync_errors
+WHERE ctid = ANY(ARRAY(SELECT ctid FROM sync_errors WHERE at < :before ORDER BY at LIMIT :most));
+
+-- name: prune_audit_log!
+-- Grain: event. Index: audit_log_at.
+DELETE FROM audit_log WHERE event_id IN (SELECT event_id FROM audit_log WHERE at < :before ORDER BY at LIMIT :most);
+
+-- name: prune_grant_audit!
+-- Grain: change of one principal on one document. Index: grant_audit_at.
+DELETE FROM grant_audit WHERE id IN (SELECT id FROM grant_audit WHERE at < :before ORDER BY at LIMIT :most);

@@ -1,0 +1,288 @@
+"""Erasure over real stores: a planted secret is deleted, swept and erased, and then looked for in every file and every table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dagster as dg
+import polars as pl
+import psycopg
+import pytest
+
+from assets.erase import cutoff_of, erase
+from assets.reindex import open_reindex
+from assets.sweep import sweep
+from orchestration.cli import run
+from orchestration.erasure import daily_erasure
+from resources import keys
+from resources.blobs import Blobs
+from resources.domain import SourceName, document_id
+from resources.errors import BusyError
+from resources.lake import Lake
+from resources.migrate import migrate
+from resources.sources import uploads
+from tests.fixtures.desk import ADA, ZEBRAS, Desk
+from tests.fixtures.installation import Installation, install
+from tests.fixtures.postgres import PostgresProcess
+from tests.fixtures.serving import Site
+from tests.fixtures.upkeep import as_environment, do
+from tests.fixtures.vector import VectorProcess
+
+SECRET = "quokkaledger7731"
+LEAVES = f"# Leaves\n\nThe {SECRET} closes the north office in March. Nobody outside the board knows of the {SECRET}.\n"
+SHARED = "# Otters\n\nOtters of the wobbegong river sleep until noon and eat crayfish before dusk.\n"
+NOW = timedelta()
+
+
+class Whole(NamedTuple):
+    """A desk over a Postgres and a vector server of its own, whose files can be looked at."""
+
+    desk: Desk
+    postgres: PostgresProcess
+    vectors: VectorProcess
+
+    def files(self) -> list[str]:
+        """Return every file that holds the secret, of the lake, the vector server, the database and the logs."""
+        home = self.desk.installation.settings.home
+        roots = [home, self.vectors.path, self.postgres.settings.home]
+        found = [
+            str(path)
+            for root in roots
+            for path in root.rglob("*")
+            if path.is_file() and not path.is_symlink() and SECRET.encode() in path.read_bytes()
+        ]
+        for path in (home / "lake").rglob("*.parquet"):
+            rows = pl.read_parquet(path)
+            if SECRET in str(rows.to_dicts()):
+                found.append(f"rows of {path}")
+        return found
+
+    def tables(self) -> list[str]:
+        """Return every table of the database in which a row, written as text, holds the secret."""
+        with psycopg.connect(self.desk.installation.settings.postgres_dsn) as connection:
+            names = connection.execute(
+                "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables"
+                " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+            ).fetchall()
+            return [
+                name
+                for (name,) in names
+                if connection.execute(
+                    f"SELECT 1 FROM {name} AS r WHERE r::text ILIKE %s LIMIT 1".encode(),  # noqa: S608 (names of the catalogue)
+                    (f"%{SECRET}%",),
+                ).fetchone()
+            ]
+
+
+@pytest.fixture
+def whole(
+    postgres_process: PostgresProcess,
+    vector_process: VectorProcess,
+    bundled_model: Any,
+    models_home: Path,
+    tmp_path: Path,
+) -> Iterator[Whole]:
+    migrate(postgres_process.dsn)
+    made = install(tmp_path, models_home, postgres_process.dsn, vector_process.url)
+    keys.ensure(made.settings)
+    site = Site(made.settings, bundled_model)
+    site.reset_index()
+    with site.running() as running:
+        yield Whole(Desk(made, running), postgres_process, vector_process)
+    site.qdrant.close()
+
+
+def swept(installation: Installation, **wanted: Any) -> Any:
+    """Sweep every source, then erase everything that is deleted."""
+    for source in SourceName:
+        sweep(installation.settings, source)
+    return erase(installation.settings, cutoff=cutoff_of(NOW), **wanted)
+
+
+def test_a_deleted_secret_is_in_no_file_and_no_table(whole: Whole) -> None:
+    desk, made = whole.desk, whole.desk.installation
+    made.write("zebras.md", ZEBRAS)
+    made.write("leaves.md", LEAVES)
+    made.write(f"plans of {SECRET}.md", "# Plans\n\nThe plans of next year are kept in this file.\n")
+    made.write("edited.md", f"# Edited\n\nThe code word of the vault is {SECRET}, says the porter.\n")
+    made.write("otters.md", SHARED)
+    made.write("copy/otters.md", SHARED)
+    made.sync()
+    files = {"file": ("memo.md", f"# Memo\n\nThe {SECRET} is discussed on Monday by the whole board.\n".encode())}
+    uploaded = desk.running.request("POST", "/api/upload", ADA, files=files).json()["doc_id"]
+    made.sync(SourceName.UPLOAD)
+    assert desk.found(f"What does {SECRET} close in March?")
+    answer = desk.running.request("POST", "/api/ask", ADA, json={"query": f"What does {SECRET} close?"}).json()
+    assert SECRET in answer["answer"]
+    told = {"answer_id": answer["answer_id"], "verdict": "good", "comment": f"{SECRET} is right"}
+    assert desk.running.request("POST", "/api/feedback", ADA, json=told).status_code < 300
+    do(
+        made,
+        "INSERT INTO conversations (conversation_id, email, query, answer, sources, asked_at)"
+        " VALUES (gen_random_uuid(), %s, %s, 'It closes.', '[]', now())",
+        ADA,
+        f"And {SECRET}?",
+    )
+    assert made.rows("SELECT 1 FROM questions WHERE question LIKE %s", f"%{SECRET}%"), "feedback proposes a question"
+    with pytest.raises(psycopg.Error):
+        do(made, "SELECT %s::uuid", SECRET)
+    do(made, "ANALYZE")
+
+    (made.root / "leaves.md").unlink()
+    (made.root / f"plans of {SECRET}.md").unlink()
+    (made.root / "copy/otters.md").unlink()
+    made.write("edited.md", "# Edited\n\nThe vault has no code word any more, says the porter.\n")
+    assert desk.running.request("DELETE", f"/api/documents/{uploaded}", ADA).status_code < 300
+    made.sync()
+    made.sync(SourceName.UPLOAD)
+    desk.running.search(f"Is {SECRET} still found?", ADA)
+    desk.running.settle()
+    assert whole.files()
+    assert whole.tables()
+
+    report = swept(made, thorough=True)
+
+    assert report.documents == 4
+    assert whole.tables() == []
+    assert whole.files() == []
+    receipts = made.rows("SELECT doc_id::text, source_id, erased_at, stores FROM deletion_receipts")
+    assert len(receipts) == 4
+    for receipt in receipts:
+        assert receipt["erased_at"] is not None
+        assert receipt["source_id"] is None
+        assert {name for name, check in receipt["stores"].items() if check["checked_at"] is None} == set()
+        assert {
+            "blobs",
+            "lake.parsed",
+            "lake.chunked",
+            "postgres.answers",
+            "postgres.audit_log",
+            "vectors.files",
+        } <= set(receipt["stores"])
+    kept = desk.running.request("GET", f"/api/answers/{answer['answer_id']}", ADA).json()
+    assert (kept["answer"], kept["revoked"], kept["sources"]) == (None, True, [])
+    # what other documents share stays whole: nothing is parsed or embedded again, and it is found as before
+    assert desk.found("When do the otters of the river sleep?")[0] == "docs/otters.md"
+    run_ = made.sync(full=True)
+    assert run_.counts.embedded == 0
+    assert made.agrees()
+    assert swept(made).documents == 0
+
+
+def removed(installation: Installation) -> Installation:
+    """Three documents, of which two are deleted; one of these has the same content as the third."""
+    installation.write("kept.txt", "The kept otter of the river sleeps until noon.\n")
+    installation.write("copy.txt", "The kept otter of the river sleeps until noon.\n")
+    installation.write("gone.txt", "The wobbegong of the reef hides under a ledge.\n")
+    installation.sync()
+    (installation.root / "copy.txt").unlink()
+    (installation.root / "gone.txt").unlink()
+    installation.sync()
+    for source in SourceName:
+        sweep(installation.settings, source)
+    return installation
+
+
+def held(installation: Installation) -> dict[str, int]:
+    """Return how many blobs, parsed texts and vectors there are."""
+    lake = Lake(installation.settings.lake_address)
+    vectors = [name for name in lake.names() if name.startswith("embedded_")]
+    return {
+        "blobs": sum(1 for _ in Blobs(installation.settings.lake_address).stored()),
+        "parsed": lake.scan("parsed").collect().height,
+        "vectors": sum(lake.scan(name).collect().height for name in vectors),
+    }
+
+
+def test_nothing_is_erased_before_its_time(installation: Installation) -> None:
+    removed(installation)
+    before = held(installation)
+    assert before == {"blobs": 2, "parsed": 2, "vectors": 2}
+    report = erase(installation.settings, cutoff=cutoff_of(timedelta(days=7)))
+    assert (report.documents, report.contents, report.lake_rows) == (0, 0, 0)
+    assert held(installation) == before
+    receipts = installation.rows("SELECT erased_at, stores FROM deletion_receipts")
+    assert receipts == [{"erased_at": None, "stores": {}}] * 2
+
+
+def test_a_document_is_erased_by_name_and_what_others_share_stays(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removed(installation)
+    as_environment(installation, monkeypatch)
+    assert run(["erase", "--document", "docs/kept.txt"]) == 2
+    assert "is not deleted" in capsys.readouterr().err
+    assert run(["erase", "--document", "docs/copy.txt", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (done["documents"], done["contents"], done["shared"]) == (1, 0, 1)
+    assert held(installation) == {"blobs": 2, "parsed": 2, "vectors": 2}
+    assert run(["erase", "--document", "docs/gone.txt"]) == 0
+    assert held(installation) == {"blobs": 1, "parsed": 1, "vectors": 1}
+    assert run(["erase", "--document", "docs/gone.txt"]) == 2
+    assert "no document docs/gone.txt" in capsys.readouterr().err
+    # the receipt is still found by the name that it no longer holds
+    assert run(["receipts", "--document", "docs/gone.txt"]) == 0
+    told = capsys.readouterr().out
+    assert "docs/gone.txt" not in told
+    assert document_id(SourceName.FILES, "docs/gone.txt") in told
+    assert "verified" not in told
+    assert "blobs: nothing left of contents, checked 2" in told
+    installation.sync(full=True)
+    assert installation.agrees()
+
+
+def test_a_receipt_says_not_checked_of_what_nobody_looked_at(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removed(installation)
+    as_environment(installation, monkeypatch)
+    assert run(["receipts"]) == 0
+    told = capsys.readouterr().out
+    assert "blobs, lake, answers, searches, files: not erased yet, not checked" in told
+    assert "verified" not in told
+
+
+def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
+    removed(installation)
+    with (
+        open_reindex(installation.settings),
+        pytest.raises(BusyError, match="reindex"),
+    ):
+        erase(installation.settings, cutoff=cutoff_of(NOW))
+    assert held(installation)["blobs"] == 2
+
+
+def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes are stored first and recorded then; in between nothing refers to them."""
+    desk = whole.desk
+    store = Blobs(desk.installation.settings.lake_address)
+    recorded = uploads.record
+
+    def late(*given: Any, **named: Any) -> Any:
+        store.delete(named["content_hash"])
+        return recorded(*given, **named)
+
+    monkeypatch.setattr(uploads, "record", late)
+    answer = desk.running.request("POST", "/api/upload", ADA, files={"file": ("a.txt", b"Some words.\n")})
+    assert answer.status_code == 503
+    assert "Send the file again" in answer.json()["detail"]
+    assert desk.installation.rows("SELECT 1 FROM uploads") == []
+
+
+def test_the_daily_job_erases_and_prunes(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed(installation)
+    as_environment(installation, monkeypatch)
+    do(installation, "UPDATE documents SET deleted_at = deleted_at - interval '8 days'")
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = daily_erasure.execute_in_process(instance=instance)
+    (output,) = [event for event in result.all_node_events if event.is_successful_output]
+    shown: dict[str, Any] = {name: value.value for name, value in output.step_output_data.metadata.items()}
+    assert shown["erased"]["documents"] == 2
+    assert set(shown) == {"erased", "deleted_rows", "deleted_runs"}
+    assert installation.rows("SELECT 1 FROM documents WHERE state = 'deleted'") == []

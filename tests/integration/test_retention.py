@@ -1,0 +1,94 @@
+"""Retention: records older than their settings go, in batches; what is younger, or still needed, stays."""
+
+# ruff: noqa: S608 (statements of literals, times that the tests choose and names of our own tables)
+
+from __future__ import annotations
+
+import pytest
+
+from assets.retention import TABLES, prune
+from resources.errors import ConfigurationError
+from resources.settings import load
+from tests.fixtures.installation import Installation
+from tests.fixtures.upkeep import do
+
+AGES = (800, 3)
+"""Days; one older than every default, one younger."""
+
+
+@pytest.fixture
+def aged(installation: Installation) -> Installation:
+    """Rows of both ages in every table."""
+    for days in AGES:
+        at = f"now() - interval '{days} days'"
+        for statement in (
+            "INSERT INTO answers (answer_id, query_id, created_at, email, principals, question, answer, found, mode, sources, sentences,"
+            f" latency_ms, model_ms) VALUES (gen_random_uuid(), gen_random_uuid(), {at}, 'a@x.example', '{{}}', 'q', 'a', TRUE, 'none',"
+            " '[]', '[]', 1, 1)",
+            "INSERT INTO questions (question, doc_ids, email, state, origin, added_by, added_at)"
+            f" SELECT state || {days}, ARRAY[gen_random_uuid()], 'a@x.example', state, 'feedback', 'test', {at}"
+            " FROM (VALUES ('proposed'), ('accepted')) AS v (state)",
+            "INSERT INTO conversations (conversation_id, email, query, answer, sources, asked_at, created_at)"
+            f" VALUES (gen_random_uuid(), 'a@x.example', 'q', 'a', '[]', now(), {at})",
+            "INSERT INTO feedback (feedback_id, created_at, email, query_id, verdict)"
+            f" VALUES (gen_random_uuid(), {at}, 'a@x.example', gen_random_uuid(), 'good')",
+            f"INSERT INTO sync_jobs (source, status, started_at, completed_at) VALUES ('files', 'success', {at}, {at})",
+            f"INSERT INTO sync_errors (job_id, source_id, stage, reason, at) SELECT job_id, 'x', 'raw', 'r', {at} FROM sync_jobs"
+            f" WHERE completed_at < {at} + interval '1 second' ON CONFLICT DO NOTHING",
+            f"INSERT INTO ingest_jobs VALUES (gen_random_uuid(), gen_random_uuid(), 'a@x.example', 1, {at})",
+            f"INSERT INTO audit_log (at, email, action) VALUES ({at}, 'a@x.example', 'search')",
+            f"INSERT INTO grant_audit (at, source, doc_id, principal, change) VALUES ({at}, 'files', gen_random_uuid(), 'public', 'added')",
+        ):
+            do(installation, statement)
+    return installation
+
+
+def counts(installation: Installation) -> dict[str, int]:
+    tables = [table for names in TABLES.values() for table in names]
+    return {table: installation.rows(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
+
+
+def test_what_is_too_old_goes(aged: Installation) -> None:
+    before = counts(aged)
+    assert min(before.values()) == 2
+    deleted = prune(aged.settings)
+    assert set(deleted) == set(before)
+    assert {table: rows for table, rows in counts(aged).items() if rows != 1} == {"questions": 3}
+    assert aged.rows("SELECT 1 FROM questions WHERE question = 'accepted800'"), "accepted questions are the operator's"
+    assert sum(prune(aged.settings).values()) == 0
+
+
+def test_batches_are_bounded_and_go_on_until_nothing_is_left(aged: Installation) -> None:
+    do(
+        aged,
+        "INSERT INTO audit_log (at, email, action) SELECT now() - interval '800 days', 'a@x.example', 'search' FROM generate_series(1, 25)",
+    )
+    assert prune(aged.settings, batch=10)["audit_log"] == 26
+
+
+def test_the_latest_job_and_the_latest_success_of_a_source_stay(aged: Installation) -> None:
+    do(aged, "DELETE FROM sync_jobs")
+    for minutes, status in ((30, "success"), (20, "failed"), (10, "failed")):
+        do(
+            aged,
+            "INSERT INTO sync_jobs (source, status, started_at, completed_at)"
+            " SELECT 'slack', %s, t.at, t.at FROM (SELECT now() - interval '800 days' - make_interval(mins => %s) AS at) AS t",
+            status,
+            minutes,
+        )
+    prune(aged.settings)
+    rows = aged.rows("SELECT status FROM sync_jobs ORDER BY started_at")
+    assert [row["status"] for row in rows] == ["success", "failed"]
+
+
+def test_forever_keeps_everything(aged: Installation) -> None:
+    forever = {f"retention_{kind}": "forever" for kind in TABLES}
+    before = counts(aged)
+    assert prune(aged.settings.model_copy(update=forever)) == {}
+    assert counts(aged) == before
+
+
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_RETENTION_AUDIT", "two years")
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_RETENTION_AUDIT"):
+        load()
