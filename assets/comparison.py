@@ -5,6 +5,7 @@ The registry is the measure. Documents are compared as sets of ids, points a pag
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -33,6 +34,8 @@ class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
 
     orphans: dict[str, str]
     missing: set[str]
+    gone: set[str]
+    """Contents whose bytes are missing, or are not what they were."""
     held: set[str]
     """Everything that the lake says the source holds."""
 
@@ -48,8 +51,8 @@ class Torn(NamedTuple):
     """Chunks that Postgres counted and does not have."""
 
 
-def lake_faults(run: SyncRun) -> LakeFaults:
-    """Compare the lake's contents with the registry's: rows both ways, and that the bytes are there."""
+def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
+    """Compare the lake's contents with the registry's: rows both ways, and that the bytes are there; with `deep`, that they are whole."""
     held = (
         run.lake.latest(raw_table(run.source))
         .filter(pl.col("op") == "upsert")
@@ -63,13 +66,22 @@ def lake_faults(run: SyncRun) -> LakeFaults:
     # what we may not read any more cannot be fetched again; it is looked at when it comes back
     readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
     without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
-    gone = _without_bytes(run, readable["content_hash"].unique().to_list())
+    hashes = readable["content_hash"].unique().to_list()
+    gone = _without_bytes(run, hashes)
+    if deep:
+        gone += corrupt(run, sorted(set(hashes) - set(gone)))
     without_bytes = readable.filter(pl.col("content_hash").is_in(gone))
     return LakeFaults(
         orphans=dict(orphans.select("source_id", "partition").iter_rows()),
         missing=set(without_row["source_id"]) | set(without_bytes["source_id"]),
+        gone=set(gone),
         held=set(held["source_id"]),
     )
+
+
+def corrupt(run: SyncRun, hashes: list[str]) -> list[str]:
+    """Return the contents whose stored bytes are not those that they are named for. Reads all of them."""
+    return [one for one in hashes if hashlib.sha256(run.blobs.read(one)).hexdigest() != one]
 
 
 def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:

@@ -75,11 +75,11 @@ class Report(msgspec.Struct):
 class _Found:
     """The differences of one source, before or after mending."""
 
-    def __init__(self, run: SyncRun, *, mend: bool = False) -> None:
+    def __init__(self, run: SyncRun, *, mend: bool = False, deep: bool = False) -> None:
         rows = upkeep.known(run.connection, source=run.source.value)
         self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
         self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
-        self.lake: LakeFaults = lake_faults(run)
+        self.lake: LakeFaults = lake_faults(run, deep=deep)
         self.torn: list[Torn] = [document for page in torn(run) for document in page]
         self.points = 0
         self.examples: list[str] = []
@@ -111,25 +111,31 @@ class _Found:
         return witness.shown - self.held()
 
 
-def reconcile(settings: Settings, source: SourceName, *, apply: bool, port: Source | None = None) -> Report:
+def reconcile(
+    settings: Settings, source: SourceName, *, apply: bool, deep: bool = False, port: Source | None = None
+) -> Report:
     """Compare the stores of one source and, with `apply`, mend what differs. Syncs of the source wait meanwhile.
+
+    With `deep`, all stored bytes are read and compared with their hashes.
 
     Raises `BusyError` or `ServiceUnavailableError`; what the source refuses is in the report.
     """
     witness = Witness(port if port is not None else open_source(settings, source))
     if apply:
         with open_sync(settings, source, requested_by="reconcile") as run:
-            return _mended(run, witness)
+            return _mended(run, witness, deep=deep)
     with hold(settings, source) as run:
         witness.survey(_partitions(run))
-        return _report(run, witness, _Found(run))
+        return _report(run, witness, _Found(run, deep=deep))
 
 
-def _mended(run: SyncRun, witness: Witness) -> Report:
+def _mended(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
     """Mend from the registry first, then by a sync that lists everything, then count again."""
-    before = _Found(run, mend=True)
+    before = _Found(run, mend=True, deep=deep)
     if before.torn:
         upkeep.write_anew(run.connection, doc_ids=[document.doc_id for document in before.torn])
+    for content in before.lake.gone:
+        run.blobs.delete(content)  # bytes that are not what they were must not pass for present
     if before.lake.missing:
         upkeep.fetch_anew(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
     error = _sync(run, witness)

@@ -23,6 +23,8 @@ from resources.errors import ConcordanceError
 from resources.settings import Settings, load
 
 LEAST_DISK_BYTES = 2 * 1024**3
+SHOWN = 20
+"""Documents that are named; the rest is counted."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -154,11 +156,34 @@ def _embedder(site: Installation) -> Iterator[Finding]:
 def _lake(site: Installation) -> Iterator[Finding]:
     from resources.blobs import Blobs
 
-    if site.settings.lake_url is None:
-        yield Finding("lake", True, f"{site.settings.lake_address} (in HOME)")
-        return
     Blobs(site.settings.lake_address).exists("0" * 64)
-    yield Finding("lake", True, f"{site.settings.lake_address} answers")
+    yield Finding(
+        "lake", True, f"{site.settings.lake_address} {'(in HOME)' if site.settings.lake_url is None else 'answers'}"
+    )
+    if site.running or not site.settings.embedded_postgres:
+        yield from _contents(site.settings)
+
+
+def _contents(settings: Settings) -> Iterator[Finding]:
+    """Open every table, and look for the bytes of every live document."""
+    from assets.integrity import damaged_tables, lost_contents
+    from resources.blobs import Blobs
+    from resources.lake import Lake
+    from resources.postgres import session
+
+    with session(settings.postgres_dsn) as connection:
+        lost = lost_contents(connection, Blobs(settings.lake_address))
+        row = connection.execute("SELECT EXISTS (SELECT 1 FROM chunks) AS indexed").fetchone()
+    damaged = damaged_tables(Lake(settings.lake_address), indexed=row is not None and row["indexed"])
+    for name, reason in sorted(damaged.items()):
+        remedy = "Restore the lake from a backup: docs/operations.md, Back up and restore."
+        yield Finding("lake", False, f"table {name}: {reason}", remedy)
+    for source_id, reason in lost[:SHOWN]:
+        yield Finding("lake", False, f"{source_id}: {reason}", "Run: concordance reconcile --deep --apply")
+    if len(lost) > SHOWN:
+        yield Finding("lake", False, f"{len(lost) - SHOWN} more documents cannot be rebuilt")
+    if not damaged and not lost:
+        yield Finding("lake", True, "every table opens and every live document can be rebuilt")
 
 
 def _dagster(site: Installation) -> Iterator[Finding]:

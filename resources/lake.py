@@ -193,7 +193,7 @@ class Lake:
         """Return the table as it is now, None when nothing was ever written to it. Raises `ServiceUnavailableError`."""
         spec = table(name)
         from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
             return DeltaTable(self._location(spec))
@@ -201,6 +201,11 @@ class Lake:
             return None
         except OSError as error:
             raise _unavailable(spec.name, error) from error
+        except DeltaError as error:
+            raise AbortSyncError(
+                f"The table {spec.name} of the lake is damaged ({str(error).splitlines()[0]}). Restore it from a backup; "
+                "`concordance doctor` names every damaged table."
+            ) from error
 
     def _ensure(self, spec: Table) -> DeltaTable:
         from deltalake import DeltaTable, Schema

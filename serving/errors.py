@@ -6,6 +6,7 @@ mapped here and nowhere else. A person never sees a stack trace: an unforeseen e
 
 from __future__ import annotations
 
+import errno
 import math
 import uuid
 from typing import Any, NamedTuple
@@ -75,6 +76,9 @@ PROBLEMS: dict[str, ProblemType] = {
     ),
     "request-timeout": ProblemType(408, "The request came too slowly", "Send it again, over a faster connection."),
     "too-many-connections": ProblemType(503, "Too many connections", "Close some, or wait as `Retry-After` says."),
+    "storage-full": ProblemType(
+        507, "The disk is full", "Nothing was kept. Whoever runs this installation must free space; then send it again."
+    ),
     "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
     "service-unavailable": ProblemType(
         503, "A part of the service is down", "Try again shortly; /readyz says which part."
@@ -209,7 +213,16 @@ def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Res
     return problem(request, "invalid-request", "The JSON of the request is nested too deeply.")
 
 
+def handle_os(request: Request[Any, Any, Any], error: OSError) -> Response[dict[str, Any]]:
+    """Say that the disk is full; anything else of the operating system is unforeseen."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        log.error("disk_full", path=request.url.path, file=str(error.filename or ""))
+        return problem(request, "storage-full", "The disk of this installation is full, so this could not be kept.")
+    return handle_unknown(request, error)
+
+
 HANDLERS: dict[Any, Any] = {
+    OSError: handle_os,
     errors.ConcordanceError: handle_known,
     ValidationException: handle_validation,
     HTTPException: handle_http,

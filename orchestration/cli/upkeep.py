@@ -28,6 +28,9 @@ def reconcile(
     /,
     *,
     apply: Annotated[bool, Parameter(negative="", help="Mend what differs.")] = False,
+    deep: Annotated[
+        bool, Parameter(negative="", help="Read all stored bytes and compare them with their hashes.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Compare sources, lake, Postgres and Qdrant both ways, everything listed from the beginning.
@@ -44,7 +47,7 @@ def reconcile(
     from resources.settings import load
 
     settings = with_running_simulators(load())
-    reports = [compare(settings, name, apply=apply) for name in _chosen(settings, source)]
+    reports = [compare(settings, name, apply=apply, deep=deep) for name in _chosen(settings, source)]
     if json:
         say_json(summed(reports) | {"sources": {report.source: msgspec.to_builtins(report) for report in reports}})
     else:

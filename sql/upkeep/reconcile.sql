@@ -48,3 +48,10 @@ WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS
 -- name: fetch_anew!
 -- Let the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 UPDATE documents SET version = '' WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: live_contents
+-- Contents of live documents, with their size where the source's size is that of the stored bytes. Grain: document.
+SELECT source_id, content_hash, CASE WHEN source IN ('files', 'upload') THEN size END AS size
+FROM documents
+WHERE state = 'live' AND content_hash IS NOT NULL
+ORDER BY source_id;
