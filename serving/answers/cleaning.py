@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 
-LINK_REMOVED = "(link removed)"
+from serving.answers.addresses import holds_address, without_addresses
+
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""
 
 _CITATION = re.compile(
     r"\s*(?:\^|sources?\s+|doc(?:ument)?\s+)?(\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*)\s*", re.IGNORECASE
 )
-_ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{0,20}://|\bwww\.\w|\bfile:/|\b(?:java|vb)script:\S|\bmailto:\S|\bdata:[\w-]+/)\S*",
-    re.IGNORECASE,
-)
-_TRAILING = ".,;:!?\"'”’*_"
 _OPENERS = "[<!【"
 _PLAIN = re.compile(r"[^\s\[<!【]+")
 _SPACES = re.compile(r"\s+")
@@ -124,7 +120,7 @@ class Cleaner:
             if inner.strip():
                 self._emit(inner, shown)
             self._drop(0)
-        elif _ADDRESS.search(label):
+        elif holds_address(label):
             self._emit(f"[{self._without_addresses(label)}]", shown)
         else:
             self._emit(text[at : end + 1], shown)
@@ -165,7 +161,7 @@ class Cleaner:
             if not final and len(text) - at < 4 * MAX_SPAN:
                 return None
             return self._drop(1)
-        self.links += _ADDRESS.search(text, at, end) is not None
+        self.links += holds_address(text[at + 1 : end])
         return self._drop(end + 1 - at)
 
     def _word(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
@@ -174,7 +170,7 @@ class Cleaner:
         if end == len(text) and not final and end - at < 4 * MAX_SPAN:
             return None
         word = text[at:end]
-        if end < len(text) and text[end] in _OPENERS and _ADDRESS.search(word):
+        if end < len(text) and text[end] in _OPENERS and holds_address(word):
             # an address goes on through brackets; take it to the next white space
             space = _SPACES.search(text, end)
             if space is None and not final and len(text) - at < 4 * MAX_SPAN:
@@ -185,17 +181,13 @@ class Cleaner:
         return end - at
 
     def _without_addresses(self, text: str) -> str:
-        def removed(match: re.Match[str]) -> str:
-            self.links += 1
-            address = match.group()
-            bare = address.rstrip(_TRAILING if "(" in address else _TRAILING + ")")
-            return LINK_REMOVED + address[len(bare) :]
-
-        return _ADDRESS.sub(removed, text)
+        shown, removed = without_addresses(text)
+        self.links += removed
+        return shown
 
 
 def _is_target(inner: str) -> bool:
-    return " " not in inner.strip() or _ADDRESS.search(inner) is not None or inner.startswith(("/", "#", "<", "."))
+    return " " not in inner.strip() or holds_address(inner) or inner.startswith(("/", "#", "<", "."))
 
 
 def clean(text: str, sources: int) -> tuple[str, int, int]:

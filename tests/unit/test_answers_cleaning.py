@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.answers.cleaning import LINK_REMOVED, Cleaner, clean
+from serving.answers.addresses import LINK_REMOVED
+from serving.answers.cleaning import Cleaner, clean
 
 CASES = {
     "It lasts 6.5 years [1].": ("It lasts 6.5 years [1].", 0, 0),
@@ -34,6 +35,22 @@ CASES = {
     "h\u200bttp://evil.example": (LINK_REMOVED, 0, 1),
     "data: 5 GB; the file: C:/x; note [a] and [b c](d e)": (
         "data: 5 GB; the file: C:/x; note [a] and [b c](d e)",
+        0,
+        0,
+    ),
+    "evil.com/pay and evil.example/pay": (f"{LINK_REMOVED} and {LINK_REMOVED}", 0, 2),
+    "Open //evil.example/a now": (f"Open {LINK_REMOVED} now", 0, 1),
+    r"Open http:\\evil.example or http:\evil.example.": (f"Open {LINK_REMOVED} or {LINK_REMOVED}.", 0, 2),
+    "Open https:/evil.example, it helps": (f"Open {LINK_REMOVED}, it helps", 0, 1),
+    "Open https&#58;//evil.example or evil&period;com/a": (f"Open {LINK_REMOVED} or {LINK_REMOVED}", 0, 2),
+    "Call tel:+4930123456 or sms:+4930123456": (f"Call {LINK_REMOVED} or {LINK_REMOVED}", 0, 2),
+    "Open ｅｖｉｌ．ｃｏｍ／a": (f"Open {LINK_REMOVED}", 0, 1),
+    "Open **evil.com**/a or evil.com.": (f"Open {LINK_REMOVED} or {LINK_REMOVED}.", 0, 2),
+    "Open e.**com**/a": (f"Open {LINK_REMOVED}", 0, 1),
+    "Open 10.0.0.7/admin, localhost:8080/x": (f"Open {LINK_REMOVED}, {LINK_REMOVED}", 0, 2),
+    "slack://open?team=T1 vscode:/x": (f"{LINK_REMOVED} {LINK_REMOVED}", 0, 2),
+    "Version 2.13.7.1, handbook.md, setup.py, 3.5/kg, and/or, Node.js/React, the plan.In 2026, hr@acme.example": (
+        "Version 2.13.7.1, handbook.md, setup.py, 3.5/kg, and/or, Node.js/React, the plan.In 2026, hr@acme.example",
         0,
         0,
     ),
@@ -64,6 +81,10 @@ PIECES = st.lists(
                 "[9]",
                 "http://e.x",
                 "www.e.x",
+                "e.com/x",
+                "//e.com",
+                "https:/e.com",
+                "tel:1",
                 " ",
                 "\n",
                 ".",
@@ -95,5 +116,5 @@ def test_however_it_is_cut_the_same_comes_out(text: str, cuts: list[int]) -> Non
 def test_no_address_no_markdown_link_and_no_invented_number_is_left(text: str) -> None:
     shown, _, _ = clean(text, 3)
     assert not re.search(r"[a-z]://|\bwww\.\w|\]\([^\s()]+\)", shown, re.IGNORECASE) or "(link removed)" in shown
-    assert not re.search(r"https?://|javascript:\S", shown, re.IGNORECASE)
+    assert not re.search(r"https?:/|javascript:\S|\btel:\S|e\.com/", shown, re.IGNORECASE)
     assert {int(number) for number in re.findall(r"\[(\d{1,4})\]", shown)} <= {1, 2, 3}
