@@ -17,7 +17,7 @@ from assets.rows import append, fetched_row, item_of, raw_table, refusal_row, re
 from assets.stages.diff import GONE, Known, diff
 from assets.stages.grant import effective_permissions
 from resources.alerts import alert
-from resources.domain import SOURCE_LABELS, Batch, State
+from resources.domain import SOURCE_LABELS, Batch, SourceName, State
 from resources.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -27,6 +27,7 @@ from resources.errors import (
 )
 from resources.ports import Source
 from resources.sources import fingerprint
+from resources.sources.uploads import follow_origins
 from resources.syncing import SyncRun
 from sql import queries
 
@@ -51,6 +52,8 @@ def collect(run: SyncRun, source: Source) -> dict[str, Any]:
         _pause(run, str(error))
         raise
     finally:
+        if run.source is not SourceName.UPLOAD and not run.connection.broken:
+            follow_origins(run.connection)
         costs = merged([run.tally, source.tally])
         calls = _json.encode(costs["calls"]).decode()
         if not run.connection.broken:

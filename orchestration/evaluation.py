@@ -227,7 +227,12 @@ class Searcher:
         if found.warnings:
             raise ServiceUnavailableError(f"The evaluation is not complete: {found.warnings[0][1]}")
         ranked = rank(
-            agreed(found.candidates, self._hits), self._hits, now=datetime.now(UTC), threshold=None, group=True
+            agreed(found.candidates, self._hits),
+            self._hits,
+            reader=READER.email,
+            now=datetime.now(UTC),
+            threshold=None,
+            group=True,
         )
         shown = {hit.doc_id: None for one in ranked for hit in (one.hit, *one.also_in)}
         return shown, found.candidates.saturated

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from resources.errors import InvalidRequestError
@@ -72,6 +72,13 @@ def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterab
     found.update(principal(f"group:{_without('group:', group)}") for group in groups)
     found.update(principal(f"slack:{_without('slack:', team)}") for team in slack_teams)
     return frozenset(found)
+
+
+def covers(readers: Collection[str], reader: str) -> bool:
+    """Return True if whoever holds the principal `reader` is among `readers`: by itself, by the domain of an email, or as everybody."""
+    if reader in readers or PUBLIC in readers:
+        return True
+    return ":" not in reader and f"domain:{reader.rpartition('@')[2]}" in readers
 
 
 def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, Any]) -> tuple[str, ...]:

@@ -152,6 +152,11 @@ class Settings(BaseSettings):
         200 * 1024 * 1024, ge=1, description="Files of a root larger than this are skipped, with the reason."
     )
     max_upload_bytes: int = Field(MAX_UPLOAD_BYTES, ge=1, description="Largest upload; enforced while it streams in.")
+    upload_share_domains: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Domains beyond the uploader's own that uploads may be shared with, as a comma list; `public` lifts the limit. "
+        "Administrators may always share with anyone.",
+    )
     parse_seconds: float = Field(30, gt=0, description="Time limit for parsing one file.")
     parse_memory_mb: int = Field(2048, ge=256, description="Memory limit for the process that parses files.")
     parse_workers: int = Field(2, ge=1, le=64, description="Processes that parse files at the same time.")
@@ -337,7 +342,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"is not valid JSON: {error}") from error
         return value
 
-    @field_validator("drive_roots", "retry_seconds", "allowed_hosts", mode="before")
+    @field_validator("drive_roots", "retry_seconds", "allowed_hosts", "upload_share_domains", mode="before")
     @classmethod
     def _read_list(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -348,6 +353,15 @@ class Settings(BaseSettings):
             except json.JSONDecodeError as error:
                 raise ValueError(f"is not valid JSON: {error}") from error
         return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("upload_share_domains")
+    @classmethod
+    def _plain_domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(domain.lower().removeprefix("domain:") for domain in domains)
+        for domain in plain:
+            if "@" in domain or ":" in domain or ("." not in domain and domain != "public"):
+                raise ValueError(f"must be a comma list of domains such as partner.example, or public; not {domain!r}")
+        return plain
 
     @field_validator("drive_api_url", "slack_api_url")
     @classmethod

@@ -51,6 +51,9 @@ PROBLEMS: dict[str, ProblemType] = {
         "The request comes from a foreign page",
         "Open the page under the address that people use, or send a token.",
     ),
+    "sharing-not-allowed": ProblemType(
+        403, "You may not share this widely", "Share within your own domain and groups, or ask an administrator."
+    ),
     "not-found": ProblemType(404, "Not found", "It does not exist, or you may not see it."),
     "unknown-source": ProblemType(404, "There is no such source", "The detail lists the known ones."),
     "method-not-allowed": ProblemType(

@@ -14,18 +14,19 @@ from urllib.parse import quote, unquote
 
 from resources import filetypes, permissions
 from resources.blobs import Blob, Blobs
-from resources.domain import Access, Item
+from resources.domain import Access, Item, SourceName, document_id
 from resources.errors import InvalidRequestError, SkipDocumentError
 from resources.postgres import session
 from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
-from resources.sources.uploads import UploadRecord, check_stored, put_ingest_job, record
+from resources.sources.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record
 from serving.contracts.ingest import IngestRequest
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
 from serving.rights import Rights
+from serving.sharing import check_provenance, check_share, check_tenant
 from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
@@ -42,8 +43,8 @@ class Taken(NamedTuple):
     tags: dict[str, Any]
     title: str | None = None
     description: str | None = None
-    readers: tuple[str, ...] | None = None
-    """Whom the copy may be shared with at most; None: whom the caller likes."""
+    origin: Origin | None = None
+    """What it is a copy of; shared with nobody who may not read the original."""
 
 
 class Ingested(NamedTuple):
@@ -65,8 +66,9 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
     if len(given) != 1:
         raise InvalidRequestError("Give one of blob_path, content and content_base64.")
     taken = _from_root(settings, request.blob_path, access) if request.blob_path is not None else _inline(request)
-    tags = _tags(request, taken)
-    share = _shared(request.share, taken.readers)
+    tags = _tags(settings, request, taken, access)
+    share = _shared(request.share, taken.origin)
+    check_share(settings, access, share)
     name = clean_name(request.filename) if request.filename else taken.file_name
     if filetypes.declared(name) != filetypes.declared(taken.file_name):
         raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(taken.file_name)}.")
@@ -93,6 +95,7 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
             permissions=share,
             tags=tags,
             name=own,
+            origin=taken.origin,
         )
         check_stored(blobs, blob.content_hash)
         job_id = put_ingest_job(connection, kept, owner=access.email)
@@ -132,13 +135,16 @@ def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
     filetypes.declared(blob_path)  # by its name alone: says nothing of what there is
     files = Files(settings)
     item = files.look(*place) if place is not None else None
-    if not isinstance(item, Item) or access.principals.isdisjoint(item.permissions):
+    readers = permissions.granted(item.permissions, item.owner, item.tags) if isinstance(item, Item) else ()
+    if not isinstance(item, Item) or access.principals.isdisjoint(readers):
         raise ProblemError("not-found", "blob_path: there is no such file in the file roots, or you may not read it.")
     if item.size is not None and item.size > settings.max_upload_bytes:
         raise too_large(settings.max_upload_bytes)
     name = item.path.rpartition("/")[2]
     title = item.title if item.title != name else None
-    return Taken(name, files.fetch(item), item.tags, title, item.description, item.permissions)
+    original = document_id(SourceName.FILES, item.source_id)
+    origin = Origin(original, tuple(sorted(access.principals.intersection(readers))), readers)
+    return Taken(name, files.fetch(item), item.tags, title, item.description, origin)
 
 
 def _inline(request: IngestRequest) -> Taken:
@@ -162,8 +168,9 @@ def _inline(request: IngestRequest) -> Taken:
     return Taken(name, [data], {})
 
 
-def _tags(request: IngestRequest, taken: Taken) -> dict[str, Any]:
-    """Return the tags, the request's first. Tenant and dataset must be among them."""
+def _tags(settings: Settings, request: IngestRequest, taken: Taken, access: Access) -> dict[str, Any]:
+    """Return the tags, the request's first. Tenant and dataset must be among them; neither they nor `source` may pretend."""
+    check_provenance(access, request.tags, ("source",))
     own = {OWN_ID_TAG: request.doc_id} if request.doc_id is not None else {}
     merged = sidecars.merge(own, request.tags, taken.tags)
     try:
@@ -174,14 +181,15 @@ def _tags(request: IngestRequest, taken: Taken) -> dict[str, Any]:
         value = merged.get(name)
         if not isinstance(value, str) or not value.strip():
             raise InvalidRequestError(f"tags.{name}: is required; say whose document this is and of which collection.")
+    if merged["tenant"] != taken.tags.get("tenant"):
+        check_tenant(settings, access, merged["tenant"].strip())
     return merged
 
 
-def _shared(wanted: Sequence[str], readers: tuple[str, ...] | None) -> tuple[str, ...]:
+def _shared(wanted: Sequence[str], origin: Origin | None) -> tuple[str, ...]:
     """Return the principals that a copy is shared with. Raises `InvalidRequestError` for one that the original's readers don't cover."""
     share = permissions.normalize(wanted)
-    for principal in share if readers is not None else ():
-        domain = f"domain:{principal.rpartition('@')[2]}" if ":" not in principal else principal
-        if not {principal, domain, permissions.PUBLIC} & set(readers or ()):
+    for principal in share:
+        if origin is not None and not permissions.covers(origin.readers, principal):
             raise InvalidRequestError(f"share: {principal} may not read the original; a copy is never shared wider.")
     return share

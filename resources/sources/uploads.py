@@ -52,6 +52,15 @@ class BlobStore(Protocol):
         ...
 
 
+class Origin(NamedTuple):
+    """The managed document that an upload is a copy of: a copy may be read by those alone who may read the original."""
+
+    doc_id: str
+    via: tuple[str, ...]
+    """The owner's principals that let the owner read it."""
+    readers: tuple[str, ...]
+
+
 class BlobReader(Protocol):
     """What this source needs of the blob store."""
 
@@ -82,12 +91,14 @@ def record(
     permissions: Iterable[str],
     tags: Mapping[str, Any],
     name: str | None = None,
+    origin: Origin | None = None,
 ) -> UploadRecord:
     """Keep an upload whose bytes are in the blob store already; idempotent over the same owner and content.
 
     With a `name` it is the owner's document of that name, whatever its content: the latest wins. The owner may always read it;
-    without a title its file name stands. Runs in a transaction of its own, or in the caller's if one is open. Raises
-    `InvalidRequestError` for a wrong principal or a NUL in a text.
+    without a title its file name stands. A copy of a managed document names its `origin`. Runs in a transaction of its own, or in
+    the caller's if one is open. Raises `InvalidRequestError` for a wrong principal, a NUL in a text, and a document that an
+    administrator has taken down.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
@@ -110,9 +121,16 @@ def record(
             size=size,
             permissions=list(readers),
             tags=Jsonb(dict(tags)),
+            origin=uuid.UUID(origin.doc_id) if origin else None,
+            origin_via=list(origin.via) if origin else [],
+            origin_readers=list(origin.readers) if origin else [],
         )
+        if row is None:
+            raise InvalidRequestError(
+                "file: an administrator has taken this document down; it cannot be uploaded again."
+            )
         # a copy that is shared with fewer people than before is hidden from the others now, not at the next sync
-        granted = tuple(principals.granted(readers, owner, tags))
+        granted = _readers({**row, "permissions": readers, "owner": owner, "tags": tags})
         _narrow(conn, doc_id, granted)
     return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]), granted)
 
@@ -147,8 +165,32 @@ def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[st
         row = queries("uploads").share_upload(conn, doc_id=doc_id, owner=owner, permissions=list(readers))
         if row is None:
             return False
-        _narrow(conn, doc_id, principals.granted(readers, owner, row["tags"]))
+        _narrow(conn, doc_id, _readers(row))
     return True
+
+
+def follow_origins(conn: Connection) -> int:
+    """Take rights away from copies whose originals lost them, at once; the next sync of uploads writes the rest.
+
+    Called at the end of every sync of a managed source. Returns how many copies were concerned.
+    """
+    with conn.transaction():
+        queries("uploads").lock_changes(conn, key=LOCK)
+        rows = list(queries("uploads").follow_origins(conn))
+        for row in rows:
+            _narrow(conn, str(row["doc_id"]), _readers(row))
+    return len(rows)
+
+
+def take_down(conn: Connection, *, doc_id: str) -> str | None:
+    """Remove an upload for good, as an administrator; its owner cannot hand it in again. Returns the owner, None when there is none."""
+    with conn.transaction():
+        queries("uploads").lock_changes(conn, key=LOCK)
+        row = queries("uploads").take_down(conn, doc_id=doc_id)
+        if row is None:
+            return None
+        queries("uploads").hide_document(conn, doc_id=doc_id)
+    return str(row["owner"])
 
 
 def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
@@ -230,7 +272,7 @@ class Uploads(Source):
             path=row["file_name"],
             mime_type=row["mime_type"],
             version=row["content_hash"],
-            permissions=principals.granted(row["permissions"], row["owner"], row["tags"]),
+            permissions=_readers(row),
             owner=row["owner"],
             author=row["owner"],
             size=row["size"],
@@ -248,6 +290,16 @@ class Uploads(Source):
         from resources.postgres import connect
 
         return connect(self._settings.postgres_dsn, autocommit=True)
+
+
+def _readers(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who may read an upload: whom its owner shares it with, of a copy only those who may read the original."""
+    wanted = principals.granted(row["permissions"], row["owner"], row["tags"])
+    if row["origin"] is None:
+        return wanted
+    readers = set(row["origin_readers"])
+    still = not readers.isdisjoint(row["origin_via"])
+    return tuple(one for one in wanted if principals.covers(readers, one) or (one == row["owner"] and still))
 
 
 def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:

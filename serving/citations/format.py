@@ -16,13 +16,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
 class Cited(NamedTuple):
-    """What a citation says of a document. `modified_at` dates it."""
+    """What a citation says of a document. `modified_at` dates it; `owner` is named for uploads, which anyone may hand in."""
 
     title: str
     source_type: str
     modified_at: datetime | None
     section_path: Sequence[str]
     link: str
+    owner: str | None = None
 
 
 def label(source_type: str) -> str:
@@ -31,6 +32,13 @@ def label(source_type: str) -> str:
         return SOURCE_LABELS[SourceName(source_type)]
     except ValueError:
         return source_type
+
+
+def origin(source_type: str, owner: str | None) -> str:
+    """Return the source as people write it; of an upload with the person who handed it in."""
+    if source_type == SourceName.UPLOAD and owner:
+        return f"{label(source_type)} by {_one_line(owner)}"
+    return label(source_type)
 
 
 def short_date(day: date, today: date) -> str:
@@ -60,7 +68,7 @@ def _place(cited: Cited) -> str:
 
 def citation(cited: Cited, index: int, style: Format, today: date) -> str:
     """Return the citation's text; `index` counts from 1."""
-    title, source = _one_line(cited.title), label(cited.source_type)
+    title, source = _one_line(cited.title), origin(cited.source_type, cited.owner)
     day = cited.modified_at.date() if cited.modified_at else None
     match style:
         case "inline":
@@ -73,4 +81,9 @@ def citation(cited: Cited, index: int, style: Format, today: date) -> str:
             when = long_date(day) if day else "undated"
             return f"{mark} {title}. {source}, {when}. {cited.link}"
         case "prose":
-            return f"According to [{_place(cited)}]"
+            by = (
+                f", uploaded by {_one_line(cited.owner)}"
+                if cited.source_type == SourceName.UPLOAD and cited.owner
+                else ""
+            )
+            return f"According to [{_place(cited)}]{by}"

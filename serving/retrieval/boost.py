@@ -1,11 +1,26 @@
-"""Recency boost: a document's age enters, a factor leaves."""
+"""Factors on a passage's score: recency, and less for what another person uploaded."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from resources.domain import SourceName
+
 STEPS: tuple[tuple[timedelta, float], ...] = ((timedelta(days=7), 1.10), (timedelta(days=30), 1.05))
 """Younger than the first, then its factor. Source: the platform's requirement 3.3 (under 7 days +10 %, under 30 days +5 %)."""
+
+
+OTHERS_UPLOAD = 0.95
+"""Anyone may upload anything: at equal relevance a managed source comes first, and a fresh upload of somebody else is not lifted."""
+
+
+def boosts(
+    source_type: str, owner: str | None, modified_at: datetime | None, reader: str, now: datetime
+) -> dict[str, float]:
+    """Return the factors by name; `reader` is the email of the person who searches."""
+    if source_type == SourceName.UPLOAD and owner != reader:
+        return {"recency": 1.0, "others_upload": OTHERS_UPLOAD}
+    return {"recency": recency(modified_at, now)}
 
 
 def recency(modified_at: datetime | None, now: datetime) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from resources.domain import SourceName, text_hash
-from serving.retrieval.boost import recency
+from serving.retrieval.boost import boosts
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
 from serving.retrieval.hits import Hit
@@ -18,29 +19,35 @@ SCORE_DIGITS = 6
 
 
 class Ranked(NamedTuple):
-    """One passage to show: the score that ranks it (0..1, never shown), the recency factor in it, other documents with the very same
+    """One passage to show: the score that ranks it (0..1, never shown), the factors in it by name, other documents with the very same
     text, and the scale of the scores that are shown."""
 
     hit: Hit
     candidate: Candidate
     score: float
-    boost: float
+    boosts: Mapping[str, float]
     also_in: list[Hit]
     rerank_score: float | None = None
     scale: Scale = OWN
+
+    @property
+    def boost(self) -> float:
+        """All factors together."""
+        return math.prod(self.boosts.values())
 
 
 def rank(
     candidates: Sequence[Candidate],
     hits: Mapping[str, Hit],
     *,
+    reader: str,
     now: datetime,
     threshold: float | None,
     group: bool,
     scale: Scale = OWN,
     reranked: Mapping[str, float] | None = None,
 ) -> list[Ranked]:
-    """Return the passages, best first. Candidates without a hit (not permitted, gone) are left out.
+    """Return the passages, best first. Candidates without a hit (not permitted, gone) are left out. `reader` is who searches.
 
     The threshold is held against the score that people see, so that trying thresholds tells no more than that score does.
 
@@ -55,14 +62,15 @@ def rank(
         hit = hits.get(candidate.chunk_id)
         if hit is None or (reranked is not None and hit.chunk_id not in reranked):
             continue
-        factor = recency(hit.modified_at, now)
+        factors = boosts(hit.source_type, hit.owner, hit.modified_at, reader, now)
+        factor = math.prod(factors.values())
         relevance = None if reranked is None else reranked[hit.chunk_id]
         score = clamp((candidate.fused if relevance is None else relevance) * factor)
         if threshold is not None:
             seen = clamp(scale.fused(candidate, hit) * factor) if relevance is None else relevance
             if round(seen, SCORE_DIGITS) < threshold:
                 continue
-        scored.append(Ranked(hit, candidate, score, factor, [], relevance, scale))
+        scored.append(Ranked(hit, candidate, score, factors, [], relevance, scale))
     scored.sort(key=lambda ranked: (-ranked.score, -ranked.candidate.fused, ranked.hit.chunk_id))
     shown: list[Ranked] = []
     by_text: dict[str, Ranked] = {}

@@ -35,7 +35,7 @@ def link_of(hit: Hit, base_url: str, offset: int = 0) -> str:
 def cite(hit: Hit, index: int, style: Format, base_url: str, now: datetime, offset: int = 0) -> Citation:
     """Return the citation of a passage at its character `offset`: the sentence that answers, not the chunk's start."""
     address = link_of(hit, base_url, offset)
-    cited = Cited(hit.title, hit.source_type, hit.modified_at, hit.place(offset).section_path, address)
+    cited = Cited(hit.title, hit.source_type, hit.modified_at, hit.place(offset).section_path, address, hit.owner)
     return Citation(index, citation(cited, index, style, now.date()), address, style)
 
 
@@ -53,7 +53,7 @@ def _explanations(ranked: Sequence[Ranked], shown: Sequence[Shown], expansions: 
             keyword_score=keyword,
             keyword_rank=_place(keyword or None, keywords),
             fused_score=_rounded(scores.fused),
-            boosts={"recency": one.boost},
+            boosts=dict(one.boosts),
             rerank_score=one.rerank_score,
             expansions=list(expansions) or UNSET,
         )

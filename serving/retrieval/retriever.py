@@ -153,11 +153,11 @@ class Retriever:
         found = await self._engines.find(search, access, expansion, with_payload=True)
         checked = hits.from_payloads(found.payloads, access, now - self._max_age, self._rights.current())
         candidates = agreed(found.candidates, checked.hits)
-        ranked = self._rank(search, candidates, checked.hits, request, now)
+        ranked = self._rank(search, candidates, checked.hits, request, access, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]
         added = found.candidates.expansions
         answer = _Answer(ranked, warnings, cached=False, held_back=checked.held_back, registry=False, expansions=added)
-        return await self._reranked(answer, search, candidates, checked.hits, request, now)
+        return await self._reranked(answer, search, candidates, checked.hits, request, access, now)
 
     async def _with_registry(self, search: Plan, request: SearchRequest, access: Access, now: datetime) -> _Answer:
         seconds = self._settings.search_cache_seconds
@@ -175,7 +175,7 @@ class Retriever:
             archived = search.narrowing.include_archived
             checked = await hits.recheck(self._database, access, ids, now - self._max_age, archived=archived)
             candidates = agreed(found.candidates, checked.hits)
-            ranked = self._rank(search, candidates, checked.hits, request, now)
+            ranked = self._rank(search, candidates, checked.hits, request, access, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:
                 break
             # Chunks that fell away or share documents left too few: look deeper.
@@ -185,7 +185,7 @@ class Retriever:
         if seconds and not cached and not warnings:
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
         answer = _Answer(ranked, warnings, cached=cached, held_back=checked.held_back, registry=True, expansions=added)
-        return await self._reranked(answer, search, candidates, checked.hits, request, now)
+        return await self._reranked(answer, search, candidates, checked.hits, request, access, now)
 
     async def _expand(self, search: Plan) -> tuple[Expansion | None, list[tuple[str, str]]]:
         """Return what the language model adds to the query, if it is to, and the warning that it did not."""
@@ -201,6 +201,7 @@ class Retriever:
         candidates: Sequence[cache.Candidate],
         passages: Mapping[str, hits.Hit],
         request: SearchRequest,
+        access: Access,
         now: datetime,
     ) -> _Answer:
         """Return the answer in the order of the cross-encoder, if one is asked for and there is one."""
@@ -213,6 +214,7 @@ class Retriever:
         ranked = rank.rank(
             candidates,
             passages,
+            reader=access.email,
             now=now,
             threshold=threshold,
             group=request.group_by_document,
@@ -227,11 +229,13 @@ class Retriever:
         candidates: Sequence[cache.Candidate],
         passages: Mapping[str, hits.Hit],
         request: SearchRequest,
+        access: Access,
         now: datetime,
     ) -> list[rank.Ranked]:
         return rank.rank(
             candidates,
             passages,
+            reader=access.email,
             now=now,
             threshold=request.threshold,
             group=request.group_by_document,

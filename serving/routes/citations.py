@@ -54,7 +54,7 @@ async def format_citations(
             mime_type=row["mime_type"],
         )
         index = len(made) + 1
-        cited = Cited(row["title"], row["source_type"], row["modified_at"], (), address)
+        cited = Cited(row["title"], row["source_type"], row["modified_at"], (), address, row["owner"])
         made.append(
             FormattedCitation(
                 index, citation(cited, index, data.format, today), address, row["source_type"], row["doc_id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Annotated, Any
 
@@ -81,7 +82,7 @@ async def open_document(
         anchor=place["anchor"] if place else None,
     )
     section: list[str] = place["section_path"] if place else []
-    cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address)
+    cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address, row["owner"])
     await services.audit.record(Event(email=access.email, action="open", doc_ids=[doc_id]))
     return DocumentResponse(
         **row,
@@ -126,16 +127,22 @@ async def get_document(
 async def delete_document(
     request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: FromPath[str]
 ) -> DeleteResponse:
-    """Take back an upload of the caller's own: invisible when this returns, gone from the index with the sync it starts."""
-    from resources.sources.uploads import remove
+    """Take back an upload of the caller's own: invisible when this returns, gone from the index with the sync it starts.
 
-    known, email = known_id(doc_id), request.user.email
+    Administrators may take down anyone's upload; its owner cannot hand in the same content again.
+    """
+    from resources.sources.uploads import remove, take_down
+
+    known, email, admin = known_id(doc_id), request.user.email, request.user.admin
 
     def take_back(connection: Connection) -> bool:
-        event = Event(email=email, action="delete", doc_ids=[known])
         with connection.transaction():
+            event = Event(email=email, action="delete", doc_ids=[known])
             if not remove(connection, doc_id=known, owner=email):
-                return False
+                owner = take_down(connection, doc_id=known) if admin else None
+                if owner is None:
+                    return False
+                event = Event(email=email, action="take_down", doc_ids=[known], detail=json.dumps({"owner": owner}))
             connection.execute(statement("serving", "audit_insert").encode(), event.row())
             services.rights.note(known, [])
         return True

@@ -18,6 +18,7 @@ from resources.logging import logger
 from resources.postgres import Connection
 from serving.deps import Services
 from serving.schemas import UploadResponse
+from serving.sharing import check_provenance, check_share
 from serving.uploads import Receiver
 
 LAUNCH_SECONDS = 10.0
@@ -98,6 +99,8 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
         with services.blobs.writer() as writer:
             receiver = Receiver(request.headers.get("content-type", ""), writer, limit)
             received = await receiver.receive(stream, request.content_length)
+            check_share(services.settings, request.user, received.metadata.share)
+            check_provenance(request.user, received.metadata.tags)
             blob = await asyncio.to_thread(writer.commit)
     except ConcordanceError:
         services.metrics.uploads.labels("refused").inc()

@@ -5,12 +5,14 @@
 -- Purpose: make numbers of changes follow the order of commits. Held to the end of the transaction.
 SELECT pg_advisory_xact_lock(:key);
 
--- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags)^
+-- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags, origin, origin_via, origin_readers)^
 -- Purpose: keep an upload; the same content by the same owner updates its metadata and comes back if it was deleted,
 -- and keeps its day and created_at. A document that its owner named may hold another content than before. Index: primary key.
--- Returns whether the row is new, and the number of this change.
+-- The same bytes stay bound to the document that they were copied from. Returns whether the row is new, and the number of
+-- this change; nothing for an upload that an administrator has taken down.
 INSERT INTO uploads (
-    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags, change
+    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
+    origin, origin_via, origin_readers, change
 ) VALUES (
     :source_id,
     :doc_id,
@@ -24,6 +26,9 @@ INSERT INTO uploads (
     :size,
     :permissions,
     :tags,
+    :origin,
+    :origin_via,
+    :origin_readers,
     nextval('uploads_change')
 )
 ON CONFLICT (source_id) DO UPDATE SET
@@ -35,10 +40,23 @@ ON CONFLICT (source_id) DO UPDATE SET
     mime_type = excluded.mime_type,
     permissions = excluded.permissions,
     tags = excluded.tags,
+    origin = CASE
+        WHEN excluded.origin IS NULL AND uploads.content_hash = excluded.content_hash THEN uploads.origin
+        ELSE excluded.origin
+    END,
+    origin_via = CASE
+        WHEN excluded.origin IS NULL AND uploads.content_hash = excluded.content_hash THEN uploads.origin_via
+        ELSE excluded.origin_via
+    END,
+    origin_readers = CASE
+        WHEN excluded.origin IS NULL AND uploads.content_hash = excluded.content_hash THEN uploads.origin_readers
+        ELSE excluded.origin_readers
+    END,
     modified_at = now(),
     deleted_at = NULL,
     change = excluded.change
-RETURNING (xmax = 0) AS created, change;
+WHERE uploads.taken_down_at IS NULL
+RETURNING (xmax = 0) AS created, change, origin, origin_via, origin_readers;
 
 -- name: put_ingest_job(job_id, doc_id, owner, change)!
 -- Purpose: remember who asked for what, so that how it goes can be told. Grain: request to ingest.
@@ -50,6 +68,41 @@ UPDATE uploads SET
     deleted_at = now(),
     change = nextval('uploads_change')
 WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
+
+-- name: take_down(doc_id)^
+-- Purpose: remove somebody's upload for good, by an administrator. Index: unique doc_id. Returns its owner, or nothing.
+UPDATE uploads SET
+    deleted_at = now(),
+    taken_down_at = now(),
+    change = nextval('uploads_change')
+WHERE doc_id = :doc_id AND deleted_at IS NULL
+RETURNING owner;
+
+-- name: follow_origins()
+-- Purpose: let copies know who may read their originals now; one that is gone, or that its source no longer shows, has no readers.
+-- Index: uploads_origin, primary key of documents. Returns the copies whose originals' readers have changed.
+UPDATE uploads SET
+    origin_readers = originals.readers,
+    change = nextval('uploads_change')
+FROM (
+    SELECT
+        d.doc_id,
+        CASE WHEN d.state IN ('deleted', 'lost_access') THEN '{}' ELSE d.permissions END AS readers
+    FROM documents AS d
+    WHERE d.doc_id IN (SELECT u.origin FROM uploads AS u WHERE u.origin IS NOT NULL AND u.deleted_at IS NULL)
+) AS originals
+WHERE
+    uploads.origin = originals.doc_id
+    AND uploads.deleted_at IS NULL
+    AND uploads.origin_readers IS DISTINCT FROM originals.readers
+RETURNING
+    uploads.doc_id,
+    uploads.owner,
+    uploads.permissions,
+    uploads.tags,
+    uploads.origin,
+    uploads.origin_via,
+    uploads.origin_readers;
 
 -- name: hide_document(doc_id)!
 -- Purpose: make the document invisible at once, and one less in the count of its day; the next sync takes its points away.
@@ -73,13 +126,13 @@ FROM hidden AS h
 WHERE p.source = h.source AND p.partition = h.partition;
 
 -- name: share_upload(doc_id, owner, permissions)^
--- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns its tags, or nothing.
+-- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns what its rights follow from, or nothing.
 UPDATE uploads SET
     permissions = :permissions,
     modified_at = now(),
     change = nextval('uploads_change')
 WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL
-RETURNING tags;
+RETURNING owner, permissions, tags, origin, origin_via, origin_readers;
 
 -- name: narrow_document(doc_id, permissions)!
 -- Purpose: take rights away from the document at once; new ones come with the next sync, which the emptied payload_hash
@@ -100,7 +153,7 @@ SELECT DISTINCT day FROM uploads ORDER BY day;
 -- Purpose: a page of one day's uploads as they are now, oldest change first. Index: uploads_day_change.
 SELECT
     source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
-    created_at, modified_at, deleted_at, change
+    created_at, modified_at, deleted_at, origin, origin_via, origin_readers, change
 FROM uploads
 WHERE day = :day AND change > :after
 ORDER BY change

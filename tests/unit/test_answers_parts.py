@@ -50,7 +50,7 @@ def hit(doc: str, index: int, text: str, **fields: Any) -> Hit:
 
 
 def ranked(*hits: Hit) -> list[Ranked]:
-    return [Ranked(one, Candidate(one.chunk_id, 0.5), 0.5, 1.0, []) for one in hits]
+    return [Ranked(one, Candidate(one.chunk_id, 0.5), 0.5, {}, []) for one in hits]
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def passage(text: str, **more: Any) -> Hit:
 
 
 def cited(hit: Hit, query: str) -> str:
-    ranked = Ranked(hit, Candidate("c", 1.0), 1.0, 1.0, [])
+    ranked = Ranked(hit, Candidate("c", 1.0), 1.0, {}, [])
     now = datetime(2025, 11, 20, tzinfo=UTC)
     (made,) = results(
         [ranked], query=query, style="inline", base_url="https://s.example", now=now, explain=False, neighbours=None

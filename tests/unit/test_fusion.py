@@ -106,10 +106,13 @@ def test_ranking_boosts_groups_collapses_and_leaves_out_what_is_not_permitted() 
         "b1": hit("b1", "b", "same", NOW - timedelta(days=1)),
         "c1": hit("c1", "c", "same"),
     }
-    shown = rank(candidates, hits, now=NOW, threshold=None, group=True)
+    shown = rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=None, group=True)
     assert [(one.hit.chunk_id, round(one.score, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
     assert [other.doc_id for other in shown[0].also_in] == ["c"]
-    assert [one.hit.chunk_id for one in rank(candidates, hits, now=NOW, threshold=0.6, group=False)] == ["b1", "a1"]
+    assert [
+        one.hit.chunk_id
+        for one in rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=0.6, group=False)
+    ] == ["b1", "a1"]
 
 
 def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
@@ -118,12 +121,21 @@ def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
         "a": msgspec.structs.replace(hit("a", "a", one), text_hash=text_hash(one)),
         "b": msgspec.structs.replace(hit("b", "b", other), text_hash="names its owner", source_type="upload"),
     }
-    (shown,) = rank([Candidate("a", 0.6), Candidate("b", 0.5)], hits, now=NOW, threshold=None, group=True)
+    (shown,) = rank(
+        [Candidate("a", 0.6), Candidate("b", 0.5)], hits, reader="ann@acme.example", now=NOW, threshold=None, group=True
+    )
     assert [other.doc_id for other in shown.also_in] == ["b"]
 
 
 def test_scores_stay_within_one() -> None:
-    shown = rank([Candidate("a", 0.99)], {"a": hit("a", "a", None, NOW)}, now=NOW, threshold=None, group=True)
+    shown = rank(
+        [Candidate("a", 0.99)],
+        {"a": hit("a", "a", None, NOW)},
+        reader="ann@acme.example",
+        now=NOW,
+        threshold=None,
+        group=True,
+    )
     assert shown[0].score == 1.0
 
 

@@ -31,7 +31,7 @@ def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None
         one.chunk_id: msgspec.structs.replace(PASSAGE, chunk_id=one.chunk_id, text_hash=one.chunk_id)
         for one in candidates
     }
-    ranked = rank(candidates, hits, now=NOW, threshold=threshold, group=False, scale=scale)
+    ranked = rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=threshold, group=False, scale=scale)
     return results(ranked, query=query, style="inline", base_url="", now=NOW, explain=True, neighbours=None)
 
 
