@@ -109,6 +109,23 @@ def origin(host: str) -> str:
     return str(address)
 
 
+class Origins:
+    """Tells what a client counts as, for limits per address. `trusted` is a comma list of reverse proxies and their networks."""
+
+    def __init__(self, trusted: str) -> None:
+        self._trusted = networks(trusted)
+
+    def of(self, host: str) -> str:
+        """Return what an address counts as; empty for a trusted proxy, which stands for many people, and for a Unix socket."""
+        try:
+            address = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:
+            return ""
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return "" if any(address in network for network in self._trusted) else origin(host)
+
+
 class Connections:
     """The connections of one server: counts them, and closes those whose time is up."""
 
@@ -116,14 +133,14 @@ class Connections:
         self.bounds = bounds
         self.open: set[BoundedProtocol] = set()
         self._by_origin: Counter[str] = Counter()
-        self._trusted = networks(bounds.trusted)
+        self._origins = Origins(bounds.trusted)
         self._refused: Counter[str] = Counter()
         self._reported = 0.0
         self._sweeping = False
 
     def admit(self, connection: BoundedProtocol, host: str) -> bool:
         """Count a connection in, or return False. When all places are taken, the idlest connection makes room."""
-        connection.origin = self._origin(host)
+        connection.origin = self._origins.of(host)
         if connection.origin and self._by_origin[connection.origin] >= self.bounds.per_address:
             return False
         if len(self.open) >= self.bounds.connections:
@@ -153,16 +170,6 @@ class Connections:
     def count(self, why: str) -> None:
         """Remember a refusal for the line that is logged once a minute."""
         self._refused[why] += 1
-
-    def _origin(self, host: str) -> str:
-        """Return what the connection counts as, or nothing for one of a trusted proxy: it stands for many people."""
-        try:
-            address = ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:  # a Unix socket
-            return ""
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return "" if any(address in network for network in self._trusted) else origin(host)
 
     def _sweep(self, loop: Any) -> None:
         now: float = loop.time()

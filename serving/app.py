@@ -38,6 +38,7 @@ from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
 from serving.routes.viewer import close_session, open_session, view_document
 from serving.routes.why import why
+from serving.turns import Turns
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -129,7 +130,11 @@ def create_app(
     ]
     return Litestar(
         route_handlers=handlers,
-        middleware=[guarded_by(serving_rules(settings)), DefineMiddleware(Authentication, exclude="^/docs(/|$)")],
+        middleware=[
+            guarded_by(serving_rules(settings)),
+            DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
+            Turns(settings.search_rate_limit, services.origins, services.metrics),
+        ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,
         before_send=[_secure],

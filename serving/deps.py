@@ -15,6 +15,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
 from resources.blobs import Blobs
+from resources.connections import Origins
 from resources.domain import SourceName
 from resources.durations import duration
 from resources.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
@@ -92,6 +93,7 @@ class Services:
         self.launcher = launcher or _launch
         self.metrics = Metrics()
         self.limit = RateLimit(settings.search_rate_limit)
+        self.origins = Origins(settings.trusted_proxies)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.figures = Figures(self.database, self.index_size)

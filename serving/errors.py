@@ -73,7 +73,7 @@ PROBLEMS: dict[str, ProblemType] = {
         "Nothing is served under this host name",
         "Use the address that people use, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
     ),
-    "rate-limited": ProblemType(429, "Too many searches", "Wait as many seconds as `Retry-After` says."),
+    "rate-limited": ProblemType(429, "Too many requests", "Wait as many seconds as `Retry-After` says."),
     "headers-too-large": ProblemType(
         431, "The request's header is too large", "The detail names the limit: send fewer or shorter headers."
     ),

@@ -1,4 +1,4 @@
-"""Rate limit a person: an email enters, the seconds to wait leave (0: go ahead)."""
+"""Rate limits: who asks enters (an email or an address), the seconds to wait leave (0: go ahead)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PEOPLE = 10_000
 
 
 class RateLimit:
-    """A token bucket a person, in this process's memory: `per_minute` at once, then refilled evenly."""
+    """A token bucket for each caller, in this process's memory: `per_minute` at once, then refilled evenly."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._capacity = float(per_minute)
@@ -17,21 +17,13 @@ class RateLimit:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, email: str) -> float:
+    def take(self, who: str) -> float:
         """Take one turn and return 0, or the seconds until there is one."""
         now = self._clock()
-        left, since = self._buckets.get(email, (self._capacity, now))
+        left, since = self._buckets.pop(who, (self._capacity, now))
         left = min(self._capacity, left + (now - since) * self._rate)
-        if left < 1:
-            return (1 - left) / self._rate
-        if len(self._buckets) >= _PEOPLE:
-            self._forget_full(now)
-        self._buckets[email] = (left - 1, now)
-        return 0.0
-
-    def _forget_full(self, now: float) -> None:
-        self._buckets = {
-            email: (left, since)
-            for email, (left, since) in self._buckets.items()
-            if left + (now - since) * self._rate < self._capacity
-        }
+        granted = left >= 1
+        self._buckets[who] = (left - 1 if granted else left, now)
+        if len(self._buckets) > _PEOPLE:  # the one that was used the longest time ago has refilled most
+            del self._buckets[next(iter(self._buckets))]
+        return 0.0 if granted else (1 - left) / self._rate

@@ -37,7 +37,7 @@ class Metrics:
             "serving_audit_waiting", "Events of the audit log that are not in Postgres yet.", registry=self.registry
         )
         self.rate_limited = Counter(
-            "rag_rate_limited_total", "Searches refused by the rate limit.", registry=self.registry
+            "rag_rate_limited_total", "Requests refused by a rate limit.", registry=self.registry
         )
         self.uploads = Counter("uploads_total", "Uploads by outcome.", ["outcome"], registry=self.registry)
         self._searched = self._from_cache = 0

@@ -16,18 +16,18 @@ SEARCH = "/api/rag/search"
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
-        (SEARCH, {"query": "x", "filters": {"tags": {f"t{number}": "x" for number in range(60_000)}}}, "tags"),
-        (SEARCH, {"query": "x", "filters": {"tags": {"t": ["x"] * 60_000}}}, "filters.tags.t"),
+        (SEARCH, {"query": "x", "filters": {"tags": {f"t{number}": "x" for number in range(5_000)}}}, "tags"),
+        (SEARCH, {"query": "x", "filters": {"tags": {"t": ["x"] * 20_000}}}, "filters.tags.t"),
         (SEARCH, {"query": "x", "filters": {"tags": {"t": "x" * 100_000}}}, "filters.tags.t"),
         (SEARCH, {"query": "x", "filters": {"tags": {"t": 10**30}}}, "filters.tags.t"),
         (SEARCH, {"query": "x", "filters": {"tags": {"t": 10**18}}}, ""),
-        (SEARCH, {"query": "x" * 500_000}, "query"),
-        (SEARCH, {"query": "x", "filters": {"collection_ids": ["x" * 500_000]}}, "collection_ids"),
+        (SEARCH, {"query": "x" * 100_000}, "query"),
+        (SEARCH, {"query": "x", "filters": {"collection_ids": ["x" * 100_000]}}, "collection_ids"),
         (SEARCH, {"query": "x", "filters": {"date_range": {"start": "9" * 100_000}}}, "start"),
         ("/api/feedback", {"verdict": "good", "answer_id": "x" * 100_000}, "answer_id"),
-        ("/api/citations/format", {"doc_ids": ["x" * 100_000]}, "doc_ids"),
-        ("/api/chat", {"message": "x" * 500_000}, "message"),
-        ("/ask", {"query": "x" * 500_000}, "query"),
+        ("/api/citations/format", {"doc_ids": ["x" * 50_000]}, "doc_ids"),
+        ("/api/chat", {"message": "x" * 100_000}, "message"),
+        ("/ask", {"query": "x" * 100_000}, "query"),
         ("/api/ingest", {"content": "x", "tags": {"tenant": "a", "dataset": "b", "t": "x" * 193_000}}, "tags"),
         ("/api/ingest", {"content": "x", "tags": {"tenant": "a", "dataset": "b", "t": 10**30}}, "tags"),
     ],
@@ -47,7 +47,7 @@ def test_what_is_too_much_is_named(running: Running, path: str, body: dict[str, 
 @pytest.mark.parametrize("opened", ["[", '{"a":'])
 @pytest.mark.parametrize("path", [SEARCH, "/api/ask", "/track", "/api/ingest", "/api/feedback"])
 def test_deeply_nested_json_is_refused(running: Running, path: str, opened: str) -> None:
-    deep = opened * 100_000
+    deep = opened * 20_000
     for body in (deep, '{"query": "x", "filters": {"tags": {"t": ' + deep, '{"content": "x", "tags": {"t": ' + deep):
         headers = {"Content-Type": "application/json"}
         response = running.request("POST", path, ANN, content=body, headers=headers)

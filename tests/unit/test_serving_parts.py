@@ -107,6 +107,16 @@ def test_the_rate_limit_is_each_persons_own_and_refills() -> None:
     assert limit.take("a") == 0
 
 
+def test_the_rate_limit_remembers_a_bounded_number_of_callers() -> None:
+    limit = RateLimit(1, clock=lambda: 0.0)
+    assert limit.take("first") == 0
+    assert all(limit.take(str(number)) == 0 for number in range(9_999))
+    assert limit.take("first") > 0
+    assert all(limit.take(f"more {number}") == 0 for number in range(9_999))
+    assert limit.take("first") > 0
+    assert limit.take("0") == 0
+
+
 def test_no_query_and_no_prefetch_goes_without_the_callers_principals() -> None:
     settings = Settings(_env_file=None)  # type: ignore[call-arg]
     search = plan(SearchRequest(query="x", filters=Filters(mime_types=["text/csv"])), settings)
