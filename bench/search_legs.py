@@ -101,7 +101,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
         results: list[int] = []
         for question in questions:
             watch.spent.clear()
-            access = await watch.time("sign_in", access_from(services, token))
+            access = await watch.time("sign_in", access_from(services, token, None))
             began = time.perf_counter()
             answer = await retriever.search(SearchRequest(query=question, top_k=top_k), access)
             searched = time.perf_counter() - began

@@ -60,6 +60,11 @@ class BlobWriter:
         self._file.write(piece)
         self.size += len(piece)
 
+    @property
+    def content_hash(self) -> str:
+        """sha256 in hex of what was written so far."""
+        return self._digest.hexdigest()
+
     def commit(self) -> Blob:
         """Store what was written and return its hash and size. Idempotent over equal bytes."""
         self._file.flush()

@@ -51,6 +51,10 @@ class RateLimitedError(RetryLaterError):
     """The service asks us to slow down; waiting as told is no attempt lost."""
 
 
+class TooManyWaitingError(RetryLaterError):
+    """A person has as many uploads waiting to be indexed as the settings allow."""
+
+
 class OverloadedError(RetryLaterError):
     """A service that we depend on answers, but not in time. Nobody degrades for it: the caller is asked to come back."""
 
@@ -81,6 +85,10 @@ class AuthenticationError(ConcordanceError):
 
 class InvalidRequestError(ConcordanceError):
     """The request is understood and wrong; the message says which field and what is allowed."""
+
+
+class QuotaExceededError(ConcordanceError):
+    """A person keeps as much as the settings allow; the message names the setting and what to do."""
 
 
 class BusyError(ConcordanceError):

@@ -157,6 +157,13 @@ class Settings(BaseSettings):
         description="Domains beyond the uploader's own that uploads may be shared with, as a comma list; `public` lifts the limit. "
         "Administrators may always share with anyone.",
     )
+    upload_quota_files: int = Field(10_000, ge=1, description="Uploads that one person may keep.")
+    upload_quota_bytes: int = Field(
+        10 * 1024**3, ge=1, description="Bytes that the uploads of one person may have together."
+    )
+    upload_quota_waiting: int = Field(
+        1000, ge=1, description="Uploads and ingests of one person that may wait to be indexed."
+    )
     parse_seconds: float = Field(30, gt=0, description="Time limit for parsing one file.")
     parse_memory_mb: int = Field(2048, ge=256, description="Memory limit for the process that parses files.")
     parse_workers: int = Field(2, ge=1, le=64, description="Processes that parse files at the same time.")
@@ -229,6 +236,7 @@ class Settings(BaseSettings):
         description="Recall@10 on the question set below which the monthly evaluation alerts and its check fails.",
     )
     search_rate_limit: int = Field(100, ge=1, description="Searches a minute a user.")
+    sign_in_failures: int = Field(60, ge=1, description="Failed sign-ins a minute from one address.")
     search_cache_seconds: int = Field(
         300, ge=0, description="How long candidates of a search are kept; 0 turns the cache off."
     )

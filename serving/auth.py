@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 from litestar.connection import ASGIConnection
+from litestar.datastructures import Address
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 
 from resources.domain import Access
@@ -131,13 +132,17 @@ def require_admin(access: Access) -> None:
         raise ProblemError("admin-only", "This needs the admin scope: concordance token EMAIL --admin")
 
 
-async def access_from(services: Services, credential: str) -> Access:
-    """Return the access of a token or an API key, with what the directory knows of its holder."""
-    if credential.startswith(api_keys.PREFIX):
-        row = await api_keys.check(services.database, credential)
-        access = access_of(row.email, row.groups, admin=row.admin)
-    else:
-        access = verify(credential, services.key)
+async def access_from(services: Services, credential: str, client: Address | None) -> Access:
+    """Return the access of a token or an API key, with what the directory knows of its holder.
+
+    Failures count for the address of `client`. Raises `UnauthorizedError` and the problem `rate-limited`.
+    """
+    with services.sign_ins.attempt(services.origins.of(client.host) if client else "", credential):
+        if credential.startswith(api_keys.PREFIX):
+            row = await api_keys.check(services.database, credential)
+            access = access_of(row.email, row.groups, admin=row.admin)
+        else:
+            access = verify(credential, services.key)
     return await with_directory(services.database, access, services.fresh_since())
 
 
@@ -156,4 +161,4 @@ class Authentication(AbstractAuthenticationMiddleware):
             scheme, credential = "bearer", connection.headers["x-api-key"].strip()
         if scheme.lower() != "bearer" or not credential:
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
-        return AuthenticationResult(user=await access_from(services, credential), auth=None)
+        return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)

@@ -38,6 +38,7 @@ from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.rights import Rights
+from serving.sign_ins import SignIns
 
 CHECK_SECONDS = 3.0
 FLOAT_BYTES = 4
@@ -94,6 +95,7 @@ class Services:
         self.metrics = Metrics()
         self.limit = RateLimit(settings.search_rate_limit)
         self.origins = Origins(settings.trusted_proxies)
+        self.sign_ins = SignIns(settings.sign_in_failures, self.metrics)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.figures = Figures(self.database, self.index_size)

@@ -64,6 +64,9 @@ PROBLEMS: dict[str, ProblemType] = {
         409, "This source is not set up", "The detail names the settings that are missing."
     ),
     "too-large": ProblemType(413, "Too large", "The detail names the limit."),
+    "quota-exceeded": ProblemType(
+        413, "You keep as much as you may", "The detail names the limit. Delete uploads, or ask an administrator."
+    ),
     "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
     "content-type": ProblemType(
         415, "The body is of another type than declared", "Send the `Content-Type` that the detail names."
@@ -74,6 +77,9 @@ PROBLEMS: dict[str, ProblemType] = {
         "Use the address that people use, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
     ),
     "rate-limited": ProblemType(429, "Too many requests", "Wait as many seconds as `Retry-After` says."),
+    "too-many-waiting": ProblemType(
+        429, "Too many uploads wait to be indexed", "Wait as many seconds as `Retry-After` says."
+    ),
     "headers-too-large": ProblemType(
         431, "The request's header is too large", "The detail names the limit: send fewer or shorter headers."
     ),
@@ -154,6 +160,10 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": 'Bearer realm="concordance"'})
         case errors.AccessDeniedError():
             return problem(request, "not-found", str(not_found()))
+        case errors.QuotaExceededError():
+            return problem(request, "quota-exceeded", detail)
+        case errors.TooManyWaitingError():
+            return problem(request, "too-many-waiting", detail, headers=_retry_after(error))
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.RetryLaterError():

@@ -17,11 +17,12 @@ from resources.blobs import Blob, Blobs
 from resources.domain import Access, Item, SourceName, document_id
 from resources.errors import InvalidRequestError, SkipDocumentError
 from resources.postgres import session
+from resources.quotas import quota_of
 from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
-from resources.sources.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record
+from resources.sources.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record, source_id_of
 from serving.contracts.ingest import IngestRequest
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
@@ -59,8 +60,8 @@ class Ingested(NamedTuple):
 def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequest, access: Access) -> Ingested:
     """Keep a document for the caller.
 
-    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for a type that is not supported, and the problems
-    `not-found` and `too-large`.
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for a type that is not supported, what `Quota.check` raises,
+    and the problems `not-found` and `too-large`.
     """
     given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
     if len(given) != 1:
@@ -72,6 +73,8 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
     name = clean_name(request.filename) if request.filename else taken.file_name
     if filetypes.declared(name) != filetypes.declared(taken.file_name):
         raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(taken.file_name)}.")
+    own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
+    quota = quota_of(settings, admin=access.admin)
     head = bytearray()
     with blobs.writer() as writer:
         for piece in taken.pieces:
@@ -80,8 +83,13 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
             if writer.size > settings.max_upload_bytes:
                 raise too_large(settings.max_upload_bytes)
         mime_type = filetypes.mime_type(name, bytes(head))
+        if (
+            quota is not None
+        ):  # checked again under the lock of `record`; here a refused document leaves no bytes behind
+            source_id = source_id_of(access.email, writer.content_hash, own)
+            with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection:
+                quota.check(connection, owner=access.email, source_id=source_id, size=writer.size)
         blob = writer.commit()
-    own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
     with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection, connection.transaction():
         kept = record(
             connection,
@@ -96,6 +104,7 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
             tags=tags,
             name=own,
             origin=taken.origin,
+            quota=quota,
         )
         check_stored(blobs, blob.content_hash)
         job_id = put_ingest_job(connection, kept, owner=access.email)

@@ -27,3 +27,9 @@ class RateLimit:
         if len(self._buckets) > _PEOPLE:  # the one that was used the longest time ago has refilled most
             del self._buckets[next(iter(self._buckets))]
         return 0.0 if granted else (1 - left) / self._rate
+
+    def give_back(self, who: str) -> None:
+        """Undo a turn that was taken."""
+        if who in self._buckets:
+            left, since = self._buckets[who]
+            self._buckets[who] = (left + 1, since)

@@ -20,6 +20,7 @@ from resources.blobs import Blobs
 from resources.domain import Batch, Item, SourceName, document_id
 from resources.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
 from resources.ports import Source
+from resources.quotas import Quota
 from resources.settings import Settings
 from resources.sources.tree import PIECE
 from sql import queries
@@ -73,9 +74,9 @@ class BlobReader(Protocol):
         ...
 
 
-def source_id_of(owner: str, content_hash: str) -> str:
-    """Return the id of an owner's copy of a content: `OWNER_EMAIL:SHA256`."""
-    return f"{owner}:{content_hash}"
+def source_id_of(owner: str, content_hash: str, name: str | None = None) -> str:
+    """Return the id of an owner's copy of a content, `OWNER_EMAIL:SHA256`, or of the owner's document of that name."""
+    return f"{owner}:{content_hash if name is None else name}"
 
 
 def record(
@@ -92,22 +93,25 @@ def record(
     tags: Mapping[str, Any],
     name: str | None = None,
     origin: Origin | None = None,
+    quota: Quota | None = None,
 ) -> UploadRecord:
     """Keep an upload whose bytes are in the blob store already; idempotent over the same owner and content.
 
     With a `name` it is the owner's document of that name, whatever its content: the latest wins. The owner may always read it;
     without a title its file name stands. A copy of a managed document names its `origin`. Runs in a transaction of its own, or in
     the caller's if one is open. Raises `InvalidRequestError` for a wrong principal, a NUL in a text, and a document that an
-    administrator has taken down.
+    administrator has taken down, and what `Quota.check` raises.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
         raise InvalidRequestError("file name, title, description and tags must not hold a NUL character.")
-    source_id = source_id_of(owner, content_hash) if name is None else f"{owner}:{name}"
+    source_id = source_id_of(owner, content_hash, name)
     doc_id = document_id(SourceName.UPLOAD, source_id)
     with conn.transaction():
         queries("uploads").lock_changes(conn, key=LOCK)
+        if quota is not None:
+            quota.check(conn, owner=owner, source_id=source_id, size=size)
         row = queries("uploads").put_upload(
             conn,
             source_id=source_id,

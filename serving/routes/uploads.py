@@ -16,6 +16,7 @@ from resources.domain import Access, SourceName
 from resources.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
 from resources.logging import logger
 from resources.postgres import Connection
+from resources.quotas import quota_of
 from serving.deps import Services
 from serving.schemas import UploadResponse
 from serving.sharing import check_provenance, check_share
@@ -91,9 +92,10 @@ def message_for(job_id: str | None, done: str) -> str:
 )
 async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
     """Keep a file and have it indexed. Readable by the uploader alone unless `metadata.share` names others."""
-    from resources.sources.uploads import check_stored, record
+    from resources.sources.uploads import check_stored, record, source_id_of
 
     email, limit = request.user.email, services.settings.max_upload_bytes
+    quota = quota_of(services.settings, admin=request.user.admin)
     stream: AsyncIterator[bytes] = request.stream()
     try:
         with services.blobs.writer() as writer:
@@ -101,6 +103,13 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
             received = await receiver.receive(stream, request.content_length)
             check_share(services.settings, request.user, received.metadata.share)
             check_provenance(request.user, received.metadata.tags)
+            if (
+                quota is not None
+            ):  # checked again under the lock of `record`; here a refused upload leaves no bytes behind
+                source_id, size = source_id_of(email, writer.content_hash), writer.size
+                await services.database.in_thread(
+                    lambda connection: quota.check(connection, owner=email, source_id=source_id, size=size)
+                )
             blob = await asyncio.to_thread(writer.commit)
     except ConcordanceError:
         services.metrics.uploads.labels("refused").inc()
@@ -119,6 +128,7 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
                 mime_type=received.mime_type,
                 permissions=received.metadata.share,
                 tags=received.metadata.tags,
+                quota=quota,
             )
             check_stored(services.blobs, blob.content_hash)
             services.rights.note(kept.doc_id, kept.readers)

@@ -88,13 +88,15 @@ async def view_document(
     if not credential:
         return _sign_in(here)
     try:
-        access: Access = await access_from(services, credential)
+        access: Access = await access_from(services, credential, request.client)
         document = await open_document(
             services, access, doc_id, chunk=chunk, start=None, end=None, context=DEFAULT_CONTEXT * 4
         )
     except UnauthorizedError as error:
         return _sign_in(here, str(error))
     except ProblemError as error:
+        if error.slug == "rate-limited":
+            raise
         return page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
     return page(document.title, _render(document))
 
@@ -109,7 +111,7 @@ async def open_session(request: Request[Any, Any, Any], services: NamedDependenc
     token, after = fields.get("token", [""])[0].strip(), fields.get("next", ["/docs"])[0]
     after = quote(after, safe="/?=&#%") if after.startswith("/documents/") else "/docs"
     try:
-        await access_from(services, token)
+        await access_from(services, token, request.client)
     except UnauthorizedError as error:
         return _sign_in(after, str(error))
     cookie = Cookie(

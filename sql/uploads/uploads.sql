@@ -167,3 +167,39 @@ SELECT EXISTS (
     LEFT JOIN partitions ON partitions.source = 'upload' AND partitions.partition = latest.day
     WHERE latest.newest > coalesce(partitions.cursor, '0')::bigint
 ) AS pending;
+
+-- name: usage(owner, source_id)^
+-- Purpose: what one person keeps, for quotas, apart from the upload that is about to be written. Deleted uploads count until they are
+-- erased, since their bytes are still stored. Waiting are uploads that no sync has read yet, requests to ingest that such an
+-- upload has replaced, and documents that are not indexed yet.
+-- Indexes: uploads_owner, partitions' key, ingest_jobs_document, documents_waiting. Grain: one row.
+WITH held AS MATERIALIZED (
+    SELECT
+        u.source_id = :source_id AS own,
+        u.doc_id,
+        u.size,
+        u.deleted_at,
+        u.change,
+        coalesce(p.cursor, '0')::bigint AS synced
+    FROM uploads AS u
+    LEFT JOIN partitions AS p ON p.source = 'upload' AND u.day = p.partition
+    WHERE u.owner = :owner AND u.taken_down_at IS NULL
+)
+
+SELECT
+    count(*) FILTER (WHERE NOT h.own) AS files,
+    coalesce(sum(h.size) FILTER (WHERE NOT h.own), 0)::bigint AS bytes,
+    count(*) FILTER (WHERE NOT h.own AND h.deleted_at IS NULL AND h.change > h.synced)
+    + (
+        SELECT count(*)
+        FROM held AS w
+        INNER JOIN ingest_jobs AS j ON w.doc_id = j.doc_id AND j.change > w.synced
+        WHERE w.change > w.synced AND (w.own OR j.change < w.change)
+    )
+    + (
+        SELECT count(*)
+        FROM documents AS d
+        WHERE
+            d.source = 'upload' AND d.owner = :owner AND d.state = 'live' AND d.indexed_content IS NULL AND d.source_id <> :source_id
+    ) AS waiting
+FROM held AS h;

@@ -72,7 +72,7 @@ def eventually(ask: Callable[[], httpx.Response], status: int) -> httpx.Response
 
 def test_requests_under_way_are_limited_by_person_and_in_total(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
-    with site.running() as running:
+    with site.running(idle_seconds=300) as running:
 
         def ask(who: str) -> Callable[[], httpx.Response]:
             return lambda: running.request("POST", "/api/ingest", who, json={})
