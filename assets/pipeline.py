@@ -23,6 +23,7 @@ from sql import queries
 COMPACT_BATCH = 50_000
 
 registry = queries("registry")
+events = queries("events")
 
 
 def pending(run: SyncRun, active: Target, *, everything: bool = False) -> list[Pending]:
@@ -80,6 +81,7 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     shadow(run, active, "indexed", lambda beside, documents: _write(run, beside, documents))
     for name, count in _write(run, active, todo).items():
         totals[name] += count
+    events.show(run.connection, source=run.source.value)
     refresh_checks(run, active.collection)
     collection = active.collection
     for table in (raw_table(run.source), "parsed", "chunked", embedded_table(collection.model, collection.dimensions)):

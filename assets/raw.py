@@ -36,6 +36,7 @@ __all__ = ["collect", "raw_table"]
 COUNTED: tuple[str, ...] = ("seen", "fetched", "rewritten", "refused", "deleted", "failed")
 
 registry = queries("registry")
+events = queries("events")
 _json = msgspec.json.Encoder()
 
 
@@ -238,6 +239,8 @@ def _take_in(
             registry.remember(
                 run.connection, source=name, partition=batch.partition, entries=_json.encode(batch.memory).decode()
             )
+        if run.source is SourceName.SLACK:  # some of it may have been read before an event that came since
+            list(events.hide(run.connection, partition=batch.partition))
         count = listing.save(batch)
         registry.save_cursor(
             run.connection,

@@ -135,8 +135,9 @@ def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[
 
 
 def item_of(row: Mapping[str, Any], permissions: tuple[str, ...]) -> Item:
-    """Return the item that a registry row was made of, with other permissions."""
-    names = [name for name in Item.__struct_fields__ if name not in ("title", "permissions", "collection_ids")]
+    """Return the item that a registry row was made of, with other permissions. Not for uploads, which alone are `owner_scoped`."""
+    elsewhere = ("title", "permissions", "collection_ids", "owner_scoped")
+    names = [name for name in Item.__struct_fields__ if name not in elsewhere]
     return Item(
         title=row["source_title"],
         permissions=permissions,

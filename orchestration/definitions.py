@@ -12,7 +12,7 @@ from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
 from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.reconciliation import JOBS, SCHEDULES
-from orchestration.schedules import failure_alert, sync_job, sync_schedule, upload_sensor
+from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, upload_sensor
 from resources.bindings import Syncs
 from resources.domain import SourceName
 from resources.settings import load
@@ -33,7 +33,11 @@ def definitions() -> dg.Definitions:
             daily_erasure_schedule,
             monthly_evaluation_schedule,
         ],
-        sensors=[upload_sensor(jobs[SourceName.UPLOAD]), failure_alert],
+        sensors=[
+            upload_sensor(jobs[SourceName.UPLOAD]),
+            event_sensor(SourceName.SLACK, jobs[SourceName.SLACK]),
+            failure_alert,
+        ],
         resources={"syncs": Syncs()},
         executor=dg.in_process_executor,  # also for backfills: one process, so one lock and one job row
     )

@@ -1,5 +1,6 @@
 """When syncs run: a schedule a source, a sensor that catches uploads whose run did not start, an alert when a run fails."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from resources.settings import load
 from resources.sources import HOW_TO_SET_UP, configured, fingerprint
 from resources.sources.uploads import pending
 from resources.syncing import create_job, end_job
+from resources.waiting import REQUESTED_BY, asked, waiting
 from sql import queries
 
 FAILURE_SECONDS = 5
@@ -35,7 +37,9 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
     )
 
 
-def _request(source: SourceName, requested_by: str) -> dg.RunRequest | dg.SkipReason:
+def _request(
+    source: SourceName, requested_by: str, partitions: Sequence[str] | None = None
+) -> dg.RunRequest | dg.SkipReason:
     """Make the job row and ask for its run, unless the source is not set up, is paused, or is being synced."""
     settings = load()
     if not configured(settings, source):
@@ -45,7 +49,7 @@ def _request(source: SourceName, requested_by: str) -> dg.RunRequest | dg.SkipRe
     if state is not None and state["paused_at"] is not None and not _worth_a_try(state, fingerprint(settings, source)):
         return dg.SkipReason(f"Paused: {state['paused_reason']} It is tried again within an hour, or at once by hand.")
     try:
-        job = create_job(settings.postgres_dsn, source, partitions=None, full=False, requested_by=requested_by)
+        job = create_job(settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by)
     except BusyError as error:
         return dg.SkipReason(f"{error} Job {error.job_id}.")
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
@@ -80,13 +84,36 @@ def upload_sensor(job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
         minimum_interval_seconds=SENSOR_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def waiting() -> dg.RunRequest | dg.SkipReason:
+    def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
             if not pending(connection):
                 return dg.SkipReason("No upload waits.")
         return _request(SourceName.UPLOAD, "sensor")
 
-    return waiting
+    return look
+
+
+def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+    """Return the sensor that starts a sync of what events of a source concern, where serving could not start it."""
+
+    @dg.sensor(
+        name=f"waiting_events_{source.value}",
+        job=job,
+        minimum_interval_seconds=SENSOR_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def look() -> dg.RunRequest | dg.SkipReason:
+        with session(load().postgres_dsn) as connection:
+            found = waiting(connection, source)
+        if found is None:
+            return dg.SkipReason("No event waits.")
+        request = _request(source, REQUESTED_BY, found.partitions)
+        if isinstance(request, dg.RunRequest):
+            with session(load().postgres_dsn) as connection:
+                asked(connection, found)
+        return request
+
+    return look
 
 
 @dg.run_failure_sensor(

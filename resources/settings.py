@@ -204,6 +204,10 @@ class Settings(BaseSettings):
     )
     slack_bot_token: SecretStr | None = Field(None, description="Bot token (xoxb-…) of the Slack app.")
     slack_api_url: str = Field("https://slack.com/api", description="Address of Slack's Web API.")
+    slack_signing_secret: SecretStr | None = Field(
+        None,
+        description="The Slack app's signing secret: takes events at POST /api/slack/events. Unset: that address is closed.",
+    )
     slack_window_minutes: int = Field(
         30,
         ge=1,

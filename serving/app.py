@@ -28,6 +28,7 @@ from serving.routes.book import ask_book, ask_selection, track
 from serving.routes.citations import format_citations
 from serving.routes.copilot import chat, search_files
 from serving.routes.documents import delete_document, get_document
+from serving.routes.events import slack_events
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.ingest import ingest_status, start_ingest
@@ -115,6 +116,7 @@ def create_app(
         delete_document,
         start_sync,
         sync_status,
+        slack_events,
         list_sources,
         connect_google,
         google_callback,

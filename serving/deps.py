@@ -39,6 +39,7 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.rights import Rights
 from serving.sign_ins import SignIns
+from serving.sync_requests import SyncRequests
 
 CHECK_SECONDS = 3.0
 FLOAT_BYTES = 4
@@ -107,6 +108,7 @@ class Services:
         self.background = Background(self.database, self.metrics)
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
+        self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
@@ -198,6 +200,7 @@ class Services:
 
     async def close(self) -> None:
         """Write what is queued, then close."""
+        await self.sync_requests.stop()
         await self.answers.close()
         await self.embedder.stop()
         await self.figures.stop()

@@ -1,4 +1,4 @@
-"""Who may read each upload as its owner last said, on the disk: what a search without Postgres asks beside the index.
+"""Who may read documents as their owners, or events of Slack, last said, on the disk: what a search without Postgres asks beside the index.
 
 The index learns of a deletion, or of rights that were taken away, with the next sync. Until then Postgres hides the document; this
 list hides it while Postgres is down. A change is on the disk before its transaction commits, and so before anybody is told of it. All
@@ -57,7 +57,15 @@ class Rights:
 
         Raises `RetryLaterError` when the disk does not take it: the transaction must not commit then.
         """
-        line = _encoder.encode(Entry(doc_id, time.time(), sorted(permissions))) + b"\n"
+        self._append(Entry(doc_id, time.time(), sorted(permissions)))
+
+    def withhold(self, doc_ids: Iterable[str]) -> None:
+        """Put down, durably, that nobody may read some documents from now on; as `note`."""
+        now = time.time()
+        self._append(*(Entry(doc_id, now, []) for doc_id in doc_ids))
+
+    def _append(self, *entries: Entry) -> None:
+        line = b"".join(_encoder.encode(entry) + b"\n" for entry in entries)
         try:
             with self._locked():
                 with _private(self._file, os.O_RDWR | os.O_APPEND) as file:

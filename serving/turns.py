@@ -45,10 +45,12 @@ CLASSES: Mapping[str, RouteClass] = {
     "ingest": RouteClass(3, at_once=8, in_all=16, body_bytes=8 * MB),
     "open": RouteClass(10, at_once=64, in_all=128, body_bytes=16 * KB),
     "sign-in": RouteClass(3, at_once=16, in_all=64, body_bytes=16 * KB),
+    "event": RouteClass(30, at_once=64, in_all=128, body_bytes=MB),
     "health": RouteClass(10, at_once=64, in_all=1000, body_bytes=KB),
 }
 """An upload streams to disk and takes about a megabyte of memory; an ingest is held whole, so fewer may be under way. Health checks have
-room of their own: the supervisor restarts a service that does not answer them."""
+room of their own: the supervisor restarts a service that does not answer them. Slack delivers at most
+30,000 events an hour, from few addresses. Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
 CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("search", "searchFiles", "ragSearch", "why"), "search"),
@@ -60,6 +62,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
     **dict.fromkeys(("viewDocument", "docsFile", "pageStyle"), "open"),
+    "slackEvents": "event",
     "upload": "upload",
     "ingest": "ingest",
 }

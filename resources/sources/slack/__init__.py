@@ -131,11 +131,14 @@ class Slack(Source):
                 raise LostPartitionError(
                     "Slack does not list the channel any more, or the app is not in it: invite it."
                 )
+            ledger = Ledger(self._memory, partition)
+            events = ledger.events()
+            if any(event.all for event in events):
+                raw = self._current(partition)
             channel = self._channel(raw)
             mentions = Mentions(self._public_channels)
             names = Names(self._people.name, self._people.own_name, mentions.name)
             budget, author = self._budget, self._people.name
-        ledger = Ledger(self._memory, partition)
         gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
         desk = Desk(
             channel,
@@ -148,7 +151,14 @@ class Slack(Source):
             author=author,
         )
         lookback = duration(self._settings.slack_lookback) // SECOND
-        return ChannelSync(self._client, ledger, desk, budget, mentions, gap=gap, lookback=lookback)
+        return ChannelSync(self._client, ledger, desk, budget, mentions, events, gap=gap, lookback=lookback)
+
+    def _current(self, channel: str) -> dict[str, Any]:
+        """Return a channel as it is now: the list may be older than an event. Raises `LostPartitionError`."""
+        raw: dict[str, Any] = self._client.call("conversations.info", channel=channel)["channel"]
+        if not (raw.get("is_member") or raw.get("is_archived") or self._reads_unjoined):
+            raise LostPartitionError("The app is not in the channel: invite it.")
+        return raw
 
     def _channel(self, raw: dict[str, Any]) -> Channel:
         """Return the channel with its readers as they are now."""

@@ -3,12 +3,13 @@
 Slack shows what is new in a channel, but not late replies, edits and deletions; those show when a range of history, or a
 thread, is read again and compared with the ledger. So each sync reads the newest messages and what the look-back covers, one
 page further back (in turn, until all was seen), and some threads, those that were talked in lately first. A channel whose
-history fits one page is seen whole each time. Only times of the channel's own messages decide, never a clock of ours.
+history fits one page is seen whole each time. What events name is read again whatever its age.
+Only times of the channel's own messages decide, never a clock of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -17,10 +18,10 @@ from resources.errors import LostPartitionError
 from resources.sources.slack.budget import Budget
 from resources.sources.slack.client import Client
 from resources.sources.slack.history import Page, pages
-from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.ledger import Event, Ledger
 from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.settle import Desk, Kind
-from resources.sources.slack.windows import SECOND, stamp
+from resources.sources.slack.windows import SECOND, micros, stamp
 
 PORTION = 50
 """Threads that are read before what they gave is saved."""
@@ -29,6 +30,8 @@ LIVELY = 7 * 24 * 3600 * SECOND
 MOST_LIVELY = 200
 AHEAD = 10
 """So many syncs earlier than others is a lively thread read again; one whose parent no page showed, twice as many."""
+MOST_EVENTS = 500
+"""Events that one sync takes in; more wait for the next one."""
 RENDERING = 1
 """Raise it when messages are rendered otherwise for safety's sake: every channel is then read again from the beginning."""
 
@@ -67,6 +70,7 @@ class ChannelSync:
         desk: Desk,
         budget: Budget,
         mentions: Mentions,
+        events: Sequence[Event],
         *,
         gap: int,
         lookback: int,
@@ -81,6 +85,10 @@ class ChannelSync:
         self._seen_from: int | None = None
         """The newest part of history was read in this sync down to here."""
         self._seen = 0
+        self._events = events
+        self._ranges_read: list[tuple[int, int]] = []
+        """Ranges of history that were read for events: from (inclusive), to (exclusive)."""
+        self._threads_read: set[int] = set()
 
     def changes(self, text: str | None) -> Iterator[Batch]:
         """Yield what changed since the cursor `text`; None: everything."""
@@ -95,6 +103,7 @@ class ChannelSync:
             if cursor.walk is not None:
                 yield from self._head(cursor)
             yield from self._head(cursor)
+            yield from self._touched(cursor)
             yield from self._rotate(cursor)
             yield from self._look_again(cursor)
         except LostPartitionError:
@@ -113,13 +122,15 @@ class ChannelSync:
 
     def _list(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield the whole history, so that what no page shows is gone. Cut short, it goes on below the last page saved."""
-        first = cursor.walk is None
+        first = begun = cursor.walk is None
         for page in pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=cursor.walk):
             cursor.until = max(cursor.until, page.newest)
             yield from self._settle(page, cursor, "page")
             if page.last:
                 cursor.listing, cursor.walk, cursor.newest = False, None, cursor.until
                 cursor.whole = first
+                for event in self._events if begun else ():
+                    self._ledger.settle(event)
             else:
                 cursor.walk = page.low
             first = False
@@ -146,6 +157,48 @@ class ChannelSync:
         """Return the time, or where the window begins that it falls into."""
         floor = max(0, time)
         return min([window.anchor for window in self._ledger.around(floor, floor)], default=floor)
+
+    def _touched(self, cursor: Cursor) -> Iterator[Batch]:
+        """Yield what events concern: the windows and threads of the messages and files that they name are read again."""
+        for number, event in enumerate(self._events[:MOST_EVENTS], 1):
+            threads, times = self._places(event)
+            for at in times:
+                if not self._was_read(at):
+                    yield from self._read_around(at, cursor)
+            for root in threads - self._threads_read:
+                self._threads_read.add(root)
+                self._desk.read_thread(root, cursor.turn)
+            self._ledger.settle(event)
+            if number % PORTION == 0:
+                yield self._batch(cursor)
+
+    def _was_read(self, at: int) -> bool:
+        """Return True if this sync has read a time of the channel itself."""
+        recent = self._seen_from is not None and at >= self._seen_from
+        return recent or any(low <= at < high for low, high in self._ranges_read)
+
+    def _places(self, event: Event) -> tuple[set[int], set[int]]:
+        """Return the parents of the threads, and the times in the channel itself, that an event concerns."""
+        threads, times = set[int](), set[int]()
+        for ts in (event.ts, event.thread):
+            if ts is not None:
+                at = micros(ts)
+                times.add(at)
+                threads.update(self._ledger.threads(at, at + 1))
+        if event.thread is not None:
+            threads.add(micros(event.thread))
+        for is_thread, at in self._ledger.holders(event.file) if event.file is not None else ():
+            (threads if is_thread else times).add(at)
+        return threads, times
+
+    def _read_around(self, at: int, cursor: Cursor) -> Iterator[Batch]:
+        """Yield the window that a time falls into, or that very time."""
+        around = self._ledger.around(at, at + 1)
+        low = min([at, *(window.anchor for window in around)])
+        high = max([at, *(window.last for window in around)]) + 1
+        for page in pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=high, low=low):
+            yield from self._settle(page, cursor, "delta")
+        self._ranges_read.append((low, high))
 
     def _rotate(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield what changed in one page of older history."""

@@ -3,7 +3,7 @@
 Committed memory enters, and the changes of the batch under way over it; the memory to save with the batch leaves. Keys sort by
 time, so that a page of history reads the entries of its range alone:
 `m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that a file came with, `turn` how many syncs
-there were.
+there were; `e:ID` an event that waits, written by `resources.sources.slack.events`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,17 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part] = []
 
 
+class Event(msgspec.Struct, frozen=True):
+    """A message, a thread or a file that an event said something of since the last sync."""
+
+    key: str
+    ts: str | None = None
+    thread: str | None = None
+    file: str | None = None
+    all: bool = False
+    """It concerns the whole channel."""
+
+
 class Ledger:
     """One channel's memory. Not thread-safe: a channel is read by one thread."""
 
@@ -72,6 +83,21 @@ class Ledger:
         """Return the threads whose parents were written at or after `low` and before `high`."""
         found = self._read(f"t:{stamp(low)}", "t:" + (_AFTER if high is None else stamp(high)))
         return {_time(key): msgspec.convert(value, Thread) for key, value in found.items()}
+
+    def events(self) -> list[Event]:
+        """Return the events that wait. Read them before what they concern: they then say nothing that the reading missed."""
+        found = self._read("e:", "e:" + _AFTER)
+        return [msgspec.convert(value | {"key": key}, Event) for key, value in found.items()]
+
+    def holders(self, file: str) -> list[tuple[bool, int]]:
+        """Return what a file came with: whether it is a thread, and the time that names it."""
+        key = f"f:{file}"
+        held: list[str] = self._read(key, key + "\x01").get(key) or []
+        return [(holder.startswith("t:"), _time(holder)) for holder in held]
+
+    def settle(self, event: Event) -> None:
+        """Forget an event: what it concerns was read."""
+        self._changes[event.key] = None
 
     def keep_window(self, part: Part, before: Part | None) -> None:
         """Remember a window, and whether it is another one than before."""

@@ -1,0 +1,188 @@
+"""What Slack reports as it happens: the JSON of an event enters, what it concerns leaves, and is written down.
+
+An event is only recorded here. What it concerns is hidden in the same transaction, and waits in the channel's memory (`e:EVENT_ID`)
+for the next sync, which reads it again. The same for the Events API and for Socket Mode.
+Source: https://docs.slack.dev/reference/events
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from resources.domain import SourceName
+from resources.postgres import Connection
+from resources.sources.slack.windows import LONGEST, micros, stamp
+from sql import queries
+
+SLACK = SourceName.SLACK.value
+CONVERTED = frozenset({"channel_convert_to_private", "group_convert_to_private"})
+GONE = frozenset({"channel_deleted", "group_deleted", "channel_left", "group_left"})
+PLAIN = frozenset(
+    {
+        "member_joined_channel",
+        "member_left_channel",
+        "channel_archive",
+        "channel_unarchive",
+        "channel_rename",
+        "group_archive",
+        "group_unarchive",
+        "group_rename",
+    }
+)
+"""Events of a channel that ask for a sync of it and change no text."""
+FILES = frozenset({"file_deleted", "file_change", "file_unshared"})
+CHANNELS = frozenset({"channel", "group"})
+"""Kinds of conversations that the connector reads; direct messages are none of them."""
+
+registry = queries("events")
+
+
+class _Authorization(msgspec.Struct):
+    team_id: str | None = None
+    user_id: str | None = None
+
+
+class Envelope(msgspec.Struct):
+    """An event as Slack delivers it, over HTTP or a socket."""
+
+    type: str
+    event_id: str = ""
+    team_id: str | None = None
+    context_team_id: str | None = None
+    authorizations: list[_Authorization] = []
+    event: dict[str, Any] = {}
+    challenge: str | None = None
+
+    @property
+    def teams(self) -> set[str]:
+        """The workspaces that the event is meant for: of a shared channel, it may come from another one."""
+        named = {self.team_id, self.context_team_id, *(one.team_id for one in self.authorizations)}
+        return {team for team in named if team}
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event concerns: a message, a file, a whole channel, or nothing but who is in it."""
+
+    kind: str
+    channel: str | None
+    ts: str | None = None
+    thread: str | None = None
+    file: str | None = None
+    whole: bool = False
+    hides: bool = False
+    """Whether something that is indexed no longer holds."""
+    opens: bool = False
+    """The app was let into a channel."""
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What became of an event: why nothing was done, or the documents that were hidden."""
+
+    outcome: str
+    hidden: list[str] = []
+
+
+def touch_of(envelope: Envelope) -> Touch | None:
+    """Return what an event concerns, None for one that changes nothing of what is indexed."""
+    event = envelope.event
+    kind = str(event.get("type") or "")
+    if kind == "message":
+        return _message(event)
+    if kind in FILES:
+        file = event.get("file_id") or (event.get("file") or {}).get("id")
+        return Touch(kind=kind, channel=None, file=str(file), hides=True) if file else None
+    channel = event.get("channel")
+    channel = channel.get("id") if isinstance(channel, dict) else channel
+    if not isinstance(channel, str) or kind not in GONE | PLAIN:
+        return None
+    own = {one.user_id for one in envelope.authorizations}
+    opens = kind == "member_joined_channel" and event.get("user") in own
+    return Touch(kind=kind, channel=channel, whole=kind in GONE, hides=kind in GONE, opens=opens)
+
+
+def record(connection: Connection, envelope: Envelope, withhold: Callable[[Sequence[str]], None]) -> Recorded:
+    """Write an event down and hide what it concerns, in one transaction. An event that is known already does nothing.
+
+    `withhold` is told the hidden documents before the transaction commits, for searches that have to do without Postgres.
+    """
+    touch = touch_of(envelope)
+    if touch is None or not envelope.event_id:
+        return Recorded("not_indexed")
+    teams = {row["principal"].partition(":")[2] for row in registry.teams(connection)} & envelope.teams
+    if not teams:
+        return Recorded("other_team")
+    with connection.transaction():
+        channels = _channels(connection, touch)
+        if not channels and not touch.opens:
+            return Recorded("unknown_channel")
+        key = f"{SLACK}:{envelope.event_id}"
+        hidden: list[str] = []
+        for channel in channels or [None]:
+            received = registry.receive(
+                connection,
+                event_id=f"{key}:{channel or ''}",
+                source=SLACK,
+                partition=channel,
+                kind=touch.kind,
+                urgent=touch.hides or touch.kind != "message",
+            )
+            if not list(received):
+                return Recorded("repeated")
+            if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole):
+                value = msgspec.json.encode(_word(touch, min(teams))).decode()
+                registry.touch(connection, partition=channel, key=f"e:{envelope.event_id}", value=value)
+                hidden += [row["doc_id"] for row in registry.hide(connection, partition=channel)]
+        if hidden:
+            withhold(hidden)
+    return Recorded("recorded", hidden)
+
+
+def _channels(connection: Connection, touch: Touch) -> list[str]:
+    """Return the channels that an event concerns, of those that were synced before."""
+    if touch.file is not None:
+        return [row["partition"] for row in registry.holders(connection, file=f"f:{touch.file}")]
+    known = registry.known_partition(connection, source=SLACK, partition=touch.channel)
+    return [row["partition"] for row in known]
+
+
+def _message(event: dict[str, Any]) -> Touch | None:
+    channel, subtype = event.get("channel"), str(event.get("subtype") or "")
+    if not isinstance(channel, str) or event.get("channel_type", "channel") not in CHANNELS:
+        return None
+    if subtype in CONVERTED:
+        return Touch(kind=subtype, channel=channel, whole=True, hides=True)
+    if subtype not in {"message_changed", "message_deleted"}:
+        thread = event.get("thread_ts")
+        return Touch(kind="message", channel=channel, thread=_time(thread) if thread != event.get("ts") else None)
+    now: dict[str, Any] = event.get("message") or {}
+    before: dict[str, Any] = event.get("previous_message") or {}
+    ts = _time(event.get("deleted_ts") or now.get("ts") or before.get("ts"))
+    thread = _time(now.get("thread_ts") or before.get("thread_ts"))
+    return Touch(kind=subtype, channel=channel, ts=ts, thread=thread, hides=True) if ts else None
+
+
+def _time(ts: Any) -> str | None:
+    """Return a time as the ledger writes it, None for what is none."""
+    try:
+        return stamp(micros(str(ts))) if ts else None
+    except ValueError:
+        return None
+
+
+def _word(touch: Touch, team: str) -> dict[str, Any]:
+    """Return what waits for the sync, in the form that `hide_touched` reads."""
+    at = micros(touch.ts) if touch.ts else None
+    low = None if at is None else stamp(max(0, at - LONGEST))
+    return {
+        "hide": touch.hides,
+        "team": team,
+        "all": touch.whole,
+        "file": touch.file,
+        "at": at,
+        "low": low,
+        "ts": touch.ts,
+        "thread": touch.thread,
+    }

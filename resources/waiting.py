@@ -1,0 +1,40 @@
+"""Events that wait for a sync: what there is enters from `source_events`, the partitions to sync leave."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from resources.domain import SourceName
+from resources.postgres import Connection
+from sql import queries
+
+PLAIN_SECONDS = 60.0
+"""New messages wait so long for a sync, unless an edit, a deletion or another change asks for one before."""
+REQUESTED_BY = "events"
+KEPT_DAYS = 7
+"""Events are remembered for longer than their sources send them again."""
+
+events = queries("events")
+
+
+class Waiting(NamedTuple):
+    """Events, and the partitions that they concern (None: the whole source)."""
+
+    event_ids: list[str]
+    partitions: list[str] | None
+
+
+def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_SECONDS) -> Waiting | None:
+    """Return what a sync of a source is to be asked for now, None for nothing."""
+    rows = list(events.waiting(connection, source=source.value, seconds=seconds))
+    if not rows:
+        return None
+    partitions = {row["partition"] for row in rows}
+    named = None if None in partitions else sorted(partitions)
+    return Waiting([row["event_id"] for row in rows], named)
+
+
+def asked(connection: Connection, found: Waiting) -> None:
+    """Note that the sync was asked for, and drop events that are old."""
+    events.asked(connection, event_ids=found.event_ids)
+    events.forget(connection, days=KEPT_DAYS)
