@@ -1,159 +1,61 @@
 """Jobs enter, parsed documents leave, through processes of our own whose time and memory are bounded.
 
 A file that hangs, crashes or swells takes its worker process with it and nothing else: it gets a failed outcome that names
-the limit, the rest of its batch is done by the next worker. Workers see a minimal environment without secrets. One thread,
+the limit, the rest of its batch is done by the next worker. Workers are confined (`assets.confinement`), see an environment
+without secrets, and are sent the bytes of each file, so that they need no access to the lake. One thread,
 no callbacks: `run` is a generator that moves bytes whenever it is asked for the next outcome, so a slow consumer holds the
 jobs back and memory stays bounded. Jobs of several people come in queues of their own, which take turns.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import selectors
 import signal
-import subprocess
-import sys
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from assets.parsing_worker import FRAME, WALL_FACTOR, ParseJob, ParseOutcome, Report
+from assets.parsing_process import BATCH_BYTES, BATCH_JOBS, COMMAND, READ_BYTES, Held, Queue, Worker, job_bytes
+from assets.parsing_worker import FRAME, START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, Report
 from resources.errors import AbortSyncError
 
 __all__ = ["ParseJob", "ParseOutcome", "ParserPool"]
 
-BATCH_JOBS = 16
-"""Jobs handed over at once: a round trip costs as much as a small file."""
-BATCH_BYTES = 1_000_000
-"""A batch closes once its files have this size together."""
-BATCHES_AHEAD = 2
-"""Batches a worker holds, so that it stays busy while the consumer works."""
 READY_BYTES = 64 * 2**20
 """Unread outcomes in memory beyond which workers have to wait."""
 MAX_STARTS = 3
 """Workers that end before they are ready, in a row, until the sync is aborted."""
 TOOK_TOO_LONG = "Parsing took longer than"
 """How the reason begins that is given for a file that used up its time."""
+SILENCE_SECONDS = 30
+"""Time beyond a worker's own limits after which the pool ends it: a parser that was taken over may have switched off its timer."""
 EXIT_SECONDS = 10
 """Time for a worker whose output has closed to end by itself, so that its own exit status tells why it did."""
-_PIPE_BYTES = 2**20
-_READ_BYTES = 2**18
-_ROOT = Path(__file__).resolve().parent.parent
 
 _log = structlog.get_logger(__name__)
-
-
-class _Queue:
-    """The jobs of one person, in order."""
-
-    def __init__(self, jobs: Iterable[ParseJob]) -> None:
-        self._jobs = iter(jobs)
-        self.again: deque[ParseJob] = deque()
-        """Jobs of workers that ended; they go first."""
-        self.more = True
-
-    def next(self) -> ParseJob | None:
-        """Return the next job, None at the end."""
-        job = self.again.popleft() if self.again else next(self._jobs, None) if self.more else None
-        self.more = self.more and job is not None
-        return job
-
-    @property
-    def done(self) -> bool:
-        """Return True if there is no job left to hand over."""
-        return not self.more and not self.again
-
-
-class _Held(NamedTuple):
-    job: ParseJob
-    size: int
-    queue: _Queue
-
-
-class _Worker:
-    """One process, the jobs it holds in order, and the bytes on their way to and from it."""
-
-    def __init__(self, seconds: float, memory_mb: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "assets.parsing_worker", str(seconds), str(memory_mb)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=_ROOT,
-            env=_environment(),
-            start_new_session=True,  # Ctrl-C is the parent's business: it closes the pipe
-        )
-        stdin, stdout = self.process.stdin, self.process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("a worker was started without pipes")
-        self.writes, self.reads = stdin.fileno(), stdout.fileno()
-        for descriptor in (self.writes, self.reads):
-            os.set_blocking(descriptor, False)
-            if hasattr(fcntl, "F_SETPIPE_SZ"):
-                _enlarge(descriptor)
-        self.jobs: deque[_Held] = deque()
-        self.outgoing = bytearray()
-        self.incoming = bytearray()
-        self.ready = False
-        self.leaving = False
-
-    def serves(self, queue: _Queue) -> bool:
-        """Return True if the jobs that it holds are of this queue. A worker never holds jobs of two."""
-        return bool(self.jobs) and self.jobs[0].queue is queue
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another batch may be sent: one under way, one waiting, and never more than one of large files."""
-        if not self.jobs:
-            return True
-        return len(self.jobs) <= BATCH_JOBS * (BATCHES_AHEAD - 1) and sum(held.size for held in self.jobs) < BATCH_BYTES
-
-    def end(self, *, grace: float = 0) -> int:
-        """Reap the process, killed if it has not ended within `grace` seconds; returns its status (negative: the signal)."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-        try:
-            return self.process.wait(grace)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-
-def _enlarge(descriptor: int) -> None:
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    except OSError as error:  # the user's quota of pipe memory is used up: smaller pipes only mean more waiting
-        _log.debug("pipe_size_kept", error=str(error))
-
-
-def _environment() -> dict[str, str]:
-    """Return what a worker needs to run, and nothing that it could give away."""
-    environment = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
-    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
-    return environment | threads | {"PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
 class ParserPool:
     """Parses files in `workers` processes, each file within `seconds` and `memory_mb`. A context manager, used by one thread."""
 
-    def __init__(self, workers: int, seconds: float, memory_mb: int) -> None:
+    def __init__(self, workers: int, seconds: float, memory_mb: int, command: Sequence[str] = COMMAND) -> None:
+        self._command = command
         self._size = workers
         self._seconds = seconds
         self._memory_mb = memory_mb
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._failed_starts = 0
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(Report)
         self._ready: deque[ParseOutcome] = deque()
         self._ready_bytes: deque[int] = deque()
-        self._queues: deque[_Queue] = deque()
+        self._queues: deque[Queue] = deque()
 
     def __enter__(self) -> ParserPool:
         return self
@@ -183,7 +85,7 @@ class ParserPool:
         worker while another has jobs. Queues are read only as fast as outcomes are taken. Raises `AbortSyncError` when
         workers do not start. Leaving the generator early drops what is under way; the pool can be used again.
         """
-        self._queues.extend(map(_Queue, queues))
+        self._queues.extend(map(Queue, queues))
         finished = False
         try:
             while True:
@@ -218,14 +120,14 @@ class ParserPool:
                 self._send(self._worker_for(queue), batch)
             refused = 0
 
-    def _may_send(self, queue: _Queue, *, shared: bool) -> bool:
+    def _may_send(self, queue: Queue, *, shared: bool) -> bool:
         held = [worker for worker in self._workers if worker.serves(queue)]
         free = len(self._workers) < self._size or any(not worker.jobs for worker in self._workers)
         if shared:
             return free and len(held) < max(1, self._size - 1)
         return free or any(worker.has_room for worker in held)
 
-    def _worker_for(self, queue: _Queue) -> _Worker:
+    def _worker_for(self, queue: Queue) -> Worker:
         """Return an idle worker, else a new one, else the one of this queue that holds the fewest jobs."""
         for worker in self._workers:
             if not worker.jobs:
@@ -234,54 +136,66 @@ class ParserPool:
             return self._start()
         return min((worker for worker in self._workers if worker.serves(queue)), key=lambda worker: len(worker.jobs))
 
-    def _batch(self, queue: _Queue, most: int) -> list[_Held]:
-        batch: list[_Held] = []
+    def _batch(self, queue: Queue, most: int) -> list[Held]:
+        batch: list[Held] = []
         size = 0
         while len(batch) < most and size < BATCH_BYTES:
             job = queue.next()
             if job is None:
                 break
-            batch.append(_Held(job, _job_bytes(job), queue))
+            batch.append(Held(job, job_bytes(job), queue))
             size += batch[-1].size
         return batch
 
-    def _start(self) -> _Worker:
-        worker = _Worker(self._seconds, self._memory_mb)
+    def _start(self) -> Worker:
+        worker = Worker(self._command, self._seconds, self._memory_mb)
         self._workers.append(worker)
         self._selector.register(worker.reads, selectors.EVENT_READ, worker)
         return worker
 
-    def _send(self, worker: _Worker, batch: list[_Held]) -> None:
-        body = self._encoder.encode([held.job for held in batch])
-        if not worker.outgoing:
+    def _send(self, worker: Worker, batch: list[Held]) -> None:
+        if not worker.unsent and worker.file is None and not worker.outgoing:
             self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
-        worker.outgoing += FRAME.pack(len(body)) + body
+        worker.unsent.extend(batch)
         worker.jobs.extend(batch)
 
     def _move(self, timeout: float | None) -> None:
-        """Move what bytes can be moved, waiting for the first up to `timeout` seconds (None: as long as it takes)."""
-        for key, mask in self._selector.select(timeout):
-            worker: _Worker = key.data
+        """Move what bytes can be moved, waiting for the first up to `timeout` seconds (None: a while)."""
+        started = time.monotonic()
+        events = self._selector.select(SILENCE_SECONDS if timeout is None else timeout)
+        waited = time.monotonic() - started
+        for worker in self._workers:
+            worker.silent += waited
+        for key, mask in events:
+            worker: Worker = key.data
             if worker not in self._workers:
                 continue
+            worker.silent = 0.0
             if mask & selectors.EVENT_WRITE:
                 self._write(worker)
             elif sum(self._ready_bytes) < READY_BYTES:
                 self._read(worker)
+        longest = max(WALL_FACTOR * self._seconds, START_SECONDS) + SILENCE_SECONDS
+        for worker in self._workers:
+            if worker.jobs and worker.silent > longest:
+                worker.process.kill()  # its closed output is the next event
+                worker.silent = 0.0
 
-    def _write(self, worker: _Worker) -> None:
+    def _write(self, worker: Worker) -> None:
         try:
-            del worker.outgoing[: os.write(worker.writes, memoryview(worker.outgoing)[:_READ_BYTES])]
+            if worker.fill(self._encoder):
+                del worker.outgoing[: os.write(worker.writes, memoryview(worker.outgoing)[:READ_BYTES])]
         except BlockingIOError:
             return
-        except BrokenPipeError:
-            worker.outgoing.clear()  # it has ended; reading will tell how
-        if not worker.outgoing:
+        except BrokenPipeError:  # it has ended; reading will tell how
+            self._selector.unregister(worker.writes)
+            return
+        if not worker.fill(self._encoder):
             self._selector.unregister(worker.writes)
 
-    def _read(self, worker: _Worker) -> None:
+    def _read(self, worker: Worker) -> None:
         try:
-            data = os.read(worker.reads, _READ_BYTES)
+            data = os.read(worker.reads, READ_BYTES)
         except BlockingIOError:
             return
         if not data:
@@ -299,7 +213,7 @@ class ParserPool:
             position += length
         del buffer[:position]
 
-    def _take(self, worker: _Worker, report: Report, size: int) -> None:
+    def _take(self, worker: Worker, report: Report, size: int) -> None:
         worker.ready, worker.leaving = True, report.leaving
         self._failed_starts = 0
         if report.outcome is not None:
@@ -310,7 +224,7 @@ class ParserPool:
             self._ready.append(outcome)
             self._ready_bytes.append(size)
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: Worker) -> None:
         """A worker has ended: blame the job it was at, if any, and leave the rest to others."""
         self._forget(worker)
         self._workers.remove(worker)
@@ -348,16 +262,7 @@ class ParserPool:
     def _memory_reason(self) -> str:
         return f"Parsing needed more than {self._memory_mb} MB of memory (CONCORDANCE_PARSE_MEMORY_MB)."
 
-    def _forget(self, worker: _Worker) -> None:
+    def _forget(self, worker: Worker) -> None:
         for descriptor in (worker.reads, worker.writes):
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
-
-
-def _job_bytes(job: ParseJob) -> int:
-    if job.data is not None:
-        return len(job.data)
-    try:
-        return Path(job.path or "").stat().st_size
-    except OSError:  # the worker meets the same error and reports it with the job
-        return 0

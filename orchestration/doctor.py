@@ -55,7 +55,7 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots), ("outsiders", _outsiders),
+        ("file roots", _roots), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -239,6 +239,20 @@ def _outsiders(site: Installation) -> Iterator[Finding]:
         yield Finding("outsiders", False, f"{what} is open ({how})", "Compare with docs/security.md, and close it.")
     if not outcome.opened:
         yield Finding("outsiders", True, f"{outcome.attempts} attempts {how}: nothing is open")
+
+
+def parsers() -> Iterator[Finding]:
+    """Say what holds a file that takes a parser over. A system that lacks a layer is a fault on Linux alone, where it can be had."""
+    from assets.confinement import examine as confinement
+
+    found = confinement()
+    detail = f"confined by: {', '.join(found.enforced)}"
+    detail += "".join(f"; not by {name}: {reason}" for name, reason in found.missing.items())
+    well = not found.missing or sys.platform != "linux"
+    remedy = (
+        "Use a kernel with Landlock and seccomp, and install libseccomp2: docs/security.md says what each layer holds."
+    )
+    yield Finding("parsers", well, detail, "" if well else remedy)
 
 
 def _roots(site: Installation) -> Iterator[Finding]:

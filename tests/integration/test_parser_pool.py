@@ -151,9 +151,8 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_workers_that_do_not_start_end_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    with ParserPool(1, 30, 512) as pool, pytest.raises(AbortSyncError, match="does not start"):
+def test_workers_that_do_not_start_end_the_sync() -> None:
+    with ParserPool(1, 30, 512, ["/bin/false"]) as pool, pytest.raises(AbortSyncError, match="does not start"):
         list(pool.run([text_job("a")]))
 
 

@@ -57,8 +57,8 @@ def parse(
         raise SkipDocumentError(f"Files of type {kind or 'unknown'} are not supported.")
     if not data:
         raise SkipDocumentError("The file is empty.")
-    module = import_module(f"assets.stages.parse.{_PARSERS[kind]}")
     try:
+        module = import_module(f"assets.stages.parse.{_PARSERS[kind]}")
         parsed: Parsed = (
             module.parse(data, title=title, description=description)
             if kind.startswith("image/")

@@ -1,0 +1,192 @@
+"""Confine the process that parses files: a file that takes a parser over finds no network, no program and no secret in reach.
+
+Each layer stands alone, so that a system which lacks one still has the others: limits of the kernel on the process, a filter
+of system calls (seccomp), and a view of the file system that holds the interpreter and its packages (Landlock). Run as
+`python -m assets.confinement` it confines itself and prints what this system enforces, which `concordance doctor` shows.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from resources.errors import ServiceUnavailableError
+
+OPEN_FILES = 64
+_ROOT = Path(__file__).resolve().parent.parent
+_OWN = ("assets", "resources")
+"""What a parser imports of ours. The root of a checkout stays closed: it may hold `.env` and HOME."""
+_SYSTEM = (
+    "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime",
+    "/dev/null", "/dev/urandom", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
+)  # fmt: skip
+_REFUSED = (
+    # other programs and processes
+    "fork", "vfork", "execve", "execveat", "kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
+    "pidfd_send_signal", "pidfd_getfd", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp",
+    "setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr", "move_pages", "migrate_pages",
+    # the network and other channels between processes
+    "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg", "recvmsg",
+    "recvmmsg", "recvfrom", "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "semget", "semop", "mq_open",
+    # ways around the filter, and parts of the kernel that a parser has no business with
+    "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd", "memfd_create",
+    "keyctl", "add_key", "request_key", "open_by_handle_at", "name_to_handle_at", "mount", "umount2", "fsopen", "fsmount",
+    "move_mount", "open_tree", "pivot_root", "chroot", "unshare", "setns", "personality", "init_module", "finit_module",
+    "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "quotactl", "acct", "syslog", "settimeofday",
+    "clock_settime", "sethostname", "setdomainname", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
+    "setgroups", "chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "utimensat", "fanotify_init",
+)  # fmt: skip
+_CLONE_THREAD = 0x10000
+_SIGNALLING_FCNTL = (8, 10, 15)
+"""F_SETOWN, F_SETSIG and F_SETOWN_EX: they make the kernel send signals to other processes. Source: linux/fcntl.h."""
+_WORD = 0xFFFFFFFF
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+class Confinement(msgspec.Struct, frozen=True):
+    """What holds a process: layers that are enforced, and those that are not, each with the reason."""
+
+    enforced: tuple[str, ...]
+    missing: dict[str, str]
+
+
+class _UnavailableError(Exception):
+    """This system lacks a layer; the text says why."""
+
+
+def confine(cpu_seconds: float) -> Confinement:
+    """Give up, for good, what parsing does not need. A layer that the system lacks is reported and the next one applied.
+
+    Called by a process of one thread: system call filter and file system view hold for the calling thread and those it makes.
+    `cpu_seconds` bounds the processor time of the whole process, which a parser that was taken over cannot extend.
+    """
+    layers: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("no new privileges", _no_new_privileges),
+        ("system calls", _filter_calls),  # before the files: finding its library runs a program
+        ("readable files", _close_files),
+        ("limits", lambda: _limit(cpu_seconds)),
+    )
+    enforced: list[str] = []
+    missing: dict[str, str] = {}
+    for name, apply in layers:
+        try:
+            apply()
+            enforced.append(name)
+        except _UnavailableError as fault:
+            missing[name] = str(fault)
+        except OSError as fault:
+            missing[name] = f"the kernel refuses it ({errno.errorcode.get(fault.errno or 0, 'unknown')})"
+    if "system calls" in missing:
+        # The limit counts threads as well, which only the text recognition of pictures uses; root is exempt from it.
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    return Confinement(tuple(enforced), missing)
+
+
+def _limit(cpu_seconds: float) -> None:
+    whole = max(1, int(cpu_seconds) + 1)
+    for name, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_CPU, whole),
+    ):
+        resource.setrlimit(name, (most, most))
+
+
+def _no_new_privileges() -> None:
+    if sys.platform != "linux":
+        raise _UnavailableError("only Linux has it")
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def _readable() -> Iterator[Path]:
+    """Yield what the interpreter and the packages need."""
+    yield from map(Path, _SYSTEM)
+    yield from (_ROOT / name for name in _OWN)
+    for entry in {sys.prefix, sys.base_prefix}:
+        yield from (Path(entry) / name for name in ("lib", "lib64", "pyvenv.cfg"))
+    checkout = (_ROOT / "pyproject.toml").exists()
+    for entry in (Path(entry).resolve() for entry in sys.path if entry):
+        if entry != _ROOT or not checkout:
+            yield entry
+
+
+def _close_files() -> None:
+    """Leave the interpreter, the packages and our own code readable, and nothing writable. Descriptors that are open stay so."""
+    if sys.platform != "linux":
+        raise _UnavailableError("only Linux has Landlock")
+    import landlockpy
+    from landlockpy import AccessFS, Scope
+
+    if not landlockpy.abi_version():
+        raise _UnavailableError("the kernel has no Landlock, or it is switched off at boot")
+    with landlockpy.Ruleset(scoped=Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET) as rules:
+        for path in _readable():
+            if path.exists():
+                kind = AccessFS.READ_FILE | AccessFS.READ_DIR if path.is_dir() else AccessFS.READ_FILE
+                rules.allow_path(path, kind)
+        rules.allow_path(_ROOT, AccessFS.READ_DIR)  # the import system lists it to find our packages
+        rules.restrict()
+
+
+def _filter_calls() -> None:
+    """Refuse system calls that parsing never makes, with EPERM: a library that tries one sees an ordinary error."""
+    if sys.platform != "linux":
+        raise _UnavailableError("only Linux has seccomp")
+    try:
+        import pyseccomp
+    except (RuntimeError, AttributeError, OSError) as fault:
+        raise _UnavailableError("the library libseccomp.so.2 is not installed") from fault
+
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    refuse = pyseccomp.ERRNO(errno.EPERM)
+    for name in _REFUSED:
+        try:
+            rules.add_rule(refuse, name)
+        except (OSError, ValueError):  # this architecture, or this version of the library, does not know the call
+            continue
+    arg, own = pyseccomp.Arg, os.getpid()
+    rules.add_rule(refuse, "clone", arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0))
+    # Its flags lie in memory where no filter sees them; the C library then makes threads with clone.
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    rules.add_rule(refuse, "tgkill", arg(0, pyseccomp.NE, own))  # abort() signals the process itself
+    rules.add_rule(refuse, "prlimit64", arg(0, pyseccomp.NE, 0))
+    rules.add_rule(refuse, "sched_setaffinity", arg(0, pyseccomp.NE, 0))
+    for command in _SIGNALLING_FCNTL:
+        rules.add_rule(refuse, "fcntl", arg(1, pyseccomp.MASKED_EQ, _WORD, command))
+    rules.load()
+
+
+def examine() -> Confinement:
+    """Return what this system enforces, tried in a process of its own. Raises `ServiceUnavailableError`."""
+    import subprocess
+
+    from assets.parsing_process import environment
+
+    done = subprocess.run(
+        [sys.executable, "-m", "assets.confinement"],
+        cwd=_ROOT,
+        env=environment(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    try:
+        return msgspec.json.decode(done.stdout, type=Confinement)
+    except msgspec.DecodeError as error:
+        raise ServiceUnavailableError(
+            f"The process that parses files could not be confined: {done.stderr.decode(errors='replace').strip()[-500:]}"
+        ) from error
+
+
+if __name__ == "__main__":
+    os.write(1, msgspec.json.encode(confine(60)))

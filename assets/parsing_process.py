@@ -1,0 +1,179 @@
+"""One process that parses, as its pool sees it: what it runs, the jobs it holds, and the bytes on their way to and from it.
+
+A job leaves as a frame, the bytes of its file follow in further frames: the process opens no file of the lake, and the pool
+never holds more than a part of one in memory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+import structlog
+
+from assets.parsing_worker import FRAME, UNREADABLE, ParseJob
+
+COMMAND = (sys.executable, "-m", "assets.parsing_worker")
+"""What a worker runs; the limits follow."""
+BATCH_JOBS = 16
+"""Jobs handed over at once: a round trip costs as much as a small file."""
+BATCH_BYTES = 1_000_000
+"""A batch closes once its files have this size together."""
+BATCHES_AHEAD = 2
+"""Batches a worker holds, so that it stays busy while the consumer works."""
+READ_BYTES = 2**18
+_PIPE_BYTES = 2**20
+_ROOT = Path(__file__).resolve().parent.parent
+
+_log = structlog.get_logger(__name__)
+
+
+class Queue:
+    """The jobs of one person, in order."""
+
+    def __init__(self, jobs: Iterable[ParseJob]) -> None:
+        self._jobs = iter(jobs)
+        self.again: deque[ParseJob] = deque()
+        """Jobs of workers that ended; they go first."""
+        self.more = True
+
+    def next(self) -> ParseJob | None:
+        """Return the next job, None at the end."""
+        job = self.again.popleft() if self.again else next(self._jobs, None) if self.more else None
+        self.more = self.more and job is not None
+        return job
+
+    @property
+    def done(self) -> bool:
+        """Return True if there is no job left to hand over."""
+        return not self.more and not self.again
+
+
+class Held(NamedTuple):
+    job: ParseJob
+    size: int
+    queue: Queue
+
+
+class Worker:
+    """One process, the jobs it holds in order, and the bytes on their way to and from it."""
+
+    def __init__(self, command: Sequence[str], seconds: float, memory_mb: int) -> None:
+        self.process = subprocess.Popen(
+            [*command, str(seconds), str(memory_mb)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=_ROOT,
+            env=environment(),
+            start_new_session=True,  # Ctrl-C is the parent's business: it closes the pipe
+        )
+        stdin, stdout = self.process.stdin, self.process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("a worker was started without pipes")
+        self.writes, self.reads = stdin.fileno(), stdout.fileno()
+        for descriptor in (self.writes, self.reads):
+            os.set_blocking(descriptor, False)
+            if hasattr(fcntl, "F_SETPIPE_SZ"):
+                _enlarge(descriptor)
+        self.jobs: deque[Held] = deque()
+        self.unsent: deque[Held] = deque()
+        self.file: BinaryIO | None = None
+        """The file that is being sent."""
+        self.outgoing = bytearray()
+        self.silent = 0.0
+        """Seconds that the pool has waited for a word or a free pipe."""
+        self.incoming = bytearray()
+        self.ready = False
+        self.leaving = False
+
+    def serves(self, queue: Queue) -> bool:
+        """Return True if the jobs that it holds are of this queue. A worker never holds jobs of two."""
+        return bool(self.jobs) and self.jobs[0].queue is queue
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another batch may be sent: one under way, one waiting, and never more than one of large files."""
+        if not self.jobs:
+            return True
+        return len(self.jobs) <= BATCH_JOBS * (BATCHES_AHEAD - 1) and sum(held.size for held in self.jobs) < BATCH_BYTES
+
+    def fill(self, encoder: msgspec.msgpack.Encoder) -> bool:
+        """Prepare the next bytes to write: a job, or a part of its file. Returns False when everything is sent."""
+        if self.outgoing:
+            return True
+        if self.file is not None:
+            self._send_part(self.file)
+        elif self.unsent:
+            job = self.unsent.popleft().job
+            self._frame(encoder.encode(msgspec.structs.replace(job, path=None, data=None)))
+            try:
+                self.file = io.BytesIO(job.data) if job.data is not None else Path(job.path or "").open("rb")  # noqa: SIM115
+            except OSError as error:
+                self._give_up(error)
+        return bool(self.outgoing)
+
+    def _send_part(self, file: BinaryIO) -> None:
+        try:
+            part = file.read(READ_BYTES)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._frame(part)
+        if not part:
+            self._close_file()
+
+    def _frame(self, body: bytes) -> None:
+        self.outgoing += FRAME.pack(len(body)) + body
+
+    def _give_up(self, error: OSError) -> None:
+        _log.warning("stored_file_unreadable", reason=error.strerror or str(error))
+        self.outgoing += FRAME.pack(UNREADABLE)
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def end(self, *, grace: float = 0) -> int:
+        """Reap the process, killed if it has not ended within `grace` seconds; returns its status (negative: the signal)."""
+        self._close_file()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+        try:
+            return self.process.wait(grace)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def _enlarge(descriptor: int) -> None:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except OSError as error:  # the user's quota of pipe memory is used up: smaller pipes only mean more waiting
+        _log.debug("pipe_size_kept", error=str(error))
+
+
+def environment() -> dict[str, str]:
+    """Return what a worker needs to run, and nothing that it could give away."""
+    passed = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
+    return passed | threads | {"PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+
+
+def job_bytes(job: ParseJob) -> int:
+    if job.data is not None:
+        return len(job.data)
+    try:
+        return Path(job.path or "").stat().st_size
+    except OSError:  # the worker meets the same error and reports it with the job
+        return 0
