@@ -10,6 +10,8 @@ Time is linear in the text's length.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from assets.stages.measure import Measure
@@ -38,13 +40,13 @@ def chunk(document: ParsedDocument, tokenizer: Tokenizer, profile: Profile) -> l
     """Return the document's chunks in order; the same document, tokenizer and profile give the same chunks."""
     measure = Measure(document.text, tokenizer)
     splitter = Splitter(document, measure, profile)
-    atoms = _atoms(list(splitter.units()), document.blocks, splitter)
+    atoms = _atoms(splitter.units(), document.blocks, splitter)
     packer = _Packer(atoms, splitter)
     describe = _Describer(document, measure)
     return [describe(number, atoms[first:last]) for number, (first, last) in enumerate(packer.pack())]
 
 
-def _atoms(units: list[Unit], blocks: list[Block], splitter: Splitter) -> list[Atom]:
+def _atoms(units: Iterator[Unit], blocks: list[Block], splitter: Splitter) -> list[Atom]:
     atoms: list[Atom] = []
     waiting: list[Unit] = []
     for unit in units:

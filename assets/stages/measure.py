@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import accumulate
 
 from resources.ports import Tokenizer
@@ -18,7 +20,12 @@ LONG_WORD = 100
 Source: `max_input_chars_per_word` of WordPiece, https://huggingface.co/docs/tokenizers/api/models
 """
 
+PIECE = 1_000_000
+"""Characters whose words are learnt at once."""
+PART = 100_000
+"""Characters of one word that are tokenized at once, roughly."""
 _WORD = re.compile(r"\S+")
+_GAP = re.compile(r"\s")
 _ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -69,33 +76,59 @@ def _counts_of(tokenizer: Tokenizer) -> WordCounts:
     return _known[0]
 
 
+def _parts(word: str) -> Iterator[tuple[int, str]]:
+    """Yield a word, with each part's offset, cut at places where the tokenizer begins anew: Chinese has no spaces."""
+    start = 0
+    while start < len(word):
+        end = min(len(word), start + PART)
+        while end < len(word) and not parts_words(word[end]):
+            end += 1
+        yield start, word[start:end]
+        start = end
+
+
 class Measure:
     """Token counts within one text. Exact between two places where `parts` is true."""
 
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
         self.text = text
         self.tokenizer = tokenizer
-        self._starts: list[int] = []
-        words = [(found.start(), found.group()) for found in _WORD.finditer(text)]
-        known = _counts_of(tokenizer)
-        known.learn({word for _, word in words if len(word) <= SHORT_WORD})
+        self._starts = array("I")
+        self._weights: array[int] | None = None
         long: dict[int, int] = {}
-        starts, counts = self._starts, known.counts
-        for start, word in words:
+        known = _counts_of(tokenizer)
+        for first, last in self._pieces():
+            known.learn({word for word in text[first:last].split() if len(word) <= SHORT_WORD})
+            self._count(first, last, known.counts, long)
+        if long:
+            self._weights = array("Q", [0])
+            self._weights.extend(accumulate(long.get(index, 1) for index in range(len(self._starts))))
+
+    def _pieces(self) -> Iterator[tuple[int, int]]:
+        """Yield the text in parts that end between words: what is known of all words at once takes many times its size."""
+        start = 0
+        while start < len(self.text):
+            gap = _GAP.search(self.text, start + PIECE)
+            end = gap.end() if gap is not None else len(self.text)
+            yield start, end
+            start = end
+
+    def _count(self, first: int, last: int, counts: dict[str, int], long: dict[int, int]) -> None:
+        starts = self._starts
+        for found in _WORD.finditer(self.text, first, last):
+            start, word = found.start(), found.group()
             if len(word) <= SHORT_WORD:
                 count = counts[word]
                 if count == 1:
                     starts.append(start)
                 else:
-                    starts.extend([start] * count)
+                    starts.extend((start,) * count)
                 continue
-            for first, last in tokenizer.spans(word):
-                if last - first > LONG_WORD:
-                    long[len(starts)] = -(-(last - first) // 4)
-                starts.append(start + first)
-        self._weights: list[int] | None = None
-        if long:
-            self._weights = list(accumulate((long.get(index, 1) for index in range(len(starts))), initial=0))
+            for offset, part in _parts(word):
+                for begins, ends in self.tokenizer.spans(part):
+                    if ends - begins > LONG_WORD:
+                        long[len(starts)] = -(-(ends - begins) // 4)
+                    starts.append(start + offset + begins)
 
     def tokens(self, start: int, end: int) -> int:
         """Return the number of tokens that start in `[start, end)`."""

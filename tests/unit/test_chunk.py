@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.stages.chunk import chunk
-from assets.stages.measure import Measure
+from assets.stages.measure import PART, PIECE, Measure
 from assets.stages.normalize import Draft, assemble
 from assets.stages.parse import parse
 from assets.stages.profiles import PROFILES, Profile, resolve
@@ -253,3 +253,34 @@ def test_profile_larger_than_the_window_is_refused(name: str, window: int, large
 def test_unknown_profile_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Known: auto, a500"):
         resolve("big", 256)
+
+
+class Recording:
+    """The tokenizer, which remembers the longest text that it was given."""
+
+    longest = 0
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        self.longest = max(self.longest, len(text))
+        return TOKENS.spans(text)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "spaced"),
+    [
+        ("Thirty days' leave, d\u00e9cid\u00e9 on {}.\n", True),
+        ("\u5047\u671f\u4e09\u5341\u5929\u3002", False),
+    ],
+)
+def test_a_long_text_is_counted_in_parts_that_change_nothing(repeated: str, spaced: bool) -> None:
+    size = int(1.2 * (PIECE if spaced else PART))
+    text = "".join(repeated.format(number) for number in range(size // len(repeated)))
+    recording = Recording()
+    measure = Measure(text, recording)
+    whole = [start for start, _ in TOKENS.spans(text)]
+    assert measure.tokens(0, len(text)) == len(whole)
+    for number in range(0, len(whole), 97):
+        start = whole[number]
+        if not spaced or start == 0 or text[start - 1].isspace():
+            assert measure.tokens(0, start) == number
+    assert recording.longest < len(text)
