@@ -136,7 +136,7 @@ def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[
 
 def item_of(row: Mapping[str, Any], permissions: tuple[str, ...]) -> Item:
     """Return the item that a registry row was made of, with other permissions. Not for uploads, which alone are `owner_scoped`."""
-    elsewhere = ("title", "permissions", "collection_ids", "owner_scoped")
+    elsewhere = ("title", "permissions", "collection_ids", "folders", "owner_scoped")
     names = [name for name in Item.__struct_fields__ if name not in elsewhere]
     return Item(
         title=row["source_title"],
@@ -159,4 +159,4 @@ _LAKE_FIELDS = (
     "created_at",
     "modified_at",
 )
-_META_FIELDS = ("path", "url", "author", "size", "collection_ids", "tags", "content_key", "locator")
+_META_FIELDS = ("path", "url", "author", "size", "collection_ids", "folders", "tags", "content_key", "locator")

@@ -191,7 +191,8 @@ class Searcher:
         self._settings = settings
         self._ids = indexed.ids
         self._engines = engines
-        self._hits: dict[str, Hit] = from_payloads(indexed.payloads, READER, datetime.min.replace(tzinfo=UTC), {}).hits
+        ever = datetime.min.replace(tzinfo=UTC)
+        self._hits: dict[str, Hit] = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=()).hits
 
     async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:
         """Return the ranked document ids, and the seconds that the first page took.

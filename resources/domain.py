@@ -75,6 +75,14 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
 
 
+class Folder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that a document lies in, and who may know its name. `name` is empty for one that the path does not show."""
+
+    id: str
+    name: str
+    readers: tuple[str, ...]
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One document as its source describes it now, without its bytes.
 
@@ -98,6 +106,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     collection_ids: tuple[str, ...] = ()
     """Every collection that holds the document, so that a filter on a folder includes what lies below it. The first is the
     one that results name: a root, a Drive folder, a channel, an upload day."""
+    folders: tuple[Folder, ...] = ()
+    """The folders of `path`, outermost first, each one of `collection_ids`: a reader is shown the names that are theirs to know.
+    Sources whose documents share the readers of their collection leave it empty."""
     tags: dict[str, Any] = {}
     description: str | None = None
     """What a person wrote about the file; indexed with the text (all that an image has without OCR)."""

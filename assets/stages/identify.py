@@ -65,6 +65,7 @@ def payload_hash(item: Item, permissions: tuple[str, ...]) -> str:
         item.profile,
         item.description,
         permissions,
+        *item.folders,
     )
     return hashlib.sha256(_encoder.encode(facts)).hexdigest()[:32]
 

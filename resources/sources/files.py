@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from resources import permissions
+from resources import domain, permissions
 from resources.domain import Batch, Item, Refusal, SourceName
 from resources.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
 from resources.filetypes import declared, mime_type
@@ -141,7 +141,9 @@ class _Describer:
         self._book = root.kind == "book"
         self._profile = root.profile or settings.chunk_profile
         self._defaults = sidecars.root_tags(root)
-        self._folder: tuple[str, tuple[str, ...], dict[str, Any]] | None = None
+        # those who may know the names of folders: sidecars speak of files alone
+        self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
+        self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
 
     def describe(self, found: Entry | Problem) -> Item | Refusal:
         """Return the item, or the refusal where there is a reason for one."""
@@ -177,7 +179,7 @@ class _Describer:
                 f"Its path is longer than {MAX_ID_BYTES} bytes or holds a NUL: rename it or move it."
             )
         folder, _, name = path.rpartition("/")
-        collections, from_path = self._place(folder)
+        collections, folders, from_path = self._place(folder)
         tags = sidecars.merge({"kind": "book"} if self._book else {}, said.tags, from_path, self._defaults)
         sidecars.check_required(tags)
         owner = said.owner or self._owner
@@ -197,20 +199,28 @@ class _Describer:
             created_at=said.created_at or found.created_at,
             modified_at=said.modified_at or found.modified_at,
             collection_ids=collections,
+            folders=folders,
             tags=tags,
             description=said.description,
             profile=self._profile,
             locator=found.path,
         )
 
-    def _place(self, folder: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the collections, the root first, and the tags that every file of a folder has; the last folder's are kept at hand."""
+    def _place(self, folder: str) -> tuple[tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]]:
+        """Return the collections and folders, the root first, and the tags that every file of a folder has.
+
+        Those of the folder asked for last are kept at hand.
+        """
         kept = self._folder
         if kept is None or kept[0] != folder:
             above = tuple(folder.split("/")) if folder else ()
             ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above) + 1))
-            kept = self._folder = (folder, ids, dict(sidecars.path_tags(self._root, above)))
-        return kept[1], kept[2]
+            folders = tuple(
+                domain.Folder(id=id_, name=name, readers=self._known_to)
+                for id_, name in zip(ids, ("", *above), strict=True)
+            )
+            kept = self._folder = (folder, ids, folders, dict(sidecars.path_tags(self._root, above)))
+        return kept[1:]
 
     def _url(self, path: str) -> str | None:
         if self._root.base_url is None:

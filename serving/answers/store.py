@@ -74,7 +74,9 @@ async def load(
     kept = rows[0]
     used = msgspec.convert(kept.pop("sources"), list[Used])
     sentences = msgspec.convert(kept.pop("sentences"), list[Verdict])
-    checked = await hits.recheck(database, access, [one.chunk_id for one in used], fresh_since, archived=True)
+    checked = await hits.recheck(
+        database, access, [one.chunk_id for one in used], fresh_since, archived=True, collection_ids=()
+    )
     may = {
         "doc_ids": sorted({one.doc_id for one in used}),
         "principals": sorted(access.principals),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.domain import Access, Place
+from resources.domain import Access, Place, SourceName
 from serving.database import Database
 
 
@@ -61,6 +61,8 @@ class _Row(Hit, frozen=True, kw_only=True):
     held_back: bool
 
 
+_IN_FOLDERS = frozenset({SourceName.FILES, SourceName.GOOGLE_DRIVE})
+"""Sources whose folders have readers of their own."""
 _ROWS = msgspec.json.Decoder(list[_Row])
 
 
@@ -72,12 +74,19 @@ class Checked(NamedTuple):
 
 
 async def recheck(
-    database: Database, access: Access, chunk_ids: Sequence[str], fresh_since: datetime, *, archived: bool
+    database: Database,
+    access: Access,
+    chunk_ids: Sequence[str],
+    fresh_since: datetime,
+    *,
+    archived: bool,
+    collection_ids: Sequence[str],
 ) -> Checked:
     """Return the chunks that are live, permitted, and were checked since. Raises `ServiceUnavailableError`.
 
     Without `archived`, documents that are archived are left out: here and not in the vector search, where a second condition means
-    that every point is looked at again.
+    that every point is looked at again. With `collection_ids`, a document counts only by a collection whose name the caller may know:
+    the vector search narrows by every collection, and would tell who asks which hidden folder holds a document.
     """
     if not chunk_ids:
         return Checked({}, 0)
@@ -86,6 +95,7 @@ async def recheck(
         "chunk_ids": f"{{{','.join(chunk_ids)}}}",
         "principals": sorted(access.principals),
         "fresh_since": fresh_since,
+        "collection_ids": list(collection_ids) or None,
     }
     (answer,) = await database.fetch("recheck", wanted)
     rows = [row for row in _ROWS.decode(answer["hits"]) if archived or row.tags.get("lifecycle") != "archived"]
@@ -98,16 +108,21 @@ def from_payloads(
     access: Access,
     fresh_since: datetime,
     narrowed: Mapping[str, frozenset[str]],
+    *,
+    collection_ids: Sequence[str],
 ) -> Checked:
     """Return hits made from payloads of points, for those that are permitted and were checked since.
 
-    `narrowed` has who may read a document at most, by doc_id, where that may be fewer than the index knows.
+    `narrowed` has who may read a document at most, by doc_id, where that may be fewer than the index knows. Payloads do not say who
+    may know the names of folders: paths come without them, and no document is found by one.
     """
     hits: dict[str, Hit] = {}
     held: set[str] = set()
     for chunk_id, payload in payloads.items():
         permitted = access.principals & set(payload.get("permissions") or ())
         if permitted.isdisjoint(narrowed.get(payload["doc_id"], permitted)):
+            continue
+        if collection_ids and payload.get("source_type") in _IN_FOLDERS:
             continue
         hit = _from_payload(chunk_id, payload)
         if hit.acl_checked_at is None or hit.acl_checked_at < fresh_since:
@@ -119,10 +134,13 @@ def from_payloads(
 
 def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
     collections: Iterable[str] = payload.get("collection_ids") or ()
+    source, path = payload.get("source_type") or "", payload.get("path") or ""
+    in_folders = source in _IN_FOLDERS
+    named_by_path = source == SourceName.FILES
     return msgspec.convert(
         {
             "chunk_id": chunk_id,
-            "collection_id": next(iter(collections), None),
+            "collection_id": None if in_folders else next(iter(collections), None),
             "doc_id": payload["doc_id"],
             "chunk_index": payload["chunk_index"],
             "chunk_text": payload.get("chunk_text") or "",
@@ -131,9 +149,10 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
             "start_char": payload.get("start_char") or 0,
             "places": payload.get("places") or [],
             "title": payload.get("title") or "",
-            "source_type": payload.get("source_type") or "",
-            "source_id": payload.get("source_id") or "",
-            "path": payload.get("path") or "",
+            "source_type": source,
+            "source_id": payload["doc_id"] if named_by_path else payload.get("source_id") or "",
+            "path": path.rpartition("/")[2] if in_folders else path,
+            "url": None if named_by_path else payload.get("url"),
             "mime_type": payload.get("mime_type") or "",
             "tags": payload.get("tags") or {},
         }
@@ -143,7 +162,6 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
                 "anchor",
                 "page_start",
                 "page_end",
-                "url",
                 "owner",
                 "created_at",
                 "modified_at",

@@ -151,7 +151,13 @@ class Retriever:
             log.warning("search_without_registry", error=str(error))
         expansion, missed = await self._expand(search)
         found = await self._engines.find(search, access, expansion, with_payload=True)
-        checked = hits.from_payloads(found.payloads, access, now - self._max_age, self._rights.current())
+        checked = hits.from_payloads(
+            found.payloads,
+            access,
+            now - self._max_age,
+            self._rights.current(),
+            collection_ids=search.narrowing.collection_ids,
+        )
         candidates = agreed(found.candidates, checked.hits)
         ranked = self._rank(search, candidates, checked.hits, request, access, now)
         warnings = [*missed, *found.warnings, POSTGRES_DOWN]
@@ -172,8 +178,14 @@ class Retriever:
                     expansion, missed = await self._expand(search)
                 found = await self._engines.find(search, access, expansion, with_payload=False)
             ids = [candidate.chunk_id for candidate in found.candidates.ranked]
-            archived = search.narrowing.include_archived
-            checked = await hits.recheck(self._database, access, ids, now - self._max_age, archived=archived)
+            checked = await hits.recheck(
+                self._database,
+                access,
+                ids,
+                now - self._max_age,
+                archived=search.narrowing.include_archived,
+                collection_ids=search.narrowing.collection_ids,
+            )
             candidates = agreed(found.candidates, checked.hits)
             ranked = self._rank(search, candidates, checked.hits, request, access, now)
             if len(ranked) >= request.top_k or not found.candidates.saturated or found.candidates.depth >= MAX_DEPTH:

@@ -11,16 +11,16 @@ WHERE source = :source AND source_id = ANY(:source_ids);
 -- name: save_documents!
 -- Write the desired state of documents. Parameters: source, rows jsonb. The earliest created_at is kept.
 INSERT INTO documents AS d (
-    doc_id, source, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description, size,
+    doc_id, source, source_id, partition, collection_ids, folders, source_title, path, mime_type, url, owner, author, description, size,
     created_at, modified_at, permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
     state, reason, stage, attempts
 )
 SELECT
-    r.doc_id, :source, r.source_id, r.partition, r.collection_ids, r.title, r.path, r.mime_type, r.url, r.owner, r.author,
+    r.doc_id, :source, r.source_id, r.partition, r.collection_ids, r.folders, r.title, r.path, r.mime_type, r.url, r.owner, r.author,
     r.description, r.size, r.created_at, r.modified_at, r.permissions, r.tags, r.profile, r.locator, r.version,
     r.content_hash, r.content_key, r.payload_hash, r.state, r.reason, r.stage, r.attempts
 FROM jsonb_to_recordset(:rows::jsonb) AS r (
-    doc_id uuid, source_id text, partition text, collection_ids text [], title text, path text, mime_type text, url text,
+    doc_id uuid, source_id text, partition text, collection_ids text [], folders jsonb, title text, path text, mime_type text, url text,
     owner text, author text, description text, size bigint, created_at timestamptz, modified_at timestamptz,
     permissions text [], tags jsonb, profile text, locator text, version text, content_hash text, content_key text,
     payload_hash text, state text, reason text, stage text, attempts integer
@@ -28,7 +28,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 -- an upload that its owner took back while it was being read stays deleted
 WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.doc_id = r.doc_id AND u.deleted_at IS NOT NULL)
 ON CONFLICT (doc_id) DO UPDATE SET
-    partition = excluded.partition, collection_ids = excluded.collection_ids, source_title = excluded.source_title,
+    partition = excluded.partition, collection_ids = excluded.collection_ids, folders = excluded.folders, source_title = excluded.source_title,
     path = excluded.path, mime_type = excluded.mime_type, url = excluded.url, owner = excluded.owner,
     author = excluded.author, description = excluded.description, size = excluded.size,
     created_at = least(d.created_at, excluded.created_at), modified_at = excluded.modified_at,

@@ -4,11 +4,11 @@ SELECT
     d.doc_id::text AS doc_id,
     d.title,
     d.source AS source_type,
-    d.source_id,
-    d.collection_ids [1] AS collection_id,
-    d.path,
+    p.shown_source_id AS source_id,
+    p.shown_collection AS collection_id,
+    p.shown_path AS path,
     d.mime_type,
-    d.url,
+    p.shown_url AS url,
     d.owner,
     d.author,
     d.tags,
@@ -20,6 +20,9 @@ SELECT
     d.chunk_count,
     d.acl_checked_at
 FROM checked_documents AS d
+CROSS JOIN LATERAL shown_place(
+    d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+) AS p
 WHERE
     d.doc_id = ANY(%(doc_ids)s::uuid [])
     AND d.state = 'live'

@@ -1,5 +1,5 @@
 -- Purpose: the document that a reader's page shows, if this caller may read it; of several the best match, then the latest.
--- Parameters: doc_ids, urls, paths (within any file root), collection_id (null: any), principals, fresh_since.
+-- Parameters: doc_ids, urls, paths (within any file root), collection_id (null: any; one that the caller may know), principals, fresh_since.
 -- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
 WITH named AS (
     SELECT
@@ -25,10 +25,14 @@ WITH named AS (
 SELECT d.doc_id::text AS doc_id
 FROM named AS n
 INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+CROSS JOIN LATERAL shown_place(
+    d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+) AS p
 WHERE
     d.state = 'live'
     AND d.permissions && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
-    AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(d.collection_ids))
+    AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(p.shown_collections))
+    AND (n.away = 1 OR p.shown_url IS NOT NULL OR p.whole)
 ORDER BY n.away ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
 LIMIT 1

@@ -1,6 +1,7 @@
 -- Purpose: the second lock: of these chunks, those that the caller may read right now, with fresh metadata. One whose
 -- permissions were checked too long ago comes without its text, as `held_back`, so that it can be counted.
--- Parameters: chunk_ids, principals, fresh_since. Grain: one row, its text a JSON array of chunks: one value is read
+-- Its place is what the caller may know of it; a filter on collections finds it by those alone.
+-- Parameters: chunk_ids, principals, fresh_since, collection_ids (null: any). Grain: one row, its text a JSON array of chunks: one value is read
 -- with less work than a hundred rows of twenty. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
 -- Passages of the collection beside the active one count too: a search that began before the two changed places holds their ids.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and nothing
@@ -50,10 +51,14 @@ wanted AS MATERIALIZED (
 
 found AS MATERIALIZED (
     SELECT
-        *,
-        coalesce(acl_checked_at < %(fresh_since)s, TRUE) AS held_back
-    FROM checked_documents
-    WHERE doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
+        d.*,
+        p.*,
+        coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
+    FROM checked_documents AS d
+    CROSS JOIN LATERAL shown_place(
+        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+    ) AS p
+    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
 )
 
 SELECT coalesce(json_agg(f), '[]')::text AS hits
@@ -73,11 +78,11 @@ FROM (
         c.sketch,
         d.title,
         d.source AS source_type,
-        d.source_id,
-        d.collection_ids [1] AS collection_id,
-        d.path,
+        d.shown_source_id AS source_id,
+        d.shown_collection AS collection_id,
+        d.shown_path AS path,
         d.mime_type,
-        d.url,
+        d.shown_url AS url,
         d.owner,
         d.tags,
         d.created_at,
@@ -89,4 +94,5 @@ FROM (
     WHERE
         d.state = 'live'
         AND d.permissions && %(principals)s::text []
+        AND (%(collection_ids)s::text [] IS NULL OR d.shown_collections && %(collection_ids)s::text [])
 ) AS f

@@ -216,6 +216,74 @@ def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world:
     assert step.sync().error is None
 
 
+def _told(step: Step, who: Person, query: str, **body: Any) -> list[dict[str, Any]]:
+    """Return what somebody is told of the documents that a query finds."""
+    assert step.web is not None
+    return step.web.search(query, who.email, *who.groups, mode="keyword", top_k=50, **body)["results"]
+
+
+def test_nobody_is_told_the_names_of_folders_that_are_not_theirs(step: Step, world: World) -> None:
+    drive = world.drive
+    board = drive.folder("2027 Layoffs (board only)", world.company)
+    deal = drive.folder("Acquisition of Qzfalcon", board)
+    drive.share(board, f"user:{ADA.email}")
+    drive.share(deal, f"user:{CAROL.email}")
+    letter = world.file(step, "letter.txt", deal)
+    word = world.words[letter]
+    drive.share(letter, f"user:{DAN.email}")
+    step.sync()
+    names = ("layoffs", "acquisition", "qzfalcon", "company", "my drive")
+    paths = {who.email: [one["path"] for one in _told(step, who, word)] for who in (ADA, CAROL, DAN)}
+    assert paths == {
+        ADA.email: ["2027 Layoffs (board only)/Acquisition of Qzfalcon/letter.txt"],
+        CAROL.email: ["Acquisition of Qzfalcon/letter.txt"],
+        DAN.email: ["letter.txt"],
+    }
+    for query in (word, *names, "2027 Layoffs", board, deal):
+        assert not [name for name in names if name in str(_told(step, DAN, query)).lower()], query
+        assert [one["title"] for one in _told(step, DAN, query)] == (["letter.txt"] if query == word else [])
+    (found,) = _told(step, DAN, word)
+    assert found["collection_id"] is None
+    assert step.web is not None
+    for path in (f"/api/documents/{found['doc_id']}", f"/api/why?source={found['doc_id']}", "/api/sources"):
+        shown = step.web.request("GET", path, DAN.email).text.lower()
+        assert not [name for name in names if name in shown], path
+    # a filter does not tell which hidden folder holds it, and still narrows for those who know the folder
+    for one in (board, deal, world.company):
+        assert _told(step, DAN, word, filters={"collection_ids": [one]}) == []
+    for who, one in ((ADA, board), (CAROL, deal)):
+        assert len(_told(step, who, word, filters={"collection_ids": [one]})) == 1
+
+
+def test_names_of_folders_follow_their_sharing(step: Step, world: World) -> None:
+    drive = world.drive
+    plans = drive.folder("Qzplans", world.company)
+    file = world.file(step, "plan.txt", plans)
+    drive.share(file, f"user:{DAN.email}")
+    step.sync()
+
+    def path() -> list[str]:
+        step.sync()
+        return [one["path"] for one in _told(step, DAN, world.words[file])]
+
+    assert path() == ["plan.txt"]
+    drive.share(plans, f"user:{DAN.email}")
+    assert path() == ["Qzplans/plan.txt"]
+    drive.rename(plans, "Qzschemes")
+    assert path() == ["Qzschemes/plan.txt"]
+    drive.unshare(plans, f"user:{DAN.email}")
+    assert path() == ["plan.txt"]
+    drive.share(world.company, f"user:{DAN.email}")
+    assert path() == ["Company/Qzschemes/plan.txt"]
+    drive.unshare(world.company, f"user:{DAN.email}")
+    assert path() == ["plan.txt"]
+    drive.move(file, world.shared)
+    drive.add_member(world.shared, f"user:{DAN.email}")
+    assert path() == ["Engineering/plan.txt"]
+    drive.remove_member(world.shared, f"user:{DAN.email}")
+    assert path() == ["plan.txt"]
+
+
 def test_what_is_left_out_has_its_reason(step: Step, world: World) -> None:
     drive = world.drive
     drive.file("film.mp4", world.company, b"\x00\x00\x00\x18ftyp", "video/mp4")

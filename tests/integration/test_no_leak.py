@@ -1,7 +1,8 @@
 """No route tells a caller of what the caller may not read: any body the OpenAPI document allows, any engine down, cached or not.
 
 Bodies come from Schemathesis, with words, ids and links of forbidden documents planted in them. Forbidden documents say words that stand
-nowhere else; no answer may hold one of them, nor a forbidden id that its request did not name.
+nowhere else; no answer may hold one of them, nor a forbidden id that its request did not name. Names are planted too: of folders
+around readable documents, of channels, senders and files.
 """
 
 from __future__ import annotations
@@ -70,6 +71,44 @@ class Secrets:
         self.bait += [doc_id, source_id, url, f"/view/{doc_id}?chunk=0"]
         return doc_id
 
+    def surround(self, site: Site) -> list[str]:
+        """Add documents that Ann may read in folders that she may not know, and names around them; returns their ids."""
+        where = "qzfolder1canary"
+        folder = {"id": "folder-1", "name": f"Layoffs {where}", "readers": [BOB]}
+        shown = {"id": "folder-0", "name": "Shared", "readers": [ANN]}
+        made = [
+            site.add(
+                "Letter in a folder",
+                [f"A letter on the {topic}." for topic in TOPICS],
+                [ANN],
+                source=SourceName.GOOGLE_DRIVE,
+                source_id="letter-1",
+                path=f"Shared/Layoffs {where}/letter.md",
+                collection_ids=["folder-1", "folder-0"],
+                folders=[shown, folder],
+                url="https://docs.example/letter-1",
+            ),
+            site.add(
+                "Letter in a file root",
+                [f"A paper letter on the {topic}." for topic in TOPICS],
+                [ANN],
+                source_id=f"root/{where}/letter.md",
+                path=f"{where}/letter.md",
+                collection_ids=["root", f"root/{where}"],
+                folders=[{"id": "root", "name": "", "readers": [BOB]}, {**folder, "id": f"root/{where}"}],
+                url=f"https://files.example/{where}/letter.md",
+            ),
+        ]
+        site.sql("UPDATE partitions SET title = '#qzchannel1canary'")
+        job = "INSERT INTO sync_jobs (source, status, requested_by) VALUES ('slack', 'failed', 'qzsender1canary@acme.com')"
+        ((job_id,),) = site.sql(f"{job} RETURNING job_id")
+        error = "INSERT INTO sync_errors (job_id, source_id, stage, reason) VALUES (%s, %s, 'raw', %s)"
+        site.sql(error, job_id, "qzfile1canary.md", "#qzchannel1canary is closed to qzsender1canary@acme.com")
+        self.canaries += [where, "qzchannel1canary", "qzsender1canary", "qzfile1canary"]
+        self.bait += [*made, "folder-1", "folder-0", "letter-1", str(job_id)]
+        self.open_ids += made
+        return made
+
     def check(self, sent: str, status: int, answer: str) -> None:
         """Fail when an answer tells what is hidden."""
         assert status < 500 or status == 503, f"{status} for {sent}: {answer[:500]}"
@@ -93,6 +132,7 @@ def secrets(site: Site) -> Secrets:
     hidden.hide(site, 3, [])
     hidden.hide(site, 4, ["public"], acl_checked_at=datetime.now(UTC) - timedelta(days=9), partition="stale")
     hidden.bait += hidden.open_ids
+    hidden.surround(site)
     return hidden
 
 
@@ -129,7 +169,7 @@ def attacked(running: Running, secrets: Secrets, operation: Any, headers: dict[s
         answer = case.call(base_url=running.url, headers=headers)
         sent = json.dumps([operation.label, case.path_parameters, case.query, repr(case.body)], default=repr)
         statuses.add(answer.status_code)
-        secrets.check(sent, answer.status_code, answer.text)
+        secrets.check(sent, answer.status_code, f"{answer.headers} {answer.text}")
 
     attack()
     return statuses
@@ -165,6 +205,37 @@ def test_any_body_as_a_colleague_and_as_nobody(site: Site, secrets: Secrets) -> 
         served(fuzz(running, secrets, site.token(ANN, CREW)))
         anonymous = fuzz(running, secrets, None, examples=2)
         assert all(401 in statuses for label, statuses in anonymous.items() if "/api/rag/" in label)
+
+
+def test_no_route_names_the_folders_around_a_readable_document(site: Site, secrets: Secrets) -> None:
+    with site.running() as running:
+        for mode in ("hybrid", "vector", "keyword"):
+            for word in ("letter", "layoffs", "qzfolder", "folder-1", "channel"):
+                body = {
+                    "query": f"{word} on the {TOPICS[0]}",
+                    "mode": mode,
+                    "top_k": 50,
+                    "explain": True,
+                    "neighbours": 1,
+                }
+                answer = running.request("POST", "/api/rag/search", ANN, json=body)
+                secrets.check(str(body), answer.status_code, f"{answer.headers} {answer.text}")
+                letters = {one["title"]: one for one in answer.json()["results"] if one["title"].startswith("Letter")}
+                assert letters["Letter in a folder"]["path"] == "Shared/letter.md"
+                in_root = letters["Letter in a file root"]
+                assert (in_root["path"], in_root["source_id"]) == ("letter.md", in_root["doc_id"])
+        for doc_id in secrets.open_ids:
+            for path in (f"/api/documents/{doc_id}", f"/documents/{doc_id}", f"/api/why?source={doc_id}"):
+                answer = running.request("GET", path, ANN)
+                secrets.check(path, answer.status_code, f"{answer.headers} {answer.text}")
+        body = {"doc_ids": secrets.open_ids, "format": "footnote"}
+        answer = running.request("POST", "/api/citations/format", ANN, json=body)
+        secrets.check("citations", answer.status_code, answer.text)
+        for hidden in ("folder-1", "root", "root/qzfolder1canary"):
+            asked = {"query": "letter", "filters": {"collection_ids": [hidden]}, "top_k": 50}
+            found = running.request("POST", "/api/rag/search", ANN, json=asked).json()["results"]
+            assert not [one for one in found if one["title"].startswith("Letter")], hidden
+        assert running.titles("letter", ANN, filters={"collection_ids": ["folder-0"]}) == ["Letter in a folder"]
 
 
 def test_rights_taken_away_between_a_search_and_the_next(

@@ -52,6 +52,29 @@ def test_new_documents_reach_both_stores(installation: Installation) -> None:
     assert job == [{"status": "success", "synced": 2, "stage": "done"}]
 
 
+def test_folders_of_a_root_are_named_to_those_whom_the_root_is_for(installation: Installation) -> None:
+    installation.write("layoffs/taxes.txt", TAXES, permissions=["eve@other.example"])
+    installation.write("open/zebras.md", STRIPES)
+    installation.sync()
+    root = installation.settings.file_roots[0]
+    readers = [*root.permissions, root.owner]
+    rows = {row["source_id"]: row["folders"] for row in installation.rows("SELECT source_id, folders FROM documents")}
+    assert rows["docs/layoffs/taxes.txt"] == [
+        {"id": "docs", "name": "", "readers": readers},
+        {"id": "docs/layoffs", "name": "layoffs", "readers": readers},
+    ]
+    shown = installation.rows(
+        "SELECT w.who, p.* FROM documents AS d CROSS JOIN (VALUES ('eve@other.example'), ('domain:acme.example')) AS w (who)"
+        " CROSS JOIN LATERAL shown_place(d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders,"
+        " d.place_readers, ARRAY[w.who]) AS p WHERE d.source_id = 'docs/layoffs/taxes.txt' ORDER BY w.who DESC"
+    )
+    eve, staff = shown
+    assert (eve["shown_path"], eve["shown_collection"], eve["shown_collections"]) == ("taxes.txt", None, [])
+    assert "layoffs" not in str(eve)
+    assert (staff["shown_path"], staff["shown_source_id"]) == ("layoffs/taxes.txt", "docs/layoffs/taxes.txt")
+    assert staff["shown_collections"] == ["docs", "docs/layoffs"]
+
+
 def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: Installation) -> None:
     installation.write("zoo.md", f"{STRIPES}\n## Parking\n\nVisitors park behind the stable.\n")
     installation.sync()
@@ -69,14 +92,14 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
         database = Database(installation.settings.postgres_dsn)
         await database.open()
         try:
-            return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False)).hits
+            return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False, collection_ids=())).hits
         finally:
             await database.close()
 
     hit = asyncio.run(rechecked())[row["chunk_id"]]
     assert hit.anchor == hit.place(0).anchor == "zebra-care"
     assert hit.place(hit.chunk_text.index("Visitors")).anchor == "parking"
-    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, since, {})
+    from_index, _ = from_payloads({row["chunk_id"]: point}, ADA, since, {}, collection_ids=())
     assert from_index[row["chunk_id"]].places == hit.places
 
 

@@ -210,7 +210,7 @@ TRAIL = Trail("my_drive", ("f", "root"), ("My Drive", "Folder"))
 
 def test_a_file_becomes_a_document(tmp_path: Path) -> None:
     grant = Grant(frozenset({"b@acme.example", "ada@acme.example"}), "shared")
-    item = describe(FILE, TRAIL, grant, Settings(_env_file=None, home=tmp_path))
+    item = describe(FILE, TRAIL, (), grant, Settings(_env_file=None, home=tmp_path))
     assert item == Item(
         source_id="1",
         partition="my_drive",
@@ -241,7 +241,7 @@ def test_a_file_becomes_a_document(tmp_path: Path) -> None:
 )
 def test_a_refusal_says_why(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
     settings = Settings(_env_file=None, home=tmp_path, max_file_bytes=10)
-    refusal = describe({**FILE, **change}, TRAIL, Grant(frozenset(), "private"), settings)
+    refusal = describe({**FILE, **change}, TRAIL, (), Grant(frozenset(), "private"), settings)
     assert isinstance(refusal, Refusal)
     assert reason in refusal.reason
     assert refusal.collection_ids == ("f", "root")
@@ -252,6 +252,7 @@ def test_the_version_of_a_google_document_is_its_time(tmp_path: Path) -> None:
     item = describe(
         {**file, "mimeType": f"{GOOGLE}document"},
         TRAIL,
+        (),
         Grant(frozenset(), "private"),
         Settings(_env_file=None, home=tmp_path),
     )

@@ -150,5 +150,5 @@ def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:
         "other": base | {"doc_id": "4", "permissions": ["bob@acme.com"], "acl_checked_at": NOW.isoformat()},
     }
     access = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))
-    hits, held_back = from_payloads(payloads, access, NOW - duration("24h"), {})
+    hits, held_back = from_payloads(payloads, access, NOW - duration("24h"), {}, collection_ids=())
     assert (set(hits), held_back) == ({"fresh"}, 3)

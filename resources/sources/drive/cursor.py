@@ -26,8 +26,12 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def view(account: str, *, follows_shortcuts: bool) -> str:
-    """Return what a cursor is good for: one account, under the setting that decides which files belong to a root."""
-    return f"{account} with shortcuts" if follows_shortcuts else f"{account} within roots"
+    """Return what a cursor is good for: one account, under the setting that decides which files belong to a root.
+
+    "folders" tells it from cursors of listings that did not read who may find each folder.
+    """
+    scope = "with shortcuts" if follows_shortcuts else "within roots"
+    return f"{account}, folders, {scope}"
 
 
 def encode(cursor: Cursor) -> str:

@@ -94,7 +94,7 @@ class Documents:
             grants = self.grants(notes, [file for file, _ in placed])
             for file, trail in placed:
                 grant = grants[file["id"]]
-                document = describe(file, trail, grant, self._settings)
+                document = describe(file, trail, self._forest.chain(trail), grant, self._settings)
                 if isinstance(document, Refusal):
                     found.refused.append(document)
                     continue

@@ -178,6 +178,7 @@ class Following:
         for folder_id, file in changes.folders.items():
             before = notes.folders.get(folder_id)
             if folder_id in grants:
+                self._forest.grant(folder_id, grants[folder_id].digest)
                 now = folder_of(file, grants[folder_id].digest)
                 if now != before or not was[folder_id]:
                     if now.closed:

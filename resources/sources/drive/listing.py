@@ -113,13 +113,22 @@ class Listing:
         if root.drive is not None:
             notes.set_members(self._readers.members(root.drive))
             self._readers.learn_members(root.drive, notes)
-        notes.set_folder(root.id, Folder(name=root.name, parent=root.parent))
+        access = self._root_access(root, notes)
+        notes.set_folder(root.id, Folder(name=root.name, parent=root.parent, access=access))
+        self._forest.grant(root.id, access)
         self._list_folders(root, notes)
         at = Cursor(token=token, account=self._view, listing=Place(size=size))
         yield Batch(
             partition=partition, listing="page", memory=notes.take(), cursor=cursors.encode(at), title=root.name
         )
         return at
+
+    def _root_access(self, root: RootNote, notes: Notes) -> str:
+        """Return who may find the root itself, as a digest; nobody when it cannot be read for the moment."""
+        if root.kind == "drive":
+            return self._readers.drive(root.id).digest
+        file = self._documents.ask([root.id])[root.id]
+        return "" if file is None else self._documents.grants(notes, [file])[root.id].digest
 
     def _list_folders(self, root: RootNote, notes: Notes) -> None:
         condition = f"mimeType = '{FOLDER}' and trashed = false"
@@ -143,7 +152,11 @@ class Listing:
         inside = [file for file in folders if self._is_below(file["id"], root)]
         grants = self._documents.grants(notes, inside)
         for file in inside:
-            notes.set_folder(file["id"], folder_of(file, grants[file["id"]].digest))
+            grant = grants[file["id"]]
+            self._forest.grant(file["id"], grant.digest)
+            notes.set_folder(file["id"], folder_of(file, grant.digest))
+            if grant.expires is not None:
+                notes.set_end(grant.expires, file["id"])
 
     def _is_below(self, folder_id: str, root: RootNote) -> bool:
         trail = self._forest.trail(folder_id)

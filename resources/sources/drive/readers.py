@@ -59,6 +59,10 @@ class Readers:
         now = self._now()
         return sorted(f"{one.get('id')} {permissions.read([one], now).digest}" for one in self._who(drive))
 
+    def drive(self, drive: str) -> Grant:
+        """Return who is in a shared drive."""
+        return permissions.read(self._who(drive), self._now())
+
     def learn_members(self, drive: str, notes: Notes) -> None:
         """Note whom the ids of a shared drive's members stand for."""
         self._learn(notes, self._who(drive))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from resources.domain import Item, Refusal
+from resources.domain import Folder, Item, Refusal
 from resources.errors import SkipDocumentError
 from resources.settings import Settings
 from resources.sources.drive import readers
@@ -24,8 +24,8 @@ FILE_FIELDS = (
 """Asked for by name: Drive answers with four fields otherwise."""
 
 
-def describe(file: JSON, trail: Trail, grant: Grant, settings: Settings) -> Item | Refusal:
-    """Return the document, or the refusal where there is a reason for one."""
+def describe(file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: Grant, settings: Settings) -> Item | Refusal:
+    """Return the document, or the refusal where there is a reason for one; `folders` are those of the trail."""
     name = str(file["name"])
     size = _whole_number(file.get("size"))
     try:
@@ -51,6 +51,7 @@ def describe(file: JSON, trail: Trail, grant: Grant, settings: Settings) -> Item
         created_at=moment(file.get("createdTime")),
         modified_at=moment(file.get("modifiedTime")),
         collection_ids=trail.folders,
+        folders=folders,
         tags={"sharing": grant.sharing},
         description=file.get("description") or None,
         locator=kind.way,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from resources import domain
 from resources.errors import ConcordanceError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
@@ -34,6 +35,7 @@ class Forest:
         self._roots = roots
         self._notes = notes
         self._folders: dict[str, Folder | None] = {}
+        self._access: dict[str, str] = {}
         self._tops: dict[str, str] | None = None
         self._loaded: set[str] = set()
         self._trails: dict[str, Trail | None] = {}
@@ -43,6 +45,19 @@ class Forest:
         if self._folders.get(folder_id, "") != folder:
             self._folders[folder_id] = folder
             self._trails.clear()
+
+    def grant(self, folder_id: str, digest: str) -> None:
+        """Note who may find a folder, as `Grant.digest` says it."""
+        self._access[folder_id] = digest
+
+    def chain(self, trail: Trail) -> tuple[domain.Folder, ...]:
+        """Return the folders of a trail, outermost first, with who may find each; nobody where that is not known."""
+        if any(one not in self._access for one in trail.folders):
+            self._load({root.drive or "" for root in self._roots.all().values()})
+        return tuple(
+            domain.Folder(id=one, name=name, readers=tuple(self._access.get(one, "").split()[1:]))
+            for one, name in zip(reversed(trail.folders), trail.names, strict=True)
+        )
 
     def trail(self, parent: str | None) -> Trail | None:
         """Return where a folder's content lies; None when that is in no root, as far as is known (`find` makes it known)."""
@@ -149,6 +164,8 @@ class Forest:
             self._loaded.add(partition)
             for folder_id, folder in self._notes(partition).load().folders.items():
                 self._folders.setdefault(folder_id, folder)
+                if folder.access:
+                    self._access.setdefault(folder_id, folder.access)
         self._trails.clear()
         return bool(fresh)
 
