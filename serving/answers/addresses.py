@@ -51,6 +51,7 @@ _MARKUP = re.compile(r"[\\*_~`|]")
 _OPENING = "([{\"'“‘„"
 _TRAILING = ".,;:!?\"'”’*_"
 _WORD = re.compile(r"\S+")
+_SLASHES = re.compile(r"(?<=\w)[/\\]{2,}")
 _hosts = LinkifyIt(options={"fuzzy_link": True, "fuzzy_ip": False, "fuzzy_email": False}).tlds([*TLDS, *RESERVED])
 
 
@@ -88,7 +89,9 @@ def _is_address(word: str) -> bool:
     for pattern in (_SCHEME, _NUMBERED):
         if (match := pattern.search(word)) and not _DRIVE.match(match.group()):
             return True
-    return any(not _is_name(found.raw) for found in _hosts.match(word) or ())
+    # linkify-it finds no host right after a slash, as in `x//host.com/y`: check what follows two of them on its own
+    parts = (word, *_SLASHES.split(word)[1:])
+    return any(not _is_name(found.raw) for part in parts for found in _hosts.match(part) or ())
 
 
 def _is_name(host: str) -> bool:

@@ -22,6 +22,7 @@ CASES = {
     "<a href='http://evil.example'>click</a> <b>bold</b>": ("click bold", 0, 1),
     "a < b and 3<4, p<0.05": ("a < b and 3<4, p<0.05", 0, 0),
     "go to https://evil.example/a. Then": (f"go to {LINK_REMOVED}. Then", 0, 1),
+    "see 0//evil.example/x and src//main.py": (f"see {LINK_REMOVED} and src//main.py", 0, 1),
     "(see www.evil.example/x)": (f"(see {LINK_REMOVED})", 0, 1),
     "[1](http://evil.example)": ("[1]", 0, 1),
     "[click](javascript:alert(1)) x": ("click x", 0, 1),
