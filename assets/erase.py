@@ -65,7 +65,7 @@ def erase(
     Sweep first: documents that the index may still hold are left for the next time. Raises `BusyError`, `InvalidRequestError` for
     a document that is not deleted, or `ServiceUnavailableError`.
     """
-    with _alone(settings) as run:
+    with alone(settings) as run:
         if document is not None:
             _check_deleted(run, document)
         found = doomed(run, cutoff=cutoff, document=document)
@@ -78,7 +78,7 @@ def erase(
 
 
 @contextmanager
-def _alone(settings: Settings) -> Generator[SyncRun]:
+def alone(settings: Settings) -> Generator[SyncRun]:
     """Hold the locks of all sources and of `reindex`, which writes to the lake without them."""
     with ExitStack() as stack:
         runs = [stack.enter_context(hold(settings, source)) for source in SourceName]
@@ -86,7 +86,7 @@ def _alone(settings: Settings) -> Generator[SyncRun]:
             runs[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
         )
         if row is None or not row["free"]:
-            raise BusyError("`concordance reindex` is running; nothing is erased until it has ended.", "")
+            raise BusyError("`concordance reindex` is running. Run the command again once it has ended.", "")
         yield runs[0]
 
 

