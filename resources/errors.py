@@ -63,6 +63,10 @@ class ServiceUnavailableError(RetryLaterError):
     """A service that we depend on (Postgres, Qdrant, the embedding provider) is down; the caller may degrade."""
 
 
+class StorageFullError(ServiceUnavailableError):
+    """The disk is full; nothing was kept, and somebody must free space."""
+
+
 class DocumentError(ConcordanceError):
     """This document alone fails; the rest goes on."""
 

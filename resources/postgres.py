@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.rows import dict_row
 
-from resources.errors import ServiceUnavailableError
+from resources.errors import ServiceUnavailableError, StorageFullError
 
 Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
 
@@ -57,6 +57,8 @@ def session(dsn: str, *, autocommit: bool = False, seconds: float | None = None)
     try:
         with connection:
             yield connection
+    except psycopg.errors.DiskFull as error:
+        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
     finally:

@@ -20,7 +20,7 @@ from psycopg.pq import PGconn, Ping
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError
+from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
 from resources.logging import logger
 from resources.postgres import Connection, hang_up, session
 from resources.watch import Call, Watch
@@ -41,6 +41,9 @@ NETWORK = {
     "tcp_user_timeout": 15_000,
 }
 """A server whose machine is gone is noticed by the kernel. Source: postgresql.org/docs/current/libpq-connect.html"""
+
+DISK_FULL = "53100"
+"""SQLSTATE of a write for which there is no space."""
 
 log = logger("serving")
 
@@ -179,9 +182,14 @@ class Database:
                 raise explained from error
         raise _down()
 
-    async def _explained(self, name: str, error: Exception, call: Call | None) -> RegistryDownError | OverloadedError:
+    async def _explained(
+        self, name: str, error: Exception, call: Call | None
+    ) -> RegistryDownError | OverloadedError | StorageFullError:
         """Tell a server that is down from one that is busy: it answers a ping, or has itself said what is wrong."""
         said = _said(error)
+        if said == DISK_FULL:
+            log.error("disk_full", statement=name)
+            return StorageFullError("The disk of Postgres is full, so this could not be kept.")
         answers = await self.watch.answers() if said is None or said.startswith("57P") else True
         cut = call is not None and call.cut
         log.warning("postgres_failed", statement=name, answers=answers, cut=cut, error=str(error).strip())

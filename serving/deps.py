@@ -99,7 +99,6 @@ class Services:
         self.sign_ins = SignIns(settings.sign_in_failures, self.metrics)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
-        self.figures = Figures(self.database, self.index_size)
         self.metrics_token = metrics_token(settings)
         self.blobs = Blobs(settings.lake_address)
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
@@ -109,6 +108,7 @@ class Services:
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
+        self.figures = Figures(self.database, self.index_size, self.audit.writable)
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
@@ -128,6 +128,7 @@ class Services:
             clock=clock,
             reranker=self.reranker,
             expander=expander,
+            incomplete=lambda: self.figures.incomplete,
         )
         self.answers = Answers(
             settings,

@@ -164,6 +164,8 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "quota-exceeded", detail)
         case errors.TooManyWaitingError():
             return problem(request, "too-many-waiting", detail, headers=_retry_after(error))
+        case errors.StorageFullError():
+            return problem(request, "storage-full", detail)
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.RetryLaterError():

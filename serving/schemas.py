@@ -281,7 +281,7 @@ class SyncStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceState(msgspec.Struct, frozen=True):
-    """`state` is `ok`, `down` or `not_loaded`."""
+    """`state` is `ok`, `down`, `not_loaded` or, of the index, `incomplete`."""
 
     state: str
     detail: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from resources.errors import NotRunningError, ServiceUnavailableError
+from resources.errors import NotRunningError, ServiceUnavailableError, StorageFullError
 
 if TYPE_CHECKING:
     from resources.postgres import Connection
@@ -35,6 +35,8 @@ def database(settings: Settings) -> Generator[Connection]:
     try:
         with session(settings.postgres_dsn) as connection:
             yield connection
+    except StorageFullError:
+        raise
     except ServiceUnavailableError as error:
         raise NotRunningError(f"{error} {remedy(settings)}") from error
     except UndefinedTable:

@@ -33,6 +33,10 @@ from serving.rights import Rights
 from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
 
 MAX_DEPTH = 2000
+INDEX_INCOMPLETE = (
+    "index_incomplete",
+    "The index lacks a part of what was indexed, so documents may be missing here. Syncs write it again.",
+)
 _DEEPER = 4
 
 log = logger("serving")
@@ -83,7 +87,10 @@ class Retriever:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reranker: Reranker | None = None,
         expander: Expander | None = None,
+        incomplete: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`incomplete` tells whether the index lacks passages that the registry lists."""
+        self._incomplete = incomplete
         self._reranker = reranker
         self._expander = expander
         self._settings = settings
@@ -104,7 +111,7 @@ class Retriever:
         query_id, now = str(uuid.uuid4()), self._clock()
         answer = await self._answer(search, request, access, now)
         shown = answer.ranked[: request.top_k]
-        warnings = [*answer.warnings, *([NO_RERANKER] if request.rerank and not answer.reranked else [])]
+        warnings = [*self._warnings(answer), *([NO_RERANKER] if request.rerank and not answer.reranked else [])]
         if answer.held_back:
             warnings.append(held_back_warning(answer.held_back, self._settings.acl_max_age))
         around = None
@@ -138,7 +145,7 @@ class Retriever:
         """Return the passages of a search as they are ranked, for those who go on with them. Raises as `search` does."""
         search = plan(request, self._settings)
         answer = await self._answer(search, request, access, self._clock())
-        warnings = list(answer.warnings)
+        warnings = self._warnings(answer)
         if answer.held_back:
             warnings.append(held_back_warning(answer.held_back, self._settings.acl_max_age))
         return Passages(answer.ranked[: request.top_k], warnings, answer.held_back, answer.registry)
@@ -194,10 +201,14 @@ class Retriever:
             search = search._replace(depth=min(MAX_DEPTH, found.candidates.depth * _DEEPER))
             found, cached = None, False
         warnings, added = [*(missed or ()), *found.warnings], found.candidates.expansions
-        if seconds and not cached and not warnings:
+        if seconds and not cached and not warnings and not self._incomplete():
             self._background.put("cache_store", cache.row(cache_key, found.candidates, known.version, seconds))
         answer = _Answer(ranked, warnings, cached=cached, held_back=checked.held_back, registry=True, expansions=added)
         return await self._reranked(answer, search, candidates, checked.hits, request, access, now)
+
+    def _warnings(self, answer: _Answer) -> list[tuple[str, str]]:
+        """Return an answer's warnings. The one of an incomplete index is the same whoever asks, and whatever is missing."""
+        return [*answer.warnings, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
 
     async def _expand(self, search: Plan) -> tuple[Expansion | None, list[tuple[str, str]]]:
         """Return what the language model adds to the query, if it is to, and the warning that it did not."""

@@ -27,6 +27,8 @@ async def _qdrant(services: Services) -> ServiceState:
     points, _ = await services.index_size()
     if points is None:
         return ServiceState("down", "does not answer")
+    if services.figures.incomplete:
+        return ServiceState("incomplete", "holds less than the registry lists: run `concordance reconcile --apply`")
     return ServiceState("ok", None if points else "the index is empty so far")
 
 
@@ -40,9 +42,10 @@ async def readyz(services: NamedDependency[Services]) -> Response[Readiness]:
     """Return each dependency's state; 503 when neither Qdrant nor Postgres can answer a search."""
     qdrant, postgres = await asyncio.gather(_qdrant(services), _postgres(services))
     embedder = ServiceState("ok") if services.embedder.fault is None else ServiceState("down", "keyword search only")
-    states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder}
+    disk = ServiceState("ok") if services.figures.writable else ServiceState("down", "full or read-only")
+    states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder, "disk": disk}
     down = [name for name, state in states.items() if state.state != "ok"]
-    usable = qdrant.state == "ok" or postgres.state == "ok"
+    usable = qdrant.state != "down" or postgres.state == "ok"
     status = "unavailable" if not usable else "degraded" if down else "ready"
     return Response(Readiness(status, states), status_code=200 if usable else 503)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -148,3 +149,38 @@ def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, 
         until_ready(running)
         answer = running.search("ferry", BOB)
         assert (titles(answer), codes(answer)) == ({"Open"}, [])
+
+
+def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) -> None:
+    fill(site)
+    with site.running() as running:
+        assert codes(running.search("ferry pier", BOB)) == []
+        site.sql("UPDATE documents SET chunk_count = chunk_count + 1")  # as if points were lost
+        deadline = time.monotonic() + 120
+        while running.http.get("/readyz").json()["services"]["qdrant"]["state"] != "incomplete":
+            assert time.monotonic() < deadline, "not noticed"
+        assert running.http.get("/readyz").json()["status"] == "degraded"
+        told = [running.search(query, who)["warnings"] for who in (ANN, BOB) for query in ("ferry pier", "nothing")]
+        assert [[warning["code"] for warning in warnings] for warnings in told] == [["index_incomplete"]] * 4
+        assert not any(letter.isdigit() for letter in told[0][0]["message"])
+        assert told[0] == told[1] == told[2] == told[3]
+
+
+def test_a_disk_that_is_full_for_postgres_is_said(site: Site) -> None:
+    site.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
+    )
+    site.sql("CREATE TRIGGER refuse BEFORE INSERT ON uploads FOR EACH ROW EXECUTE FUNCTION refuse()")
+    with site.running() as running:
+        answer = running.request("POST", "/api/upload", ANN, files={"file": ("a.txt", b"A few words.")})
+    assert (answer.status_code, answer.json()["type"]) == (507, "/problems/storage-full")
+
+
+def test_readyz_tells_a_home_that_takes_no_writes(site: Site) -> None:
+    site.settings.home.joinpath("audit").write_text("a file where a folder should be")
+    with site.running() as running:
+        deadline = time.monotonic() + 120
+        while running.http.get("/readyz").json()["services"]["disk"]["state"] != "down":
+            assert time.monotonic() < deadline, "not noticed"
+        assert running.http.get("/readyz").json()["status"] == "degraded"

@@ -92,3 +92,13 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONCORDANCE_RETENTION_AUDIT", "two years")
     with pytest.raises(ConfigurationError, match="CONCORDANCE_RETENTION_AUDIT"):
         load()
+
+
+def test_pruned_syncs_stay_counted_in_the_figures(aged: Installation) -> None:
+    def figures() -> list[dict[str, object]]:
+        return aged.rows("SELECT what, source, label, value FROM sync_figures ORDER BY 1, 2, 3")
+
+    before = figures()
+    assert {"what": "sync_jobs", "source": "files", "label": "success", "value": 2.0} in before
+    assert prune(aged.settings)["sync_jobs"] == 1
+    assert figures() == before
