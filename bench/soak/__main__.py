@@ -76,6 +76,9 @@ def main() -> int:
         changes.prepare()
         syncs = Syncs(site, truth, changes, until)
         people = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
+        _say("First sync of every source")
+        if faults := _settle(site, Syncs(site, truth, changes, until)):
+            raise SystemExit(f"The set is not fit for a soak: {faults}")
         hostile, kills = Hostile(site, until), Kills(site, until)
         threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people]
         began, before = time.monotonic(), site.held()

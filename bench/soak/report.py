@@ -52,7 +52,9 @@ def print_report(
     print(f"Syncs: {_counted(syncs.ended)}; asked in vain: {_counted(syncs.errors)}")
     print(f"Hostile clients: {_counted(hostile.answers)}")
     for name, held in (("start", before), ("end", after)):
-        print(f"At the {name}: {held.processes} processes, {held.megabytes} MB, {held.descriptors} descriptors")
+        print(
+            f"At the {name}: {held.processes} processes, {held.megabytes} MB, {held.descriptors} descriptors; serving {held.serving}"
+        )
     faults: dict[str, Sequence[str]] = {
         "lost": lost,
         "doubled": observed.doubled,

@@ -35,6 +35,8 @@ class Held:
     processes: int
     megabytes: int
     descriptors: int
+    serving: str
+    """The HTTP service alone, in words."""
 
 
 class Site:
@@ -151,7 +153,9 @@ class Site:
                 processes += 1
             except psutil.Error:
                 continue
-        return Held(processes, memory // 2**20, descriptors)
+        serving = self.processes().get("serving", [])[:1]
+        alone = [f"{one.memory_full_info().pss // 2**20} MB and {one.num_fds()} descriptors" for one in serving]
+        return Held(processes, memory // 2**20, descriptors, " ".join(alone) or "not running")
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `concordance` with these arguments to its end."""
@@ -198,7 +202,7 @@ def _role(service: str, child: psutil.Process) -> str:
         return f"{service}: child"
     if "parsing_worker" in line:
         return "parser"
-    if "orchestration.workers" in line:
+    if "orchestration.run_worker" in line:
         return "run worker"
     return f"{service}: child"
 
