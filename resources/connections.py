@@ -139,10 +139,17 @@ class Connections:
         self._sweeping = False
 
     def admit(self, connection: BoundedProtocol, host: str) -> bool:
-        """Count a connection in, or return False. When all places are taken, the idlest connection makes room."""
+        """Count a connection in, or return False. When all places are taken, the idlest connection makes room.
+
+        When those of one address are taken, only a connection of that address that was answered does: half a request keeps its place.
+        """
         connection.origin = self._origins.of(host)
         if connection.origin and self._by_origin[connection.origin] >= self.bounds.per_address:
-            return False
+            idle = [one for one in self.open if one.origin == connection.origin and one.idle]
+            if not idle:
+                return False
+            self.count("evicted")
+            min(idle, key=lambda one: one.since).drop()
         if len(self.open) >= self.bounds.connections:
             waiting = [one for one in self.open if not one.answering]
             if not waiting:
@@ -306,6 +313,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._expects == "body" and not self.transport.is_closing():
             self._expects, self.since = "rest", self.loop.time()
         super().on_response_complete()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the connection is kept for a next request, of which nothing has come."""
+        return self._expects == "" and not self.answering
 
     @property
     def answering(self) -> bool:

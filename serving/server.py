@@ -10,6 +10,9 @@ from resources.connections import Bounds, bounded
 from resources.settings import Settings
 
 STOP_SECONDS = 10
+KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep an idle connection: httpx 5 s, aiohttp 15 s, nginx and AWS load balancers 60 s. If this side closed
+first, a request that is on its way would be lost; a busy event loop makes the moment for that hundreds of milliseconds long."""
 
 
 def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
@@ -30,5 +33,6 @@ def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

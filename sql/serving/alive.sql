@@ -1,2 +1,0 @@
--- Purpose: whether Postgres answers. Grain: one row.
-SELECT 1 AS alive
