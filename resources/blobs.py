@@ -12,14 +12,16 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from resources.breaker import Breaker
 from resources.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS = 3600.0
+STORE = "The object store of CONCORDANCE_LAKE_URL"
+CALL_SECONDS = 20.0
+"""Deadline of a call that carries no bytes; obstore itself tries for up to three minutes."""
+LEAST_RATE = 500_000
+"""Bytes a second; a call that carries bytes has so much more time."""
+
+_T = TypeVar("_T")
 
 
 class Blob(NamedTuple):
@@ -87,9 +96,13 @@ class BlobWriter:
 
 
 class Blobs:
-    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Thread-safe, and safe with several processes."""
+    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Thread-safe, and safe with several processes.
 
-    def __init__(self, url: str) -> None:
+    Calls to an object store have a deadline. With a `breaker` that pauses, calls after one that hung are refused for a while.
+    """
+
+    def __init__(self, url: str, breaker: Breaker | None = None) -> None:
+        self._breaker = breaker or Breaker(STORE, rest=0)
         parts = urlsplit(url)
         self._store: ObjectStore | None = None
         if parts.scheme == "file":
@@ -132,7 +145,8 @@ class Blobs:
         from obstore.exceptions import BaseError
 
         try:
-            return bytes(obstore.get(self._store, f"blobs/{key}").bytes())
+            found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
+            return bytes(self._call(found.bytes, found.meta["size"]))
         except FileNotFoundError:
             raise FailedDocumentError(missing) from None
         except BaseError as error:
@@ -152,7 +166,7 @@ class Blobs:
         from obstore.exceptions import BaseError
 
         try:
-            obstore.head(self._store, f"blobs/{key}")
+            self._call(partial(obstore.head, self._store, f"blobs/{key}"))
         except FileNotFoundError:
             return False
         except BaseError as error:
@@ -169,7 +183,7 @@ class Blobs:
         from obstore.exceptions import BaseError
 
         try:
-            obstore.delete(self._store, f"blobs/{key}")
+            self._call(partial(obstore.delete, self._store, f"blobs/{key}"))
         except FileNotFoundError:
             return
         except BaseError as error:
@@ -205,7 +219,7 @@ class Blobs:
         from obstore.exceptions import BaseError
 
         try:
-            return obstore.head(self._store, f"blobs/{key}")["size"]
+            return self._call(partial(obstore.head, self._store, f"blobs/{key}"))["size"]
         except FileNotFoundError:
             return None
         except BaseError as error:
@@ -239,10 +253,13 @@ class Blobs:
         from obstore.exceptions import BaseError
 
         try:  # also where the same bytes are stored: an upload must take as long whether others have handed it in or not
-            obstore.put(self._store, f"blobs/{key}", file)
+            self._call(partial(obstore.put, self._store, f"blobs/{key}", file), file.stat().st_size)
         except BaseError as error:
             raise _unavailable(error) from error
         file.unlink(missing_ok=True)
+
+    def _call(self, action: Callable[[], _T], size: int = 0) -> _T:
+        return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
 
 
 def stored_folders(url: str, folder: str) -> list[str]:
@@ -279,4 +296,4 @@ def _open(url: str) -> ObjectStore:
 
 def _unavailable(error: Exception) -> ServiceUnavailableError:
     reason = str(error).splitlines()[0]
-    return ServiceUnavailableError(f"The object store of CONCORDANCE_LAKE_URL does not answer as it should: {reason}")
+    return ServiceUnavailableError(f"{STORE} does not answer as it should: {reason}")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import psycopg
@@ -14,7 +15,8 @@ from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
-from resources.blobs import Blobs
+from resources.blobs import STORE, Blobs
+from resources.breaker import Breaker
 from resources.connections import Origins
 from resources.domain import SourceName
 from resources.durations import duration
@@ -33,6 +35,7 @@ from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.figures import Figures
 from serving.limits import RateLimit
 from serving.metrics import Metrics
+from serving.remote import for_searches
 from serving.retrieval.engines import Engines
 from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
@@ -100,7 +103,8 @@ class Services:
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.metrics_token = metrics_token(settings)
-        self.blobs = Blobs(settings.lake_address)
+        self.blobs = Blobs(settings.lake_address, Breaker(STORE))
+        self._dagster = Breaker("Dagster")
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._given = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
@@ -142,6 +146,21 @@ class Services:
             model=model,
         )
 
+    async def launch(
+        self,
+        source: SourceName,
+        *,
+        partitions: Sequence[str] | None = None,
+        full: bool = False,
+        requested_by: str,
+        seconds: float,
+    ) -> Started:
+        """Start a sync within `seconds`. Raises `BusyError`, `NotRunningError`, and `UnresponsiveError` when Dagster hangs."""
+        start = partial(
+            self.launcher, self.settings, source, partitions=partitions, full=full, requested_by=requested_by
+        )
+        return await asyncio.to_thread(self._dagster.call, start, seconds)
+
     def fresh_since(self) -> datetime:
         """Return the moment before which a check of permissions, or of a directory, no longer counts."""
         return self.clock() - self.acl_max_age
@@ -149,7 +168,7 @@ class Services:
     def _load_embedder(self) -> EmbedsQueries:
         from resources.embedding import embedder
 
-        return embedder(self.settings)
+        return for_searches(embedder(self.settings))
 
     def _load_reranker(self) -> ScoresPairs | None:
         from resources.embedding.cross_encoder import CrossEncoder
@@ -162,7 +181,11 @@ class Services:
         from resources.embedding import embedder_of
 
         given = self._given() if self._given is not None else None
-        return given if given is not None and given.model == row["model"] else embedder_of(self.settings, row)
+        return (
+            given
+            if given is not None and given.model == row["model"]
+            else for_searches(embedder_of(self.settings, row))
+        )
 
     async def index_size(self) -> tuple[int | None, int | None]:
         """Return the points of the index and the bytes of their dense vectors; null while Qdrant does not answer."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.breaker import UnresponsiveError
 from resources.embedding.background import background
 from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
@@ -129,7 +130,9 @@ class QueryEmbedder:
                 self._active = held._replace(floor=await asyncio.to_thread(background, held.embedder))
         except ConcordanceError as error:
             self.fault = str(error)
-            self.retry_after = error.retry_after if isinstance(error, RetryLaterError) else None
+            self.retry_after = None
+            if isinstance(error, RetryLaterError) and not isinstance(error, UnresponsiveError):
+                self.retry_after = error.retry_after
             if isinstance(error, ServiceUnavailableError):
                 raise
             raise ServiceUnavailableError(f"The embedding model does not answer: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import Annotated, Any
 
@@ -17,6 +16,9 @@ from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import job_facts
 from serving.schemas import SyncFault, SyncRequest, SyncResponse, SyncStatus
+
+LAUNCH_SECONDS = 25.0
+"""Less than the launch itself allows Dagster, so that a hang is noticed here."""
 
 
 @post("/api/sync/{source:str}", operation_id="startSync", status_code=202, tags=["sync"], summary="Start a sync")
@@ -36,13 +38,12 @@ async def start_sync(
         raise ProblemError("source-not-configured", HOW_TO_SET_UP[name])
     wanted = data or SyncRequest()
     partitions = wanted.partitions if wanted.partitions is not None else wanted.folder_ids
-    started = await asyncio.to_thread(
-        services.launcher,
-        services.settings,
+    started = await services.launch(
         name,
         partitions=partitions,
         full=wanted.full_sync,
         requested_by=request.user.email,
+        seconds=LAUNCH_SECONDS,
     )
     return SyncResponse(started.job_id, "running", started.started_at)
 

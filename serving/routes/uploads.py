@@ -62,13 +62,10 @@ class UploadOperation(Operation):
 async def launch_upload_sync(services: Services, email: str) -> str | None:
     """Start a sync of uploads and return its job, or the running one's; None when none can be started now."""
     try:
-        async with asyncio.timeout(LAUNCH_SECONDS):
-            started = await asyncio.to_thread(
-                services.launcher, services.settings, SourceName.UPLOAD, partitions=None, full=False, requested_by=email
-            )
+        started = await services.launch(SourceName.UPLOAD, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
         return error.job_id
-    except (NotRunningError, RetryLaterError, TimeoutError) as error:
+    except (NotRunningError, RetryLaterError) as error:
         log.warning("upload_sync_not_started", error=str(error))
         return None
     return started.job_id

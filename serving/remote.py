@@ -1,0 +1,46 @@
+"""An embedding service as searches use it: with a deadline, and left alone for a while after it passed.
+
+Searches go on with keywords meanwhile. The client of `resources.embedding` is patient, as syncs need it: its time limits are for
+each read, and it tries again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.breaker import Breaker
+from resources.embedding.openai_compatible import OpenAICompatible
+from serving.embedding import EmbedsQueries
+
+QUERY_SECONDS = 5.0
+TEXTS_SECONDS = 30.0
+
+
+class RemoteEmbedder:
+    """An embedder whose calls have deadlines. Thread-safe. Raises `UnresponsiveError` beside what the embedder raises."""
+
+    def __init__(self, embedder: EmbedsQueries, *, seconds: float = QUERY_SECONDS) -> None:
+        self._embedder = embedder
+        self._seconds = seconds
+        self._breaker = Breaker("The embedding service")
+
+    @property
+    def model(self) -> str:
+        """Name that keys the cache."""
+        return self._embedder.model
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return one vector, (dimensions,) float32."""
+        return self._breaker.call(lambda: self._embedder.embed_query(text), self._seconds)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row a text, in order, L2-normalised."""
+        return self._breaker.call(lambda: self._embedder.embed(texts), TEXTS_SECONDS)
+
+
+def for_searches(embedder: EmbedsQueries) -> EmbedsQueries:
+    """Return the embedder with deadlines if it is a service; a local model computes, and cannot hang."""
+    return RemoteEmbedder(embedder) if isinstance(embedder, OpenAICompatible) else embedder
