@@ -65,6 +65,7 @@ def attempts(settings: Settings) -> list[Attempt]:
     listeners = {"HTTP interface": serving_address(settings)}
     tried = [
         Attempt(what="GET /api/sources of the HTTP interface", kind="http", target=f"{serving_address(settings)}/api/sources"),
+        Attempt(what="figures of the HTTP interface", kind="http", target=f"{serving_address(settings)}/metrics"),
     ]  # fmt: skip
     if settings.dagster_url is None:
         listeners["Dagster"] = settings.dagster_address
