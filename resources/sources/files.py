@@ -216,7 +216,8 @@ class _Describer:
             above = tuple(folder.split("/")) if folder else ()
             ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above) + 1))
             folders = tuple(
-                domain.Folder(id=id_, name=name, readers=self._known_to)
+                # the operator names roots, and everyone who may read a document in one may know which it is
+                domain.Folder(id=id_, name=name, readers=self._known_to if name else (permissions.PUBLIC,))
                 for id_, name in zip(ids, ("", *above), strict=True)
             )
             kept = self._folder = (folder, ids, folders, dict(sidecars.path_tags(self._root, above)))

@@ -60,16 +60,16 @@ def test_folders_of_a_root_are_named_to_those_whom_the_root_is_for(installation:
     readers = [*root.permissions, root.owner]
     rows = {row["source_id"]: row["folders"] for row in installation.rows("SELECT source_id, folders FROM documents")}
     assert rows["docs/layoffs/taxes.txt"] == [
-        {"id": "docs", "name": "", "readers": readers},
+        {"id": "docs", "name": "", "readers": ["public"]},
         {"id": "docs/layoffs", "name": "layoffs", "readers": readers},
     ]
     shown = installation.rows(
         "SELECT w.who, p.* FROM documents AS d CROSS JOIN (VALUES ('eve@other.example'), ('domain:acme.example')) AS w (who)"
         " CROSS JOIN LATERAL shown_place(d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders,"
-        " d.place_readers, ARRAY[w.who]) AS p WHERE d.source_id = 'docs/layoffs/taxes.txt' ORDER BY w.who DESC"
+        " d.place_readers, ARRAY[w.who, 'public']) AS p WHERE d.source_id = 'docs/layoffs/taxes.txt' ORDER BY w.who DESC"
     )
     eve, staff = shown
-    assert (eve["shown_path"], eve["shown_collection"], eve["shown_collections"]) == ("taxes.txt", None, [])
+    assert (eve["shown_path"], eve["shown_collection"], eve["shown_collections"]) == ("taxes.txt", "docs", ["docs"])
     assert "layoffs" not in str(eve)
     assert (staff["shown_path"], staff["shown_source_id"]) == ("layoffs/taxes.txt", "docs/layoffs/taxes.txt")
     assert staff["shown_collections"] == ["docs", "docs/layoffs"]
