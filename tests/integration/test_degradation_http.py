@@ -132,9 +132,11 @@ def own_postgres(
 
 
 def until_ready(running: Running) -> None:
-    """Wait until every part answers."""
+    """Wait until every server answers; what the disk of HOME says is another matter."""
     deadline = datetime.now(UTC) + timedelta(seconds=60)
-    while running.http.get("/readyz").json()["status"] != "ready":
+    while any(
+        part["state"] != "ok" for name, part in running.http.get("/readyz").json()["services"].items() if name != "disk"
+    ):
         assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
 
 
