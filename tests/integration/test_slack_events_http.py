@@ -190,8 +190,8 @@ def test_what_is_hidden_stays_hidden_without_postgres(desk: Desk) -> None:
     access = access_of(ADA, [], admin=False)
     access = msgspec.structs.replace(access, principals=access.principals | {f"slack:{desk.slack.team}"})
     ages_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    assert from_payloads({point["id"]: point}, access, ages_ago, {}).hits != {}
-    assert from_payloads({point["id"]: point}, access, ages_ago, narrowed).hits == {}
+    assert from_payloads({point["id"]: point}, access, ages_ago, {}, collection_ids=()).hits != {}
+    assert from_payloads({point["id"]: point}, access, ages_ago, narrowed, collection_ids=()).hits == {}
 
 
 def test_a_sync_of_the_channel_is_asked_for_once(desk: Desk) -> None:
