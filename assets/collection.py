@@ -29,7 +29,10 @@ log = structlog.get_logger("index")
 
 
 def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) -> Target:
-    """Return the target to write to. A collection that Qdrant lost is made anew and everything counts as pending there."""
+    """Return the target to write to. A collection that Qdrant lost is made anew and everything counts as pending there.
+
+    Points of a collection that this database has no record of are kept and reported: another installation may have written them.
+    """
     name = active.collection.name
     known = registry.collection(run.connection, name=name)
     average = average_length(run, active, pending) if known is None else known["bm25_avg_len"]
@@ -39,8 +42,12 @@ def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) 
     if not exists:
         registry.forget_index(run.connection, collection=name)
     qdrant.create_collection(run.qdrant, name, collection.dimensions)
-    if known is None or not exists:
+    if not exists:
         log.info("collection.created", collection=name, bm25_avg_len=round(average, 2))
+    elif known is None and (points := qdrant.count_points(run.qdrant, name)):
+        log.warning(
+            "collection.unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
+        )
     found = msgspec.structs.replace(active, collection=collection)
     if known is None:
         record(run, found)

@@ -123,8 +123,3 @@ def test_postgres_is_killed(tmp_path: Path, models_home: Path, postgres_process,
     assert document_id(SourceName.FILES, "docs/animals/animal-000.md") in {
         point["doc_id"] for point in installation.points()
     }
-    from resources import qdrant
-
-    client = qdrant.client(installation.settings)
-    for collection in client.get_collections().collections:
-        client.delete_collection(collection.name)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from qdrant_client import models
+from structlog.testing import capture_logs
 
 from assets.reconcile import Report, reconcile
 from assets.rows import raw_table
@@ -313,3 +314,21 @@ def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, caps
     assert "reconcile --apply" in shown.err
     assert run(["reconcile", "slack"]) == 2
     assert "CONCORDANCE_SLACK_BOT_TOKEN" in capsys.readouterr().err
+
+
+def test_points_from_before_a_lost_database_are_reported_and_removed(filled: Installation) -> None:
+    """The database is replaced by an empty one while the vector server and the lake stay."""
+    (filled.root / "doc0.txt").unlink()
+    do(filled, "TRUNCATE documents, partitions, index_collections, source_memory, source_states CASCADE")
+    with capture_logs() as logs:
+        filled.sync(full=True)
+    assert [(log["points"], log["remove_with"]) for log in logs if log["event"] == "collection.unknown_points"] == [
+        (3, "concordance reconcile --apply")
+    ]
+    assert len(filled.points()) == 3
+    reconcile(filled.settings, FILES, apply=True)
+    assert {point["doc_id"] for point in filled.points()} == {
+        document_id(FILES, f"docs/doc{number}.txt") for number in (1, 2)
+    }
+    filled.sync()
+    assert filled.agrees(), filled.last
