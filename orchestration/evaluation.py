@@ -25,7 +25,7 @@ from pydantic import SecretStr
 from assets.evaluate import Indexed, JudgedCollection, Target, index_collection, read_collection
 from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
-from orchestration.environment import child_environment
+from orchestration.environment import bare_environment
 from orchestration.services import answers
 from resources import qdrant
 from resources.domain import Access
@@ -290,7 +290,7 @@ def _home(settings: Settings) -> Generator[Settings]:
 def vector_server(settings: Settings) -> Generator[Settings]:
     """Run an empty vector server on a free port for a block; yields settings that lead to it. Raises `ServiceUnavailableError`."""
     key = secrets.token_urlsafe(32)
-    environment = child_environment(settings) | {"CONCORDANCE_QDRANT_API_KEY": key}
+    environment = bare_environment(settings, {"CONCORDANCE_QDRANT_API_KEY": key})
     url = f"http://127.0.0.1:{(port := free_port())}"
     with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
         log = Path(folder, "log")

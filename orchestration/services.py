@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from orchestration.environment import ROOT, child_environment, without_password
+from orchestration.environment import ROOT, bare_environment, service_environment, without_password
 from orchestration.liveness import INTERVAL_SECONDS, Probe, grpc_replies, http_replies, postgres_replies
 from orchestration.workers import address, replies
 from resources import dagster_access, keys
@@ -131,21 +131,18 @@ def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequenc
 
     `definitions` is the module that Dagster loads (tests hand in a small one).
     """
-    environment = child_environment(settings)
     stages: list[list[Service]] = []
     if settings.embedded_postgres:
         stages.append([_postgres(settings)])
     else:
         migrate(settings.postgres_dsn)
-    side_by_side = [_code_server(settings, environment, definitions)]
+    side_by_side = [_code_server(settings, definitions)]
     if settings.embedded_qdrant:
-        side_by_side.insert(0, _qdrant(settings, environment))
-    side_by_side += [_webserver(settings, environment), _serving(settings, environment), *beside]
+        side_by_side.insert(0, _qdrant(settings))
+    side_by_side += [_webserver(settings), _serving(settings), *beside]
     stages.append(side_by_side)
     # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
-    stages.append(
-        [_daemon(settings, environment), *([_workers(settings, environment)] if definitions == DEFINITIONS else [])]
-    )
+    stages.append([_daemon(settings), *([_workers(settings)] if definitions == DEFINITIONS else [])])
     return stages
 
 
@@ -223,7 +220,7 @@ def _postgres(settings: Settings) -> Service:
     )
 
 
-def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
+def _qdrant(settings: Settings) -> Service:
     return Service(
         name="qdrant",
         command=lambda: [
@@ -233,13 +230,13 @@ def _qdrant(settings: Settings, environment: Mapping[str, str]) -> Service:
         ready=lambda: answers(f"{settings.qdrant_address}/readyz"),
         probe=lambda: http_replies(f"{settings.qdrant_address}/livez"),
         url=settings.qdrant_address,
-        environment={**environment, "CONCORDANCE_QDRANT_API_KEY": keys.qdrant_api_key(settings) or ""},
+        environment=bare_environment(settings, {"CONCORDANCE_QDRANT_API_KEY": keys.qdrant_api_key(settings) or ""}),
         port=("CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port),
         stop_seconds=30.0,
     )  # fmt: skip
 
 
-def _code_server(settings: Settings, environment: Mapping[str, str], definitions: str) -> Service:
+def _code_server(settings: Settings, definitions: str) -> Service:
     folder = settings.home / "dagster"
     place = socket_path(settings, "code.sock")
 
@@ -258,19 +255,19 @@ def _code_server(settings: Settings, environment: Mapping[str, str], definitions
         ],
         ready=lambda: listens(place),
         probe=lambda: grpc_replies(f"unix:{place}"),
-        environment=environment,
+        environment=service_environment(settings, "dagster-code"),
         prepare=prepare,
     )  # fmt: skip
 
 
-def _webserver(settings: Settings, environment: Mapping[str, str]) -> Service:
+def _webserver(settings: Settings) -> Service:
     return Service(
         name="dagster-webserver",
         command=lambda: [sys.executable, "-m", "orchestration.webserver"],
         ready=lambda: _location_is_loaded(settings),
         probe=lambda: http_replies(f"{settings.dagster_address}/server_info"),
         url=settings.dagster_address,
-        environment=environment,
+        environment=service_environment(settings, "dagster-webserver"),
         port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
     )  # fmt: skip
 
@@ -292,7 +289,7 @@ def _location_is_loaded(settings: Settings) -> bool:
         connection.close()
 
 
-def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
+def _daemon(settings: Settings) -> Service:
     started = [0.0]
 
     def last_heartbeat() -> float | None:
@@ -324,18 +321,18 @@ def _daemon(settings: Settings, environment: Mapping[str, str]) -> Service:
         ],
         ready=ready,
         probe=probe,
-        environment=environment,
+        environment=service_environment(settings, "dagster-daemon"),
         prepare=lambda: started.append(time.time()),
     )  # fmt: skip
 
 
-def _workers(settings: Settings, environment: Mapping[str, str]) -> Service:
+def _workers(settings: Settings) -> Service:
     return Service(
         name="run-workers",
         command=lambda: [sys.executable, "-m", "orchestration.workers"],
         ready=lambda: replies(settings) is True,
         probe=lambda: replies(settings),
-        environment=environment,
+        environment=service_environment(settings, "run-workers"),
         prepare=lambda: address(settings).unlink(missing_ok=True),
     )
 
@@ -346,14 +343,14 @@ def serving_address(settings: Settings) -> str:
     return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
 
 
-def _serving(settings: Settings, environment: Mapping[str, str]) -> Service:
+def _serving(settings: Settings) -> Service:
     return Service(
         name="serving",
         command=lambda: [sys.executable, "-m", "serving", "--standby"],
         ready=lambda: answers(f"{serving_address(settings)}/readyz"),
         probe=lambda: http_replies(f"{serving_address(settings)}/healthz"),
         url=settings.base_url,
-        environment=environment,
+        environment=service_environment(settings, "serving"),
         port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
         standby=True,
     )

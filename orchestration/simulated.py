@@ -49,14 +49,14 @@ SIMULATORS = (DRIVE, SLACK)
 
 def with_simulators(settings: Settings) -> tuple[Settings, list[Service]]:
     """Return settings that lead to a simulator of each source that is not set up, and the services to start."""
-    from orchestration.environment import child_environment
+    from orchestration.environment import bare_environment
     from resources.embedded.processes import free_port
     from resources.sources import configured
 
     ports = {simulator: free_port() for simulator in SIMULATORS if not configured(settings, simulator.source)}
     for simulator, port in ports.items():
         settings = _pointed(settings, simulator, _address(port))
-    environment = child_environment(settings)
+    environment = bare_environment(settings)
     return settings, [_service(simulator, port, environment) for simulator, port in ports.items()]
 
 

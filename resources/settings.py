@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from resources.durations import PATTERN
 from resources.errors import ConfigurationError
+from resources.withheld import withheld
 
 BUNDLED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
@@ -397,7 +398,7 @@ class Settings(BaseSettings):
     @field_validator("secret_key")
     @classmethod
     def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and len(key.get_secret_value()) < 32:
+        if key is not None and len(key) < 32:
             raise ValueError(
                 "must have at least 32 characters; make one with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
             )
@@ -470,6 +471,8 @@ class Settings(BaseSettings):
 
 def load(**overrides: Any) -> Settings:
     """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be."""
+    if (missing := withheld()) is not None:  # the environment is complete, and what it lacks must not come from a file
+        overrides = {"_env_file": None, **missing, **overrides}
     try:
         return Settings(**overrides)
     except ValidationError as error:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from orchestration.environment import child_environment, dagster_storage_url, without_password
-from resources.settings import FileRoot, load
+from orchestration.environment import (
+    NEEDS,
+    SECRETS,
+    bare_environment,
+    child_environment,
+    dagster_storage_url,
+    service_environment,
+    without_password,
+)
+from resources.domain import SourceName
+from resources.errors import ConfigurationError
+from resources.settings import FileRoot, Settings, load
+from resources.sources import configured
 
 
 def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +40,70 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
     assert theirs == ours
     assert theirs.home == tmp_path / "relative"
     assert environment["DAGSTER_HOME"] == str(tmp_path / "relative" / "dagster")
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Settings:
+    secrets = dict.fromkeys(SECRETS, "k" * 40) | {"postgres_url": "postgresql://ann:canary@db/x"}
+    return Settings(_env_file=None, home=tmp_path, http_port=4711, llm_model="model", **secrets)  # type: ignore[call-arg, arg-type]
+
+
+def become(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("CONCORDANCE_"):
+            monkeypatch.delenv(name)
+    for name, value in environment.items():
+        if name.startswith("CONCORDANCE_"):
+            monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("service", NEEDS)
+def test_a_service_reads_the_same_settings_but_for_the_secrets_it_does_not_use(
+    service: str, full: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("".join(f"CONCORDANCE_{name.upper()}={'f' * 40}\n" for name in SECRETS))
+    become(service_environment(full, service), monkeypatch)
+    theirs = load()
+    used = NEEDS[service].secrets
+    for name in Settings.model_fields:
+        if name not in SECRETS - used:
+            assert getattr(theirs, name) == getattr(full, name), name
+    for name in SECRETS - used:
+        assert getattr(theirs, name) is not None, "given, as far as anyone asks whether it is"
+        with pytest.raises(ConfigurationError, match=f"CONCORDANCE_{name.upper()}"):
+            getattr(theirs, name).get_secret_value()
+    assert configured(theirs, SourceName.SLACK)
+    assert hash(theirs.slack_bot_token) is not None
+    assert "k" * 40 not in repr(theirs)
+
+
+def test_a_secret_that_is_not_set_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Settings(_env_file=None, home=tmp_path)  # type: ignore[call-arg]
+    become(service_environment(plain, "serving"), monkeypatch)
+    theirs = load()
+    assert theirs == plain
+    assert not configured(theirs, SourceName.SLACK)
+
+
+def test_our_own_environment_stays_ours(full: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {"SOME_TOKEN": "1", "AWS_SECRET_ACCESS_KEY": "2", "HTTPS_PROXY": "3", "PGPASSWORD": "4", "LC_ALL": "C"}
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    passed = {name: ours.keys() & service_environment(full, name) for name in NEEDS}
+    outside = {"AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "PGPASSWORD", "LC_ALL"}
+    assert passed == {
+        "dagster-code": outside,
+        "run-workers": outside,
+        "serving": outside,
+        "dagster-webserver": {"PGPASSWORD", "LC_ALL"},
+        "dagster-daemon": {"PGPASSWORD", "LC_ALL"},
+    }
+    assert ours.keys() & bare_environment(full) == {"LC_ALL"}
+    embedded = full.model_copy(update={"postgres_url": None})
+    assert "PGPASSWORD" not in service_environment(embedded, "serving"), (
+        "the embedded Postgres has a password of its own"
+    )
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def _layout(collection: Collection) -> dict[str, Any]:
 
 async def _optimize(target: Path, layout: dict[str, Any], *, erase: bool) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    environment.pop("CONCORDANCE_QDRANT_API_KEY", None)
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
