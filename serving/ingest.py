@@ -145,7 +145,7 @@ def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
     files = Files(settings)
     item = files.look(*place) if place is not None else None
     readers = permissions.granted(item.permissions, item.owner, item.tags) if isinstance(item, Item) else ()
-    if not isinstance(item, Item) or access.principals.isdisjoint(readers):
+    if not isinstance(item, Item) or access.principals.isdisjoint(readers) or not _knows_place(item, access):
         raise ProblemError("not-found", "blob_path: there is no such file in the file roots, or you may not read it.")
     if item.size is not None and item.size > settings.max_upload_bytes:
         raise too_large(settings.max_upload_bytes)
@@ -154,6 +154,11 @@ def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
     original = document_id(SourceName.FILES, item.source_id)
     origin = Origin(original, tuple(sorted(access.principals.intersection(readers))), readers)
     return Taken(name, files.fetch(item), item.tags, title, item.description, origin)
+
+
+def _knows_place(item: Item, access: Access) -> bool:
+    """Return True if the caller may know every folder of the file's path; anyone else could confirm a guess of it."""
+    return not any(access.principals.isdisjoint(folder.readers) for folder in item.folders)
 
 
 def _inline(request: IngestRequest) -> Taken:

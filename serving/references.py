@@ -30,9 +30,13 @@ _PAGE_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look: any of the ids and addresses; or, in a Slack channel, a document's name there, or whose messages were then."""
+    """Where to look: any of the ids and addresses; or, in a Slack channel, a document's name there, or whose messages were then.
+
+    `own_id` is the one of `doc_ids` that was given as such, instead of being made from a path.
+    """
 
     doc_ids: tuple[str, ...] = ()
+    own_id: str | None = None
     urls: tuple[str, ...] = ()
     channel: str | None = None
     names: tuple[str, ...] = ()
@@ -40,9 +44,10 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a book: ids, addresses, and paths within a root, the likeliest first."""
+    """A page of a book: ids, of which `own_id` was given as such, addresses, and paths within a root, the likeliest first."""
 
     doc_ids: list[str]
+    own_id: str | None = None
     urls: list[str]
     paths: list[str]
 
@@ -55,7 +60,7 @@ def reference(text: str) -> Reference:
             f"source: give the source id or the link of a document, at most {MAX_LENGTH} characters."
         )
     if not text.lower().startswith(("http://", "https://")):
-        return Reference(doc_ids=_ids(text))
+        return Reference(doc_ids=_ids(text), own_id=_own_id(text))
     link, _ = urldefrag(text)
     try:
         parts = urlsplit(link)
@@ -64,7 +69,7 @@ def reference(text: str) -> Reference:
         raise InvalidRequestError("source: this is no link that can be read.") from None
     urls = _addresses(text, link)
     if found := _VIEWER.search(parts.path):
-        return Reference(doc_ids=_ids(found[1]), urls=urls)
+        return Reference(doc_ids=_ids(found[1]), own_id=_own_id(found[1]), urls=urls)
     if host == "google.com" or host.endswith(".google.com"):
         named = _DRIVE_PATH.search(parts.path)
         drive = named[1] if named else next(iter(query.get("id", [])), None)
@@ -81,7 +86,7 @@ def page(text: str, roots: Sequence[FileRoot]) -> Page:
     text = text.strip().replace("\0", "")
     if text.lower().startswith(("http://", "https://")):
         found = reference(text)
-        return Page(doc_ids=list(found.doc_ids), urls=list(found.urls), paths=[])
+        return Page(doc_ids=list(found.doc_ids), own_id=found.own_id, urls=list(found.urls), paths=[])
     urls: list[str] = []
     for root in roots if text.startswith("/") else ():
         if root.base_url is not None:
@@ -90,7 +95,7 @@ def page(text: str, roots: Sequence[FileRoot]) -> Page:
     path = unquote(urldefrag(text).url).removeprefix("./").strip("/")
     stems = [path] + ([path.removeprefix("docs/")] if path.startswith("docs/") else [])
     paths = [stem + ending for stem in stems for ending in _PAGE_ENDINGS if stem]
-    return Page(doc_ids=list(_ids(text)), urls=urls, paths=paths)
+    return Page(doc_ids=list(_ids(text)), own_id=_own_id(text), urls=urls, paths=paths)
 
 
 def _ids(text: str) -> tuple[str, ...]:
@@ -98,9 +103,15 @@ def _ids(text: str) -> tuple[str, ...]:
     if (named := _NAMED_SOURCE.fullmatch(text)) is not None:
         return (document_id(SourceName.parse(named[1]), named[2]),)
     ids = [document_id(source, text) for source in SourceName]
-    with contextlib.suppress(ValueError):  # an id of the source's own
-        ids.append(str(uuid.UUID(text)))
-    return tuple(ids)
+    own = _own_id(text)
+    return (*ids, own) if own is not None else tuple(ids)
+
+
+def _own_id(text: str) -> str | None:
+    """Return a `doc_id` in its usual form; None for anything else."""
+    with contextlib.suppress(ValueError):
+        return str(uuid.UUID(text))
+    return None
 
 
 def _addresses(*links: str) -> tuple[str, ...]:

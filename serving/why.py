@@ -47,6 +47,7 @@ def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[
     """Return the parameters of the statements called `why`."""
     return {
         "doc_ids": list(named.doc_ids),
+        "own_id": named.own_id,
         "urls": list(named.urls),
         "channel": named.channel,
         "names": list(named.names),

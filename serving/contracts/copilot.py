@@ -129,11 +129,15 @@ def from_answer(answer: Answer) -> ChatResponse:
 
 
 def _filters(folder_id: str | None, file_id: str | None) -> Filters | None:
-    """Return the filters. A source's own id leads to its document without looking anything up."""
+    """Return the filters. A source's own id leads to its document without looking anything up.
+
+    Of files that id is their path, which not everyone who may read one may know: they are named by their `doc_id` alone.
+    """
     if folder_id is None and file_id is None:
         return None
-    documents = [] if file_id is None else [document_id(source, file_id) for source in SourceName]
+    documents: list[str] = []
     if file_id is not None:
+        documents += [document_id(source, file_id) for source in SourceName if source is not SourceName.FILES]
         with contextlib.suppress(ValueError):  # an id of the source's own
             documents.append(str(uuid.UUID(file_id)))
     return Filters(collection_ids=[folder_id] if folder_id is not None else [], document_ids=documents)

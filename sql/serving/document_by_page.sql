@@ -1,5 +1,6 @@
 -- Purpose: the document that a reader's page shows, if this caller may read it; of several the best match, then the latest.
--- Parameters: doc_ids, urls, paths (within any file root), collection_id (null: any; one that the caller may know), principals, fresh_since.
+-- Parameters: doc_ids, own_id (null: none was given), urls, paths (within any file root), collection_id (null: any; one that the caller may
+-- know), principals, fresh_since. A file is found by its path only by those who may know all of its folders, by others by `own_id` alone.
 -- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
 WITH named AS (
     SELECT
@@ -33,6 +34,6 @@ WHERE
     AND d.permissions && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
     AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(p.shown_collections))
-    AND (n.away = 1 OR p.shown_url IS NOT NULL OR p.whole)
+    AND (d.doc_id = %(own_id)s::uuid OR (n.away = 1 AND d.source <> 'files') OR p.shown_url IS NOT NULL OR p.whole)
 ORDER BY n.away ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
 LIMIT 1

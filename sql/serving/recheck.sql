@@ -5,7 +5,9 @@
 -- with less work than a hundred rows of twenty. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
 -- Passages of the collection beside the active one count too: a search that began before the two changed places holds their ids.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and nothing
--- has counted their rows yet: the planner's guess then was to go over every live document, in 10 s for 50,000.
+-- has counted their rows yet: the planner's guess then was to go over every live document, in 10 s for 50,000. For the same reason
+-- `found` reads documents by their keys alone and `permitted` is a column of it.
+-- `whole` repeats the first two cases of `shown_place`, which most documents are: the function is called for the others alone.
 WITH served AS MATERIALIZED (
     SELECT
         chunk_id,
@@ -51,14 +53,37 @@ wanted AS MATERIALIZED (
 
 found AS MATERIALIZED (
     SELECT
-        d.*,
-        p.*,
+        d.doc_id,
+        d.title,
+        d.source,
+        d.source_id,
+        d.collection_ids,
+        d.path,
+        d.mime_type,
+        d.url,
+        d.owner,
+        d.tags,
+        d.created_at,
+        d.modified_at,
+        d.acl_checked_at,
+        d.folders,
+        d.place_readers,
+        d.state = 'live' AND d.permissions && %(principals)s::text [] AS permitted,
+        d.source IN ('slack', 'upload') OR d.place_readers && %(principals)s::text [] AS whole,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
     FROM checked_documents AS d
+    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
+),
+
+placed AS MATERIALIZED (
+    SELECT
+        d.doc_id,
+        p.*
+    FROM found AS d
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
     ) AS p
-    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
+    WHERE d.permitted AND NOT d.whole
 )
 
 SELECT coalesce(json_agg(f), '[]')::text AS hits
@@ -78,11 +103,11 @@ FROM (
         c.sketch,
         d.title,
         d.source AS source_type,
-        d.shown_source_id AS source_id,
-        d.shown_collection AS collection_id,
-        d.shown_path AS path,
+        CASE WHEN d.whole THEN d.source_id ELSE p.shown_source_id END AS source_id,
+        CASE WHEN d.whole THEN d.collection_ids [1] ELSE p.shown_collection END AS collection_id,
+        CASE WHEN d.whole THEN d.path ELSE p.shown_path END AS path,
         d.mime_type,
-        d.shown_url AS url,
+        CASE WHEN d.whole THEN d.url ELSE p.shown_url END AS url,
         d.owner,
         d.tags,
         d.created_at,
@@ -91,8 +116,11 @@ FROM (
         d.held_back
     FROM wanted AS c
     INNER JOIN found AS d ON c.doc_id = d.doc_id
+    LEFT JOIN placed AS p ON d.doc_id = p.doc_id
     WHERE
-        d.state = 'live'
-        AND d.permissions && %(principals)s::text []
-        AND (%(collection_ids)s::text [] IS NULL OR d.shown_collections && %(collection_ids)s::text [])
+        d.permitted
+        AND (
+            %(collection_ids)s::text [] IS NULL
+            OR CASE WHEN d.whole THEN d.collection_ids ELSE p.shown_collections END && %(collection_ids)s::text []
+        )
 ) AS f

@@ -1,5 +1,6 @@
 -- Purpose: what the registry knows of a document that this caller may read, by its id, its link or its place in Slack; nothing of any
--- other. Whoever owns what was skipped is told why. Parameters: doc_ids, urls, channel, names, moment, email, principals, fresh_since.
+-- other. A file is found by its path or address only by those who may know all of its folders, by others by its id alone (`own_id`).
+-- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
 -- Grain: at most one document. Index: primary keys, documents_url, documents_partition, chunks (doc_id, chunk_index).
 WITH named AS (
     SELECT
@@ -45,6 +46,10 @@ ours AS (
         coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
     FROM named AS n
     INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+    CROSS JOIN LATERAL shown_place(
+        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+    ) AS p
+    WHERE d.source <> 'files' OR d.doc_id = %(own_id)s::uuid OR p.whole
     UNION ALL
     SELECT
         u.doc_id,

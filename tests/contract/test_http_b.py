@@ -100,6 +100,14 @@ def test_what_one_may_not_read_is_as_if_it_were_not_there(desk: Desk) -> None:
     assert desk.installation.rows("SELECT 1 FROM uploads") == []
 
 
+def test_a_reader_who_may_not_know_the_folders_cannot_confirm_a_path(desk: Desk) -> None:
+    desk.installation.write("layoffs/note.md", "A note for a guest.", permissions=[EVE])
+    desk.installation.write("note.md", "Another note for a guest.", permissions=[EVE])
+    told = {refused(desk.running, EVE, blob_path=f"docs/{folder}/note.md") for folder in ("layoffs", "hiring")}
+    assert told == {(404, "blob_path: there is no such file in the file roots, or you may not read it.")}
+    assert ingest(desk.running, EVE, blob_path="docs/note.md")["status"]
+
+
 OUTSIDE = [
     "https://evil.example/x.md",
     "http://127.0.0.1:8080/x.md",

@@ -2,7 +2,7 @@
 
 Bodies come from Schemathesis, with words, ids and links of forbidden documents planted in them. Forbidden documents say words that stand
 nowhere else; no answer may hold one of them, nor a forbidden id that its request did not name. Names are planted too: of folders
-around readable documents, of channels, senders and files.
+around readable documents, of channels, senders and files, and of the people and groups that a document is shared with.
 """
 
 from __future__ import annotations
@@ -104,7 +104,18 @@ class Secrets:
         ((job_id,),) = site.sql(f"{job} RETURNING job_id")
         error = "INSERT INTO sync_errors (job_id, source_id, stage, reason) VALUES (%s, %s, 'raw', %s)"
         site.sql(error, job_id, "qzfile1canary.md", "#qzchannel1canary is closed to qzsender1canary@acme.com")
-        self.canaries += [where, "qzchannel1canary", "qzsender1canary", "qzfile1canary"]
+        person, group, file = "qzperson1canary@acme.com", "group:qzgroup1canary@acme.com", "qzfile2canary"
+        site.sql(
+            "UPDATE documents SET permissions = permissions || %s WHERE permissions <> '{public}'", [person, group]
+        )
+        site.sql("INSERT INTO directory (source, email, principal) VALUES ('slack', %s, %s)", person, group)
+        upload = "INSERT INTO uploads (source_id, doc_id, owner, day, content_hash, file_name, title, mime_type, size, permissions, change)"
+        values = "VALUES (%s, %s, %s, '2026-11-20', 'none', %s, %s, 'text/plain', 1, %s, 1)"
+        theirs = str(uuid.uuid4())
+        site.sql(f"{upload} {values}", f"{person}/{file}", theirs, person, f"{file}.txt", file, [person, group])
+        self.bait.append(theirs)
+        names = ("qzchannel1canary", "qzsender1canary", "qzfile1canary", "qzperson1canary", "qzgroup1canary", file)
+        self.canaries += [where, *names]
         self.bait += [*made, "folder-1", "folder-0", "letter-1", str(job_id)]
         self.open_ids += made
         return made
@@ -191,6 +202,8 @@ def searched(running: Running, secrets: Secrets, who: str, *groups: str) -> None
                     assert answer.json()["results"], f"nothing at all was found for {body}"
 
 
+ROOTS = ("root/", "files:root/", "https://files.example/")
+"""What a path of the file root is written after, by those who name a document by it."""
 SEARCHES = ("POST /api/rag/search", "POST /api/search", "POST /api/rag.search", "POST /ask", "GET /api/why")
 
 
@@ -236,6 +249,29 @@ def test_no_route_names_the_folders_around_a_readable_document(site: Site, secre
             found = running.request("POST", "/api/rag/search", ANN, json=asked).json()["results"]
             assert not [one for one in found if one["title"].startswith("Letter")], hidden
         assert running.titles("letter", ANN, filters={"collection_ids": ["folder-0"]}) == ["Letter in a folder"]
+
+
+def test_no_route_confirms_a_guess_of_a_path(site: Site, secrets: Secrets) -> None:
+    letter = secrets.open_ids[-1]
+    right, wrong = "qzfolder1canary/letter.md", "qzfolder2canary/letter.md"
+    with site.running() as running:
+
+        def answers(path: str) -> list[Any]:
+            asked: list[tuple[str, str, dict[str, Any]]] = [
+                *(("GET", "/api/why", {"params": {"source": f"{before}{path}"}}) for before in ROOTS),
+                ("POST", "/ask-local", {"json": {"query": "What is it?", "context": "A letter.", "source_file": path}}),
+                ("POST", "/ask-local", {"json": {"query": "What?", "context": "A.", "source_file": f"root/{path}"}}),
+                ("POST", "/api/search", {"json": {"query": "A letter?", "file_id": f"root/{path}"}}),
+            ]
+            told = [running.request(method, route, ANN, **more) for method, route, more in asked]
+            return [(one.status_code, one.json() | {"instance": "", "request_id": ""}) for one in told]
+
+        assert answers(right) == answers(wrong)
+        # whoever may know the folders goes on by the path, and everyone who may read it by its id
+        site.sql("UPDATE documents SET permissions = %s WHERE doc_id = %s", [ANN, BOB], uuid.UUID(letter))
+        for who, source, found in ((BOB, f"root/{right}", True), (ANN, f"root/{right}", False), (ANN, letter, True)):
+            told = running.request("GET", "/api/why", who, params={"source": source}).json()
+            assert told["found"] is found, (who, source)
 
 
 def test_rights_taken_away_between_a_search_and_the_next(
