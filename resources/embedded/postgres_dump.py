@@ -1,4 +1,4 @@
-"""Dumps of the embedded database by the programs of the same wheel, so that both sides have one version."""
+"""Dump and load the embedded database with the programs of the same wheel, so that versions always match."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from resources.settings import Settings
 
 
 def dump(settings: Settings, file: Path) -> None:
-    """Write the whole database, Dagster's tables included, as of one moment. Raises `ConcordanceError`."""
+    """Write a consistent dump of the whole database, including Dagster's tables. Raises `ConcordanceError`."""
     _run("pg_dump", "--format=custom", "--no-owner", f"--file={file}", f"--dbname={settings.postgres_dsn}")
 
 
 def load_dump(settings: Settings, file: Path) -> None:
-    """Load a dump into the empty database, all or nothing. Raises `ConcordanceError`."""
+    """Load a dump into the empty database in one transaction. Raises `ConcordanceError`."""
     options = ("--no-owner", "--exit-on-error", "--single-transaction")
     _run("pg_restore", *options, f"--dbname={settings.postgres_dsn}", str(file))
 
 
 def _run(program: str, *arguments: str) -> None:
-    """The password stays in the password file that the address names: it is in no argument and no variable."""
+    """Run a client program. The password stays in the password file that the DSN names, not in an argument or variable."""
     done = subprocess.run(
         [str(binaries() / program), *arguments],
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,6 @@
-"""Who the embedded Postgres runs as: Postgres refuses root, so under root it gets an account without rights.
+"""The account that the embedded Postgres runs as: Postgres refuses to run as root, so root switches to an unprivileged account.
 
-Enter: our own user id, the paths that the server needs, a command. Leave: the account to run as (None: as we are) and the command
-that runs as it. Folders closed to that account (root's own home is) are no obstacle: the command then keeps one right of root's.
+Folders closed to that account (such as root's home) are no obstacle: the command then keeps one of root's capabilities.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from resources.errors import ConfigurationError
 
 CANDIDATES = ("nobody", "daemon", "postgres")
-"""Accounts that exist on nearly every machine, the least privileged first. `initdb` needs one with an entry in passwd."""
+"""Accounts that exist on nearly every machine, least privileged first. `initdb` needs one with an entry in passwd."""
 
 DROP_RIGHTS = Path(__file__).with_name("drop_rights.py")
 PROBE = "import os, sys; sys.exit(not all(os.access(path, os.X_OK) for path in sys.argv[1:]))"
@@ -34,7 +33,7 @@ class Account:
 
 
 def unprivileged() -> Account | None:
-    """Return the account to drop to, or None when we are not root. Raises `ConfigurationError` when there is none."""
+    """Return the account to switch to, or None if we are not root. Raises `ConfigurationError` if there is none."""
     if os.geteuid() != 0:
         return None
     for name in CANDIDATES:
@@ -50,9 +49,9 @@ def unprivileged() -> Account | None:
 
 
 def run_as(command: Sequence[str], account: Account | None, needs: Sequence[Path]) -> list[str]:
-    """Return `command` as one that root can start and that runs as `account`; unchanged without an account.
+    """Return `command` wrapped so that root can start it and it runs as `account`; unchanged without an account.
 
-    When a folder on the way to one of `needs` is closed to the account, and only then, the command keeps CAP_DAC_OVERRIDE.
+    The command keeps CAP_DAC_OVERRIDE only if a folder on the path to one of `needs` is closed to the account.
     """
     if account is None:
         return list(command)
@@ -61,7 +60,7 @@ def run_as(command: Sequence[str], account: Account | None, needs: Sequence[Path
 
 
 def check_way(account: Account | None, needs: Sequence[Path]) -> None:
-    """Raise `ConfigurationError` when a folder on the way to one of `needs` is closed and the system keeps it so.
+    """Raise `ConfigurationError` if a folder on the path to one of `needs` is closed and we cannot get past it.
 
     Containers often run without the capabilities that root has elsewhere.
     """
@@ -82,7 +81,7 @@ def check_way(account: Account | None, needs: Sequence[Path]) -> None:
 
 
 def closed_parent(path: Path, account: Account) -> Path | None:
-    """Return the outermost folder on the way to `path` that the account may not pass through; None when it can."""
+    """Return the outermost folder on the path to `path` that the account cannot enter; None if there is none."""
     for folder in reversed(path.parents):
         if not folder.exists():
             return None
@@ -99,5 +98,5 @@ def closed_parent(path: Path, account: Account) -> Path | None:
 
 
 def _python() -> str:
-    # Its real place: a link in a closed folder is one thing more that could be out of reach.
+    # The resolved path: a link in a closed folder could be unreachable too.
     return str(Path(sys.executable).resolve())

@@ -1,7 +1,6 @@
-"""Unix sockets between our own processes: in a folder that no other account can enter.
+"""Paths for Unix sockets between our own processes, in a folder that no other account can enter.
 
-Enter: settings and a socket's name. Leave: its path, in `HOME/run`, or, where that is too long for a socket's address, in a folder of
-the same installation among the temporary files.
+The folder is `HOME/run` or, if that makes the path too long for a socket address, an installation-specific temporary folder.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from resources.errors import ConfigurationError
 from resources.settings import Settings
 
 LONGEST = 100
-"""Bytes of a path. Source: unix(7) takes 107, macOS 103; gRPC adds a name of its own while it binds."""
+"""Longest path in bytes. Source: unix(7) allows 107, macOS 103; gRPC appends a name of its own while it binds."""
 
 
 def socket_path(settings: Settings, name: str) -> Path:
-    """Return where a socket of this installation lies; its folder exists and is closed to others. Raises `ConfigurationError`."""
+    """Return the path of a socket of this installation; its folder exists and is private. Raises `ConfigurationError`."""
     place = settings.home / "run" / name
     if len(os.fsencode(place)) > LONGEST:
         place = Path(tempfile.gettempdir()) / f"concordance-{_short(settings.home)}" / name
@@ -33,7 +32,7 @@ def _short(home: Path) -> str:
 
 
 def _close(folder: Path, home: Path) -> None:
-    """Make the folder if it is missing, and see that it is ours and nobody else's: another account may have made it before us."""
+    """Create the folder if missing and verify that we own it: another account may have created it first."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     ours = {os.geteuid(), home.stat().st_uid}

@@ -1,7 +1,7 @@
-"""Texts → vectors, by the provider that the settings name; one embedder a process.
+"""Embedders, chosen by the settings and cached per process.
 
-Enter settings, leave a thread-safe `Embedder` and the tokenizer that chunks are counted by. Heavy libraries are
-imported when the first embedder is made, not before.
+`embedder` returns a thread-safe `Embedder`, `tokenizer` the tokenizer that counts chunks. Heavy libraries are imported
+when the first embedder is created.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from resources.settings import Settings
 
 
 class Embedder(ports.Embedder, Protocol):
-    """What both providers offer over the port: queries, and what the tokens cost."""
+    """Extends the port with query embedding, token counts and price."""
 
     @property
     def price_per_million(self) -> float | None:
-        """US dollars for a million tokens; None when it isn't known (set CONCORDANCE_EMBEDDING_PRICE)."""
+        """US dollars per million tokens; None if unknown (set CONCORDANCE_EMBEDDING_PRICE)."""
         ...
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[ports.Vectors, int]:
-        """Return one row a text, in order, and the tokens that were used (billed, if the service says so)."""
+        """Return one row per text, in order, and the tokens used (as billed, if the service reports it)."""
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
@@ -40,17 +40,17 @@ class Embedder(ports.Embedder, Protocol):
 
 
 class ModelChoice(NamedTuple):
-    """Which model, as it is kept with a collection: enough to load it again, secrets and addresses of services aside."""
+    """An embedding model as recorded with a collection: enough to load it again, without secrets and service addresses."""
 
     provider: Literal["local", "openai"]
     source: str | None
-    """A model's folder, absolute, or its name at the service; None: the provider's default."""
+    """Absolute path of a model's folder, or its name at the service; None: the provider's default."""
     dimensions: int | None
-    """As asked of a model that lets one choose."""
+    """As requested, for models with a choice of dimensions."""
     window: int | None
 
     def settings(self, settings: Settings) -> Settings:
-        """Return settings that name this model. The price that is set belongs to the model that they named before."""
+        """Return settings that select this model. A configured price is kept only for the model it was set for."""
         from resources.embedding.openai_compatible import KNOWN
 
         known = self.provider == "local" or self.source in KNOWN
@@ -67,7 +67,7 @@ class ModelChoice(NamedTuple):
 
 
 def choice(settings: Settings) -> ModelChoice:
-    """Return the model that the settings name."""
+    """Return the model that the settings select."""
     source = settings.embedding_model
     if settings.embedding_provider == "local" and source is not None:
         source = None if source in BUNDLED_NAMES else str(Path(source).expanduser().resolve())
@@ -75,9 +75,9 @@ def choice(settings: Settings) -> ModelChoice:
 
 
 def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoice:
-    """Return the model that a person names: a folder, the bundled one's name, or a name at the OpenAI-compatible service.
+    """Return the model that the user named: a folder, the bundled model's name, or a name at the OpenAI-compatible service.
 
-    Raises `InvalidRequestError` when it is neither.
+    Raises `InvalidRequestError` if it is none of these.
     """
     own = choice(settings)
     folder = Path(model).expanduser()
@@ -88,7 +88,7 @@ def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoic
         raise InvalidRequestError(f"--model: there is no folder {folder}.")
     elif settings.openai_api_key is None and "api.openai.com" in settings.openai_base_url:
         raise InvalidRequestError(
-            f"--model: {model!r} is no folder, and no service is set that could run it: set CONCORDANCE_OPENAI_API_KEY or "
+            f"--model: {model!r} is not a folder, and no service is configured that could run it: set CONCORDANCE_OPENAI_API_KEY or "
             "CONCORDANCE_OPENAI_BASE_URL, or give the path of a model's folder."
         )
     else:
@@ -99,7 +99,7 @@ def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoic
 
 
 def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
-    """Return the model that a row of `index_collections` names; None for a collection from before that was kept."""
+    """Return the model recorded in a row of `index_collections`; None for a collection older than that record."""
     if row["provider"] is None:
         return None
     return ModelChoice(row["provider"], row["model_source"], row["model_dimensions"], row["model_window"])
@@ -108,14 +108,14 @@ def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
 def embedder_of(settings: Settings, row: Mapping[str, Any]) -> Embedder:
     """Return the embedder of a collection, from its row of `index_collections`.
 
-    Raises `ConfigurationError` when what was the model then is another one now: its vectors would not fit the index's.
+    Raises `ConfigurationError` if that model has changed since: its vectors would not match the index.
     """
     chosen = recorded(row)
     found = embedder(settings if chosen is None else chosen.settings(settings))
     if found.model != row["model"]:
         where = "the settings name" if chosen is None else f"{chosen.source or 'the bundled folder'} holds"
         raise ConfigurationError(
-            f"The index was built with the embedding model {row['model']}, but {where} {found.model}. Bring that model back, "
+            f"The index was built with the embedding model {row['model']}, but {where} {found.model}. Restore that model, "
             "then change it with: concordance reindex --model M"
         )
     return found
@@ -125,7 +125,7 @@ def embedder(settings: Settings) -> Embedder:
     """Return this process's embedder for these settings. Raises `ConfigurationError` with what to do."""
     key = settings.openai_api_key
     return _embedder(
-        os.getpid(),  # a forked child must not use its parent's: the threads behind it are not there
+        os.getpid(),  # a forked child must not use its parent's embedder: its threads do not survive the fork
         settings.embedding_provider,
         settings.embedding_model,
         settings.embedding_dimensions,
@@ -134,12 +134,12 @@ def embedder(settings: Settings) -> Embedder:
         settings.embedding_price,
         settings.openai_base_url,
         key.get_secret_value() if key else None,
-        str((settings.home / "models").resolve()),  # two homes that share their models share the one in memory
+        str((settings.home / "models").resolve()),  # two homes with the same models folder share one embedder
     )
 
 
 def tokenizer(settings: Settings | None = None) -> WordPieces:
-    """Return the tokenizer that counts chunks: the configured local model's, the bundled one's otherwise."""
+    """Return the tokenizer that counts chunks: the configured local model's, otherwise the bundled model's."""
     local = settings is not None and settings.embedding_provider == "local"
     return _tokenizer(settings.embedding_model if settings is not None and local else None)
 

@@ -1,7 +1,7 @@
-"""A model enters; the cosine that it gives to texts without anything in common leaves.
+"""Measure a model's similarity floor: the cosine that it gives to unrelated texts.
 
-Models differ most in that: some put unrelated texts near 0, others near 0.75, and a raw cosine then says little beside another
-score. Fusion counts cosines from this floor, so that a weight means the same with every model.
+Models differ greatly: some put unrelated texts near 0, others near 0.75, where a raw cosine cannot be combined with other
+scores. Fusion measures cosines from this floor, so that a weight means the same with every model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 HIGHEST = 0.95
-"""A floor above this would leave no room for what is alike; no useful model is there."""
+"""A higher floor would leave no range for related texts; no useful model is above it."""
 
 PROBES = (
     "How long do I have to hand in receipts for a business trip?",
@@ -37,7 +37,7 @@ PROBES = (
     "He would not forgive his brother until the winter of that year.",
     "The committee adjourned without a vote on the new school.",
 )
-"""Sentences and search words about unrelated things, as unlike each other as the texts of one company seldom are."""
+"""Unrelated sentences and search terms, more dissimilar than the texts of one company usually are."""
 
 
 class _Embeds(Protocol):
@@ -45,7 +45,7 @@ class _Embeds(Protocol):
 
 
 def background(model: _Embeds) -> float:
-    """Return the mean cosine between unrelated texts, 0 to `HIGHEST`. Raises as the model's `embed` does."""
+    """Return the mean cosine between unrelated texts, 0 to `HIGHEST`. Raises what the model's `embed` raises."""
     rows = model.embed(PROBES).astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     count = len(rows)

@@ -1,6 +1,4 @@
-"""What embedding costs, and whether a month's budget allows more. Pure: the caller keeps the books (table
-embedding_usage).
-"""
+"""The cost of embedding and the monthly budget. Pure functions; usage is stored in the table `embedding_usage` by the caller."""
 
 from __future__ import annotations
 
@@ -8,31 +6,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 WARN_AT = 0.8
-"""Share of the budget from which on people are warned."""
+"""Share of the budget at which a warning is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A month's limit and what is spent of it, in US dollars; no limit is None."""
+    """A monthly limit (None: no limit) and what has been spent, in US dollars."""
 
     limit: float | None
     spent: float
 
     @property
     def warn(self) -> bool:
-        """Whether 80 % of the budget is used."""
+        """True if 80 % of the budget is used."""
         return self.limit is not None and self.spent >= self.limit * WARN_AT
 
     @property
     def exceeded(self) -> bool:
-        """Whether more is spent than the budget allows; just as much is allowed, so a budget of 0 lets free models
-        run.
-        """
+        """True if more is spent than the budget allows; spending exactly the budget is fine, so a budget of 0 permits free models."""
         return self.limit is not None and self.spent > self.limit
 
 
 def cost(tokens: int, price_per_million: float | None) -> float:
-    """Return US dollars for so many tokens; a price that isn't known counts as nothing."""
+    """Return the US dollars for this many tokens; an unknown price counts as zero."""
     return tokens / 1_000_000 * (price_per_million or 0.0)
 
 

@@ -1,8 +1,7 @@
-"""BERT weights (safetensors) → CTranslate2 model folder, without torch.
+"""Convert BERT weights (safetensors) to a CTranslate2 model folder, without torch.
 
-A converted model is kept under a name that holds the hash of its source files, so a changed model is converted anew
-and an unchanged one never again. Several processes may convert at once: each writes a folder of its own and the first
-rename wins.
+The folder's name contains a hash of the source files, so that a changed model is converted again and an unchanged one
+is not. Several processes may convert at once: each writes a folder of its own and the first rename wins.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from resources.embedding.folder import ModelFolder
 from resources.errors import ConfigurationError
 
 FORMAT = 1
-"""Raise it when the conversion changes, so that older converted folders are left alone."""
+"""Raise it when the conversion changes, so that folders converted by an older version are ignored."""
 _ABANDONED_SECONDS = 3600.0
 
 Weights = Mapping[str, NDArray[np.float32]]
 
 
 def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
-    """Return the CTranslate2 folder of this model, made on first use. `quantization` is `int8` or `float32`."""
+    """Return the CTranslate2 folder of this model, converting it on first use. `quantization` is `int8` or `float32`."""
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")
     target = cache / f"{slug}-{folder.fingerprint()}-{quantization}-{FORMAT}"
     if target.is_dir():
@@ -44,13 +43,13 @@ def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
         try:
             made.rename(target)
         except OSError:
-            if not target.is_dir():  # another process finished first: its folder is as good as ours
+            if not target.is_dir():  # unless another process finished first: its folder is equivalent
                 raise
     return target
 
 
 def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
-    """Write the model as CTranslate2 reads it into the existing, empty folder `target`.
+    """Write the model in CTranslate2's format into the existing, empty folder `target`.
 
     Source: ctranslate2/converters/transformers.py, class BertLoader (4.8).
     """
@@ -66,7 +65,7 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
     if config["hidden_act"] not in activations:
         raise ConfigurationError(
             f"CONCORDANCE_EMBEDDING_MODEL: {folder.path} uses the activation {config['hidden_act']!r}; "
-            f"only {', '.join(activations)} can be run."
+            f"only {', '.join(activations)} are supported."
         )
     weights = _unprefixed(load_file(folder.path / "model.safetensors"))
     encoder = transformer_spec.TransformerEncoderSpec(
@@ -124,7 +123,7 @@ def _norm(spec: Any, weights: Weights, name: str) -> None:
 
 
 def _unprefixed(weights: Weights) -> Weights:
-    """Drop the `bert.` that folders saved with a head put before each name."""
+    """Remove the `bert.` prefix that folders saved with a head have on each name."""
     return {name.removeprefix("bert."): np.asarray(value, dtype=np.float32) for name, value in weights.items()}
 
 
@@ -136,7 +135,7 @@ def _vocabulary(path: Path, size: int) -> list[str]:
 
 
 def _clear_abandoned(cache: Path) -> None:
-    """Remove what a process that was killed in the middle of converting left behind."""
+    """Remove the leftovers of a process that was killed while converting."""
     for scratch in cache.glob(".convert-*"):
         if time.time() - scratch.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""A cross-encoder on the CPU: a query with passages enters, how relevant each is leaves, from the same BERT engine as the embedder.
+"""A cross-encoder on the CPU that scores how relevant passages are to a query, on the same BERT engine as the embedder.
 
-Folders of sentence-transformers cross-encoders (ms-marco-MiniLM-L6-v2 and its kind): a BERT with a pooler and one output. Nothing is
-downloaded here: a hub's name stands for what `hf download` has put into this machine's cache.
+Supports folders of sentence-transformers cross-encoders (such as ms-marco-MiniLM-L6-v2): a BERT with a pooler and one output.
+Nothing is downloaded here: a hub name refers to what `hf download` has put into this machine's cache.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from resources.errors import ConfigurationError
 
 BATCH_PAIRS = 8
 QUERY_TOKENS = 64
-"""Of a longer query the beginning is read; the passage has the rest of the window."""
+"""A longer query is truncated to this; the passage gets the rest of the window."""
 _VARIABLE = "CONCORDANCE_RERANK_MODEL"
 
 
 class CrossEncoder:
-    """One model in this process. Thread-safe: CTranslate2 queues the passes and lets go of the GIL."""
+    """One model in this process. Thread-safe: CTranslate2 queues the passes and releases the GIL."""
 
     def __init__(self, model: str, cache: Path, *, quantization: str = "int8", threads: int | None = None) -> None:
         import ctranslate2
@@ -49,9 +49,7 @@ class CrossEncoder:
             return np.zeros(0, dtype=np.float32)
         asked, *texts = self._pieces.ids([query, *passages])
         pairs = [self._pair(asked[:QUERY_TOKENS], text) for text in texts]
-        order = sorted(
-            range(len(pairs)), key=lambda index: len(pairs[index][0])
-        )  # so that batches carry little padding
+        order = sorted(range(len(pairs)), key=lambda index: len(pairs[index][0]))  # so that batches need little padding
         scores = np.empty(len(pairs), dtype=np.float32)
         for start in range(0, len(order), BATCH_PAIRS):
             part = order[start : start + BATCH_PAIRS]
@@ -77,7 +75,7 @@ class CrossEncoder:
 
 
 def _folder(model: str) -> Path:
-    """Return the folder of a model: as given, or where the hub's own tool has put it."""
+    """Return the folder of a model: as given, or in the cache of the hub's own tool."""
     path = Path(model).expanduser()
     if path.is_dir() or model.startswith((".", "/", "~")) or model.count("/") != 1:
         return path
@@ -97,7 +95,7 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
-    """Return weight and bias of the pooler and of the one output. Raises `ConfigurationError` for models of another kind."""
+    """Return weight and bias of the pooler and of the output layer. Raises `ConfigurationError` for other kinds of models."""
     from safetensors import safe_open
 
     with safe_open(folder.path / "model.safetensors", framework="numpy") as file:
@@ -108,7 +106,7 @@ def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
                 weight, bias = (file.get_tensor(names[f"{name}.{part}"]) for part in ("weight", "bias"))
             except KeyError:
                 raise ConfigurationError(
-                    f"{_VARIABLE}: {folder.path} has no {name}: it is no cross-encoder. Choose one such as "
+                    f"{_VARIABLE}: {folder.path} has no {name}: it is not a cross-encoder. Choose one such as "
                     "cross-encoder/ms-marco-MiniLM-L6-v2."
                 ) from None
             return np.asarray(weight, dtype=np.float32), np.asarray(bias, dtype=np.float32)

@@ -1,6 +1,6 @@
-"""What a sentence-transformers folder says of its BERT model: enters a folder, leaves the facts that running it needs.
+"""Metadata of a sentence-transformers BERT model folder.
 
-Nothing of the model is loaded here, so that a wrong folder is told apart from a broken model early and cheaply.
+The model itself is not loaded, so that a wrong folder is detected early, cheaply and separately from a broken model.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A sentence model on disk. `window` counts tokens with the special ones; `lowercase` asks for it before the
-    tokenizer.
+    """A sentence model on disk. `window` counts tokens including special ones; `lowercase` means that texts must be lower-cased
+    before tokenization.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class ModelFolder:
         return int(self.config["hidden_size"])
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits over the bytes that decide the vectors: configuration, vocabulary and weights."""
+        """Return 16 hex digits of a hash over what determines the vectors: configuration, vocabulary and weights."""
         digest = hashlib.sha256()
         for name in _FILES:
             with (self.path / name).open("rb") as file:
@@ -49,7 +49,7 @@ class ModelFolder:
 
 
 def bundled_folder() -> Path:
-    """Return the folder of the bundled model. Raises `ConfigurationError` when its package is not installed."""
+    """Return the folder of the bundled model. Raises `ConfigurationError` if its package is not installed."""
     spec = find_spec(BUNDLED_PACKAGE)
     if spec is None or spec.origin is None:
         raise ConfigurationError(
@@ -60,9 +60,9 @@ def bundled_folder() -> Path:
 
 
 def read_folder(model: str | None) -> ModelFolder:
-    """Read the folder called `model`; None or the bundled model's name stand for the bundled one.
+    """Read the model folder at `model`; None or the bundled model's name means the bundled one.
 
-    Raises `ConfigurationError` naming the file that is missing or the kind of model that can't be run.
+    Raises `ConfigurationError` naming the missing file or the unsupported kind of model.
     """
     bundled = model is None or model in BUNDLED_NAMES
     path = bundled_folder() if bundled else Path(str(model)).expanduser().resolve()
@@ -77,9 +77,9 @@ def read_folder(model: str | None) -> ModelFolder:
     kind, positions = config.get("model_type"), config.get("position_embedding_type", "absolute")
     if kind != "bert" or positions != "absolute":
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_MODEL: {path} holds a model of type {kind!r} with {positions} positions; BERT "
+            f"CONCORDANCE_EMBEDDING_MODEL: {path} contains a model of type {kind!r} with {positions} positions; only BERT "
             "models with "
-            "absolute positions can be run here. For others set CONCORDANCE_EMBEDDING_PROVIDER=openai and a "
+            "absolute positions are supported. For others set CONCORDANCE_EMBEDDING_PROVIDER=openai and a "
             "service that runs them."
         )
     sentence = _json(path / "sentence_bert_config.json", optional=True)
@@ -106,7 +106,7 @@ def _pooling(path: Path) -> Literal["mean", "cls"]:
         return "cls"
     raise ConfigurationError(
         f"CONCORDANCE_EMBEDDING_MODEL: {path} pools by {', '.join(chosen)}; only the mean of tokens or the CLS "
-        "token can be run."
+        "token are supported."
     )
 
 
@@ -116,4 +116,4 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"CONCORDANCE_EMBEDDING_MODEL: {path} can't be read: {error}") from error
+        raise ConfigurationError(f"CONCORDANCE_EMBEDDING_MODEL: {path} cannot be read: {error}") from error

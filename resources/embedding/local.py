@@ -1,8 +1,8 @@
-"""A sentence-transformers BERT model on the CPU: texts enter, L2-normalised vectors leave, without torch or a network.
+"""A sentence-transformers BERT model on the CPU, without torch or a network.
 
-Nothing is cut off: a text longer than the window is embedded in windows, and its vector is their mean weighted by
-length. Chunks fit the window by construction, so this happens to long queries and to chunks counted by another
-model's tokenizer.
+No text is truncated: one longer than the window is embedded in windows, and its vector is their length-weighted mean.
+Chunks fit the window by construction, so this only happens to long queries and to chunks counted by another model's
+tokenizer. Vectors are L2-normalised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH_TOKENS = 1024
 
 
 class LocalEmbedder:
-    """One model in this process. Thread-safe: CTranslate2 queues the passes and lets go of the GIL."""
+    """One model in this process. Thread-safe: CTranslate2 queues the passes and releases the GIL."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LocalEmbedder:
 
         if dimensions not in (None, folder.dimensions):
             raise ConfigurationError(
-                f"CONCORDANCE_EMBEDDING_DIMENSIONS is {dimensions}, but {folder.name} makes vectors of "
+                f"CONCORDANCE_EMBEDDING_DIMENSIONS is {dimensions}, but {folder.name} produces vectors of "
                 f"{folder.dimensions}: unset it."
             )
         longest = int(folder.config["max_position_embeddings"])
@@ -65,8 +65,8 @@ class LocalEmbedder:
             )
         except RuntimeError as error:
             raise ConfigurationError(
-                f"The converted model in {path} can't be loaded ({error}). Delete that folder and start again: it "
-                "is made anew."
+                f"The converted model in {path} cannot be loaded ({error}). Delete that folder and restart: it "
+                "is converted again."
             ) from error
 
     @property
@@ -81,15 +81,15 @@ class LocalEmbedder:
 
     @property
     def window(self) -> int:
-        """Largest text in tokens that one pass sees whole; the two special tokens count."""
+        """Longest text, in tokens including the two special ones, that one pass reads."""
         return self._window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row a text, in order."""
+        """Return one row per text, in order."""
         return self.embed_counted(texts)[0]
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Return one row a text, in order, and the number of tokens that went in."""
+        """Return one row per text, in order, and the number of tokens processed."""
         ids = self._pieces.ids(texts)
         room = self._window - len(self._pieces.prefix) - len(self._pieces.suffix)
         windows: list[list[int]] = []
@@ -109,7 +109,7 @@ class LocalEmbedder:
         return self.embed_counted([text])[0][0]
 
     def _pooled(self, windows: list[list[int]]) -> Vectors:
-        """Run the model over windows sorted by length, so that batches carry little padding."""
+        """Run the model over windows sorted by length, so that batches need little padding."""
         order = sorted(range(len(windows)), key=lambda index: len(windows[index]), reverse=True)
         batches: list[list[int]] = []
         for index in order:
@@ -146,5 +146,5 @@ def _normalized(rows: Vectors) -> Vectors:
 
 
 def _cores() -> int:
-    """Return the cores this process may use (a container's share, not the machine's)."""
+    """Return the number of cores this process may use (a container's share, not the machine's)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,9 +1,8 @@
-"""Embeddings from any service that speaks OpenAI's interface (OpenAI, Azure, LiteLLM, vLLM): texts enter, vectors
-leave.
+"""Embeddings from any service with an OpenAI-compatible API (OpenAI, Azure, LiteLLM, vLLM).
 
-Retries are the SDK's: three, with exponential backoff and jitter, for rate limits, server errors, timeouts and dropped
-connections, and a `Retry-After` of up to two minutes is obeyed. What the service answers is checked before it is
-believed: count, order, length, and that every number is finite. Vendor errors end here.
+The SDK retries three times, with exponential backoff and jitter, on rate limits, server errors, timeouts and dropped
+connections, and honours a `Retry-After` of up to two minutes. Responses are validated: count, order, length, and that
+every number is finite. Vendor errors are mapped here.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from resources.ports import Vectors
 DEFAULT_MODEL = "text-embedding-3-small"
 RETRIES = 3
 CONCURRENCY = 4
-"""Requests on their way at the same time."""
+"""Number of concurrent requests."""
 REQUEST_TOKENS = 300_000
-"""Most tokens summed over one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
+"""Maximum total tokens of one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
 _CHARACTERS_A_TOKEN = 2
-"""Cautious: English has about four, so a request stays below `REQUEST_TOKENS` in dense text too."""
+"""A conservative estimate: English has about four, so a request stays below `REQUEST_TOKENS` for dense text too."""
 
 KNOWN: dict[str, tuple[int, int, float]] = {
     "text-embedding-3-small": (1536, 8191, 0.02),
     "text-embedding-3-large": (3072, 8191, 0.13),
 }
-"""Model → dimensions, window in tokens, US dollars for a million tokens.
+"""Model → dimensions, window in tokens, US dollars per million tokens.
 
 Source: https://platform.openai.com/docs/guides/embeddings and https://openai.com/api/pricing/
 """
@@ -74,7 +73,7 @@ class OpenAICompatible:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; of a model that isn't known, the service is asked once."""
+        """Length of a vector; for an unknown model, the service is asked once."""
         if self._known_dimensions is None:
             rows, _ = self._request(["dimensions"])
             self._known_dimensions = rows.shape[1]
@@ -82,15 +81,15 @@ class OpenAICompatible:
 
     @property
     def window(self) -> int:
-        """Largest text in tokens that a vector sees whole."""
+        """Longest text, in tokens, that the model reads without truncation."""
         return self._window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row a text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
+        """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
         return self.embed_counted(texts)[0]
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Return one row a text, in order, and the tokens that the service billed."""
+        """Return one row per text, in order, and the tokens that the service billed."""
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32), 0
         batches = self._batches(texts)
@@ -101,7 +100,7 @@ class OpenAICompatible:
         return np.concatenate([rows for rows, _ in answers]), sum(tokens for _, tokens in answers)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of one query, shape (dimensions,); one retry only, since somebody waits."""
+        """Return the vector of one query, shape (dimensions,); only one retry, because a user is waiting."""
         return self._request([text], timeout=self._query_timeout, retries=1)[0][0]
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
@@ -125,7 +124,7 @@ class OpenAICompatible:
             client = client.with_options(timeout=timeout)
         extra: dict[str, Any] = {"dimensions": self._asked} if self._asked else {}
         try:
-            # an empty text is refused by OpenAI; a space is not
+            # OpenAI rejects an empty text but accepts a space
             answer = client.embeddings.create(
                 model=self._model, input=[text or " " for text in texts], encoding_format="base64", **extra
             )
@@ -137,19 +136,19 @@ class OpenAICompatible:
     def _checked(self, data: Sequence[Any], count: int) -> Vectors:
         ordered = sorted(data, key=lambda row: row.index)
         if [row.index for row in ordered] != list(range(count)):
-            raise self._wrong(f"answered {len(data)} embeddings for {count} texts, or numbered them wrongly")
+            raise self._wrong(f"returned {len(data)} embeddings for {count} texts, or wrong indices")
         rows = [_decoded(row.embedding) for row in ordered]
         expected = self._known_dimensions or len(rows[0])
         for row in rows:
             if len(row) != expected:
                 raise self._wrong(
-                    f"answered a vector of {len(row)} numbers where {expected} were expected; "
+                    f"returned a vector of {len(row)} numbers where {expected} were expected;  "
                     "check CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS"
                 )
         vectors = np.stack(rows)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or not (norms > 0).all():
-            raise self._wrong("answered a vector that holds NaN, infinity or nothing but zeros")
+            raise self._wrong("returned a vector with NaN, infinity or only zeros")
         return vectors / norms
 
     def _wrong(self, what: str) -> ConfigurationError:
@@ -161,28 +160,28 @@ class OpenAICompatible:
         where = f"The embedding service at {self._url}"
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
             return ConfigurationError(
-                f"{where} refuses the key ({error.status_code}): check CONCORDANCE_OPENAI_API_KEY."
+                f"{where} rejects the key ({error.status_code}): check CONCORDANCE_OPENAI_API_KEY."
             )
         if isinstance(error, openai.RateLimitError):
             after = _retry_after(error.response.headers) or 1.0
             return ServiceUnavailableError(
-                f"{where} limits the rate of requests; the next sync goes on from here.", after
+                f"{where} limits the rate of requests; the next sync continues from here.", after
             )
         if isinstance(error, openai.InternalServerError):
-            return ServiceUnavailableError(f"{where} fails ({error.status_code}); the next sync goes on from here.")
+            return ServiceUnavailableError(f"{where} fails ({error.status_code}); the next sync continues from here.")
         if isinstance(error, openai.APIStatusError):
             return ConfigurationError(
-                f"{where} refuses the request ({error.status_code}: {error.message[:200]}): check "
+                f"{where} rejects the request ({error.status_code}: {error.message[:200]}): check "
                 "CONCORDANCE_OPENAI_BASE_URL, "
                 "CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS."
             )
         if isinstance(error, openai.APITimeoutError):
-            return ServiceUnavailableError(f"{where} took too long to answer; the next sync goes on from here.")
+            return ServiceUnavailableError(f"{where} took too long to answer; the next sync continues from here.")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_OPENAI_BASE_URL and the network.")
 
 
 def _decoded(embedding: Any) -> NDArray[np.float32]:
-    """Read base64 of little-endian float32, or plain numbers from services that don't know base64."""
+    """Decode base64 of little-endian float32, or plain numbers from services without base64 support."""
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float32)
     return np.asarray(embedding, dtype=np.float32)
@@ -192,4 +191,4 @@ def _retry_after(headers: Any) -> float | None:
     try:
         return float(headers.get("retry-after", ""))
     except ValueError:
-        return None  # absent, or a date: the caller has its own back-off
+        return None  # absent, or a date: the caller uses its own backoff

@@ -1,7 +1,7 @@
-"""The embedded vector server: Qdrant's engine (`qdrant_edge`) behind Qdrant's own REST interface, in one process.
+"""The embedded vector server: Qdrant's engine (`qdrant_edge`) behind Qdrant's REST interface, in one process.
 
-What enters: HTTP requests as `qdrant-client` sends them. What leaves: the answers a Qdrant server would give. It exists so that
-one machine needs no container, while production sets a URL and runs the same code against a real Qdrant.
+It answers requests of `qdrant-client` as a Qdrant server would. It exists so that a single machine needs no container, while
+production sets a URL and runs the same code against a real Qdrant.
 
 Run it with `python -m resources.embedded.vector --path DIR --host 127.0.0.1 --port N`.
 """

@@ -1,4 +1,4 @@
-"""`python -m resources.embedded.vector`: the command line of the embedded vector server."""
+"""Command line of the embedded vector server: `python -m resources.embedded.vector`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import argparse
 import sys
 from pathlib import Path
 
-# Below, going over the vectors as they are takes 2 to 3 ms, about as long as anything else would.
+# Below this, scanning the uncompacted vectors takes 2 to 3 ms, about as long as any alternative.
 COMPACT_FROM = 20_000
 FLUSH_SECONDS = 5.0
 
 
 def main() -> int:
-    """Parse the arguments and serve; 1 with a message when the folder or the port is taken."""
+    """Parse the arguments and serve; return 1 with a message if the folder or the port is in use."""
     parser = argparse.ArgumentParser(
         prog="python -m resources.embedded.vector", description="Embedded vector server, speaks Qdrant's REST."
     )
-    parser.add_argument("--path", type=Path, required=True, help="folder of the collections; one process at a time")
+    parser.add_argument(
+        "--path", type=Path, required=True, help="folder of the collections; used by one process at a time"
+    )
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, required=True, help="0 takes a free one, named in the start line")
+    parser.add_argument("--port", type=int, required=True, help="0 picks a free one, named in the start line")
     parser.add_argument(
         "--compact-from",
         type=int,
         default=COMPACT_FROM,
-        help="points from which a collection is compacted on its own, 0: never",
+        help="number of points from which a collection is compacted automatically, 0: never",
     )
     parser.add_argument(
         "--flush-seconds", type=float, default=FLUSH_SECONDS, help="seconds between flushes of pending writes"

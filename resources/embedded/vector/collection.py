@@ -1,7 +1,7 @@
-"""One collection: its shard of the engine, its metadata, its write lock and the journal that compaction replays.
+"""One collection: its engine shard, its metadata, its write lock and the journal that compaction replays.
 
 Reads call the engine straight from the event loop: each call holds the GIL, so a thread would gain nothing. Writes take the
-collection's lock, yield to other requests between pieces, and are acknowledged once they are in the engine's write-ahead log.
+collection's lock, yield to other requests between chunks, and are acknowledged once they are in the engine's write-ahead log.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ METADATA = "collection.json"
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the engine does not keep. `shard` is the folder that counts: replacing this file is what makes a swap atomic."""
+    """State that the engine does not keep. `shard` is the current folder: replacing this file makes a swap atomic."""
 
     config: dict[str, Any]
     schema: dict[str, str | dict[str, Any]] = {}
     shard: str = "shard-1"
-    # Points at the last compaction, to judge when the next is worthwhile.
+    # Number of points at the last compaction, to decide when the next is worthwhile.
     compacted: int = 0
 
 
 class Collection:
-    """An open collection. Make one with `create` or `load`."""
+    """An open collection. Use `create` or `load` to get one."""
 
     def __init__(self, name: str, folder: Path, metadata: Metadata, shard: edge.EdgeShard) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class Collection:
         self.shard = shard
         self.layout = to_config(metadata.config)[1]
         self.writing = asyncio.Lock()
-        # Each write since a compaction began, and whether the engine took it: a replay must end as the original did.
+        # Each write since a compaction began, and whether the engine accepted it: the replay must end in the same state.
         self.journal: list[tuple[edge.UpdateOperation, bool]] | None = None
         self.compacting = False
         self.written = 0
@@ -54,7 +54,7 @@ class Collection:
 
     @classmethod
     def create(cls, name: str, folder: Path, body: dict[str, Any]) -> Collection:
-        """A new, empty collection. Whatever a failed create left in `folder` is removed first."""
+        """Create a new, empty collection. Leftovers of a failed create in `folder` are removed first."""
         with converting():
             config, _ = to_config(body)
         remove_folder(folder)
@@ -72,7 +72,7 @@ class Collection:
 
     @classmethod
     def load(cls, name: str, folder: Path) -> Collection:
-        """Open what an earlier process left; folders of unfinished swaps are removed."""
+        """Open an existing collection; folders of unfinished swaps are removed."""
         metadata = msgspec.json.decode((folder / METADATA).read_bytes(), type=Metadata)
         for entry in folder.iterdir():
             if entry.is_dir() and entry.name != metadata.shard:
@@ -80,7 +80,7 @@ class Collection:
         return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard)))
 
     async def apply(self, updates: Iterable[Update]) -> dict[str, Any]:
-        """Apply checked updates in order; the points that they need are looked up before the first is applied."""
+        """Apply validated updates in order; the points that they need are looked up before the first is applied."""
         async with self.writing:
             self.check_open()
             batch = list(updates)
@@ -107,16 +107,16 @@ class Collection:
 
     @property
     def graph(self) -> bool:
-        """Whether the last compaction made an HNSW graph."""
+        """True if the last compaction built an HNSW graph."""
         return bool(self.metadata.compacted) and has_graph(self.metadata.config, self.metadata.compacted)
 
     def check_open(self) -> None:
-        """404 for a request that waited while the collection was deleted."""
+        """Raise a 404 for a request that waited while the collection was deleted."""
         if self.closed:
             raise not_found(f"Collection `{self.name}` doesn't exist!")
 
     def vector_of(self, point_id: PointId, name: str) -> Any:
-        """The stored vector of a point, for a query by id."""
+        """Return the stored vector of a point, for a query by id."""
         with engine():
             found = self.shard.retrieve([point_id], with_payload=False, with_vector=[name])
         if not found:
@@ -136,7 +136,7 @@ class Collection:
         return result
 
     async def delete_index(self, field: str) -> dict[str, Any]:
-        """Drop a field's index; none is no error."""
+        """Drop a field's index; a missing one is not an error."""
         with converting():
             operation = edge.UpdateOperation.delete_field_index(field)
         result = await self.apply([Update(operation)])
@@ -145,7 +145,7 @@ class Collection:
         return result
 
     async def patch(self, patch: dict[str, Any]) -> None:
-        """Change the configuration: the shard is closed and opened again with the new one, or with the old if that fails."""
+        """Change the configuration: close the shard and reopen it with the new one, or with the old one if that fails."""
         body = apply_patch(self.metadata.config, patch)
         with converting():
             config, _ = to_config(body)
@@ -160,7 +160,7 @@ class Collection:
             except RequestError:
                 self.shard = edge.EdgeShard.load(path)
                 raise
-            # compacted: what there is has the old layout, until it is compacted again
+            # compacted=0: existing data has the old layout until it is compacted again
             self.save(msgspec.structs.replace(self.metadata, config=body, compacted=0))
 
     def save_vectors(self, field: str, name: str, params: dict[str, Any] | None) -> None:
@@ -177,7 +177,7 @@ class Collection:
         self.layout = to_config(metadata.config)[1]
 
     def adopt(self, shard: edge.EdgeShard, metadata: Metadata) -> None:
-        """Swap to another shard folder. Replacing the metadata file is the moment it happens, on disk and here."""
+        """Switch to another shard folder. Replacing the metadata file is the commit point, on disk and in memory."""
         old_shard, old_folder = self.shard, self.folder / self.metadata.shard
         self.save(metadata)
         self.shard = shard
@@ -186,11 +186,11 @@ class Collection:
         remove_folder(old_folder)
 
     def next_shard(self) -> str:
-        """A folder name that is not in use."""
+        """Return an unused folder name."""
         return f"shard-{int(self.metadata.shard.rpartition('-')[2]) + 1}"
 
     def info(self) -> dict[str, Any]:
-        """`GET /collections/{name}`."""
+        """Return the response of `GET /collections/{name}`."""
         with engine():
             info = self.shard.info()
         schema: dict[str, Any] = {}

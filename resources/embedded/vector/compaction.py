@@ -1,7 +1,7 @@
-"""Compaction: quantize vectors, build the HNSW index and drop deleted points without stopping reads.
+"""Compaction: quantize vectors, build the HNSW index and drop deleted points without blocking reads.
 
-`optimize()` holds the GIL for minutes, so it runs in a subprocess on a copy of the shard. Writes go on meanwhile and are kept in a
-journal; at the end they are replayed on the copy, and one atomic file replacement makes the copy the collection.
+`optimize()` holds the GIL for minutes, so it runs in a subprocess on a copy of the shard. Meanwhile writes continue and are kept
+in a journal; at the end they are replayed on the copy, and one atomic file replacement makes the copy the collection.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from resources.embedded.vector.faults import RequestError, engine
 from resources.embedded.vector.files import copy_folder, remove_folder, sync_tree
 from resources.embedded.vector.logs import log
 
-# Share of a collection that must have changed since the last compaction for the next to be worth its time: 0.5 ms a point, at the
-# lowest priority. A third costs a first sync some 10 % of one core beside the embedding.
+# Share of a collection that must have changed since the last compaction to justify the next, which costs 0.5 ms per point at
+# the lowest priority. With a third, a first sync spends about 10 % of one core on it while embedding.
 WORTHWHILE = 1 / 3
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 
 
 def worthwhile(collection: Collection, threshold: int) -> bool:
-    """Whether enough points changed; below `threshold` points it gains nothing. A threshold of 0 means never."""
+    """Return True if enough points changed; below `threshold` points compaction gains nothing. A threshold of 0 means never."""
     if not threshold or collection.compacting:
         return False
     points = collection.shard.info().points_count
@@ -43,9 +43,9 @@ def worthwhile(collection: Collection, threshold: int) -> bool:
 
 
 async def compact(collection: Collection, *, erase: bool = False) -> int:
-    """Compact now and return the number of points. 409 while another compaction of the collection is going on.
+    """Compact now and return the number of points. 409 while another compaction of the collection is running.
 
-    With `erase`, the files hold nothing of deleted points afterwards, the write-ahead log included.
+    With `erase`, the files contain nothing of deleted points afterwards, including the write-ahead log.
     """
     if collection.compacting:
         raise RequestError(409, f"Conflict: a compaction of `{collection.name}` is running already")
@@ -82,7 +82,7 @@ def _fresh_copy(source: Path, target: Path) -> None:
 
 
 def _layout(collection: Collection) -> dict[str, Any]:
-    """The collection's configuration, without a graph where it needs none and did not ask for one."""
+    """Return the collection's configuration, with the graph disabled unless the collection needs one or asked for it."""
     config = collection.metadata.config
     return config if has_graph(config, collection.shard.info().points_count) else config | {"hnsw_config": {"m": 0}}
 
@@ -132,7 +132,7 @@ async def _replay_and_swap(collection: Collection, target: Path, compacted_with:
         shard.flush()
         await asyncio.to_thread(sync_tree, target)
         points = shard.info().points_count
-        # patched meanwhile: what was made has the old layout, and is to be compacted again
+        # patched meanwhile: the result has the old layout and must be compacted again
         compacted = points if collection.metadata.config == compacted_with else 0
         metadata = msgspec.structs.replace(collection.metadata, shard=target.name, compacted=compacted)
         unless_done.pop_all()
@@ -141,7 +141,7 @@ async def _replay_and_swap(collection: Collection, target: Path, compacted_with:
 
 
 def _die_with(parent: int) -> None:
-    """End with the server, which would otherwise meet a writer in a folder that it removes at its next start."""
+    """Exit together with the server; otherwise this process would still write to a folder that the next start removes."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -149,7 +149,7 @@ def _die_with(parent: int) -> None:
 
 
 def main(path: str, parent: int, layout: str, *, erase: bool) -> None:
-    """Optimize one shard folder that nobody else has open. This is the subprocess."""
+    """Optimize one shard folder that no other process has open. Runs in the subprocess."""
     _die_with(parent)
     os.nice(_NICENESS)
     config, _ = to_config(json.loads(layout))

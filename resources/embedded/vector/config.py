@@ -1,6 +1,6 @@
-"""Collection configuration: Qdrant's create body in, the engine's `EdgeConfig` and the layout of the vectors out.
+"""Collection configuration: convert Qdrant's create body to the engine's `EdgeConfig` and the layout of the vectors.
 
-The body is kept as it came and given back by `GET /collections/{name}`, filled up with the engine's defaults.
+The body is stored as received; `GET /collections/{name}` returns it with the engine's defaults filled in.
 Source: https://api.qdrant.tech/api-reference/collections/create-collection
 """
 
@@ -15,7 +15,7 @@ from resources.embedded.vector.faults import format_error, wrong_input
 from resources.embedded.vector.vectors import DEFAULT, Layout
 
 T = TypeVar("T")
-# Points from which a quantized collection has a graph: below, going over all int8 vectors is as fast and finds everything.
+# Number of points from which a quantized collection gets a graph: below, scanning all int8 vectors is as fast and exact.
 HNSW_FROM = 200_000
 _MEMORY = {"cold": edge.Memory.Cold, "cached": edge.Memory.Cached, "pinned": edge.Memory.Pinned}
 _DISTANCES = {
@@ -54,7 +54,7 @@ OPTIMIZER_DEFAULTS: dict[str, Any] = {
 
 
 class Hnsw(msgspec.Struct, forbid_unknown_fields=True):
-    """HNSW parameters; what is missing takes the default."""
+    """HNSW parameters; missing ones take the default."""
 
     m: int | None = None
     ef_construct: int | None = None
@@ -87,7 +87,7 @@ class Quantization(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Multivector(msgspec.Struct, forbid_unknown_fields=True):
-    """Several vectors a point under one name."""
+    """Several vectors per point under one name."""
 
     comparator: str
 
@@ -122,7 +122,7 @@ class SparseParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Optimizers(msgspec.Struct):
-    """What the engine understands of the optimizer settings; the rest concerns servers with shards."""
+    """The optimizer settings that the engine supports; the others concern servers with shards."""
 
     deleted_threshold: float | None = None
     vacuum_min_vector_number: int | None = None
@@ -132,13 +132,13 @@ class Optimizers(msgspec.Struct):
 
 
 class Placement(msgspec.Struct):
-    """Where a part is kept."""
+    """Storage placement of a part."""
 
     memory: str | None = None
 
 
 class Create(msgspec.Struct):
-    """The create body. Settings of a cluster (shards, replicas) are accepted and have no effect here."""
+    """The create body. Cluster settings (shards, replicas) are accepted and have no effect here."""
 
     vectors: dict[str, Any] | None = None
     sparse_vectors: dict[str, SparseParams] | None = None
@@ -152,7 +152,7 @@ class Create(msgspec.Struct):
 
 
 def to_config(body: dict[str, Any]) -> tuple[edge.EdgeConfig, Layout]:
-    """The engine's configuration, and the names and sizes that requests are checked against."""
+    """Return the engine's configuration, and the names and sizes that requests are validated against."""
     create = msgspec.convert(body, Create)
     dense = _dense(create)
     sparse = create.sparse_vectors or {}
@@ -177,7 +177,7 @@ def to_config(body: dict[str, Any]) -> tuple[edge.EdgeConfig, Layout]:
 
 
 def merge(body: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The create body after `PATCH /collections/{name}`: objects merge by key, null and other values replace."""
+    """Return the create body after `PATCH /collections/{name}`: objects are merged by key, null and other values replace."""
     merged = dict(body)
     for name, value in patch.items():
         old = merged.get(name)
@@ -186,7 +186,7 @@ def merge(body: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply_patch(body: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Put a patch where the create body keeps the same settings."""
+    """Apply a patch to the places where the create body keeps the same settings."""
     patch = {name: value for name, value in patch.items() if value is not None and name != "strict_mode_config"}
     params = patch.pop("params", None) or {}
     if patch.get("quantization_config") == "Disabled":
@@ -198,7 +198,7 @@ def apply_patch(body: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(body: dict[str, Any]) -> dict[str, Any]:
-    """The `config` of a collection's info."""
+    """Return the `config` part of a collection's info."""
     params = {
         "vectors": body.get("vectors") or {},
         "shard_number": 1,
@@ -219,12 +219,12 @@ def describe(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_graph(config: dict[str, Any], points: int) -> bool:
-    """Whether a collection of so many points is compacted with an HNSW graph."""
+    """Return True if a collection of this size is compacted with an HNSW graph."""
     return not config.get("quantization_config") or bool(config.get("hnsw_config")) or points >= HNSW_FROM
 
 
 def pick(choices: dict[str, T], value: str | None, field: str) -> T | None:
-    """The engine's value of a name; 400 naming the allowed ones for any other."""
+    """Return the engine's value for a name; 400 listing the allowed ones for any other."""
     if value is None:
         return None
     if value not in choices:

@@ -21,7 +21,7 @@ Resolver = Callable[[PointId], Any]
 
 
 class Recommend(msgspec.Struct, forbid_unknown_fields=True):
-    """Like these, unlike those."""
+    """Positive and negative examples."""
 
     positive: list[VectorInput] | None = None
     negative: list[VectorInput] | None = None
@@ -36,14 +36,14 @@ class Context(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Discover(msgspec.Struct, forbid_unknown_fields=True):
-    """Near the target, on the right side of the pairs."""
+    """Points near the target, on the positive side of the pairs."""
 
     target: VectorInput
     context: list[Context] | Context | None = None
 
 
 class FeedbackItem(msgspec.Struct, forbid_unknown_fields=True):
-    """An example with the score that somebody gave it."""
+    """An example with its feedback score."""
 
     example: VectorInput
     score: float
@@ -58,7 +58,7 @@ class Naive(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Strategy(msgspec.Struct, forbid_unknown_fields=True):
-    """The only strategy there is."""
+    """The strategy; there is only one."""
 
     naive: Naive
 
@@ -72,7 +72,7 @@ class Feedback(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Examples:
-    """Turns examples into the engine's queries and remembers the ids it met (`seen`)."""
+    """Turns examples into the engine's queries and records the ids used (`seen`)."""
 
     def __init__(self, resolve: Resolver, using: str) -> None:
         self._resolve = resolve
@@ -80,7 +80,7 @@ class Examples:
         self.seen: set[PointId] = set()
 
     def vector(self, example: VectorInput) -> Any:
-        """The vector itself, or that of the point named by the id."""
+        """Return the vector itself, or that of the point with this id."""
         if isinstance(example, int | str):
             point_id = check_id(example)
             vector = self._resolve(point_id)
@@ -93,11 +93,11 @@ class Examples:
         return example
 
     def nearest(self, example: VectorInput) -> Any:
-        """The nearest points."""
+        """Build a nearest-neighbour query."""
         return edge.Query.Nearest(self.vector(example), self.using)
 
     def recommend(self, body: Recommend) -> Any:
-        """By the average vector (default), the best score or the sum of scores."""
+        """Build a recommendation by the average vector (default), the best score or the sum of scores."""
         positive = [self.vector(example) for example in body.positive or ()]
         negative = [self.vector(example) for example in body.negative or ()]
         strategy = body.strategy or "average_vector"
@@ -111,15 +111,15 @@ class Examples:
         return kinds[strategy](edge.RecommendQuery(positive, negative), self.using)
 
     def discover(self, body: Discover) -> Any:
-        """Near a target, constrained by pairs."""
+        """Build a discovery query: near a target, constrained by pairs."""
         return edge.Query.Discover(edge.DiscoverQuery(self.vector(body.target), self._pairs(body.context)), self.using)
 
     def context(self, body: list[Context] | Context) -> Any:
-        """By pairs alone."""
+        """Build a context query: by pairs only."""
         return edge.Query.Context(edge.ContextQuery(self._pairs(body)), self.using)
 
     def feedback(self, body: Feedback) -> Any:
-        """By a target and scored examples."""
+        """Build a relevance feedback query: by a target and scored examples."""
         items = [edge.FeedbackItem(self.vector(item.example), item.score) for item in body.feedback]
         naive = body.strategy.naive
         strategy = edge.NaiveFeedbackStrategy(naive.a, naive.b, naive.c)
@@ -131,7 +131,7 @@ class Examples:
 
 
 def _average(positive: Sequence[Any], negative: Sequence[Any]) -> list[float]:
-    """avg(+) when there are only positives, else 2·avg(+) - avg(-), as Qdrant computes it."""
+    """Return avg(+) if there are only positives, otherwise 2·avg(+) - avg(-), as Qdrant computes it."""
     if not positive:
         raise bad_request("At least one positive vector ID required with strategy average_vector")
     if any(

@@ -1,6 +1,6 @@
-"""Errors as Qdrant words them: a status code and one message, carried to the HTTP layer by one exception.
+"""Errors in Qdrant's wording: one exception carries status code and message to the HTTP layer.
 
-What enters: failures of our own checks and the bare `Exception` of the engine. What leaves: `RequestError`.
+The engine raises bare `Exception`; this module maps it and our own checks to `RequestError`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ class RequestError(Exception):
 
 
 def not_found(what: str) -> RequestError:
-    """404 as Qdrant words it."""
+    """Return a 404 in Qdrant's wording."""
     return RequestError(404, f"Not found: {what}")
 
 
 def bad_request(what: str) -> RequestError:
-    """400 for a request that is well formed and asks for something impossible."""
+    """Return a 400 for a well-formed request that cannot be fulfilled."""
     return RequestError(400, f"Bad request: {what}")
 
 
 def wrong_input(what: str) -> RequestError:
-    """400 for values that don't fit the collection."""
+    """Return a 400 for values that don't fit the collection."""
     return RequestError(400, f"Wrong input: {what}")
 
 
 def format_error(what: str) -> RequestError:
-    """400 for a body that is not what the route takes."""
+    """Return a 400 for a body that does not match the route."""
     return RequestError(400, f"Format error in JSON body: {what}")
 
 
 @contextmanager
 def converting() -> Generator[None]:
-    """Turn what the engine's constructors and msgspec raise for unfit values into a 400."""
+    """Convert errors of the engine's constructors and msgspec about invalid values to a 400."""
     try:
         yield
     except msgspec.MsgspecError as error:
@@ -52,7 +52,7 @@ def converting() -> Generator[None]:
 
 
 def engine_error(error: Exception) -> RequestError:
-    """The engine raises bare `Exception`: its message alone tells what went wrong."""
+    """Map an error of the engine by its message: the engine raises only bare `Exception`."""
     message = str(error)
     if message.startswith("No point with id"):
         return not_found(f"{message} found")
@@ -65,7 +65,7 @@ def engine_error(error: Exception) -> RequestError:
 
 @contextmanager
 def engine() -> Generator[None]:
-    """Around each engine call: its bare `Exception` becomes a `RequestError`, everything else passes."""
+    """Wrap an engine call: its bare `Exception` becomes a `RequestError`, everything else passes through."""
     try:
         yield
     except Exception as error:

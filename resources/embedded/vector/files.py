@@ -1,6 +1,6 @@
-"""Files that must be whole after any crash: atomic JSON, folder copies that keep holes, one owner a folder.
+"""Crash-safe file operations: atomic writes, copies of sparse files, and an exclusive lock on a folder.
 
-A collection's preallocated files are mostly holes: copying only their data keeps a copy as small as the original.
+A collection's preallocated files are mostly holes; copying only their data keeps a copy as small as the original.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from urllib.parse import quote, unquote
 
 from resources.embedded.vector.faults import wrong_input
 
-# Source: https://github.com/qdrant/qdrant lib/collection name validation: these cannot stand in a folder's name everywhere.
+# Source: https://github.com/qdrant/qdrant lib/collection name validation: characters that are not portable in folder names.
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 _CHUNK = 8 * 1024 * 1024
 
 
 class InUseError(Exception):
-    """Another process owns the folder."""
+    """The folder is in use by another process."""
 
 
 def check_name(name: str) -> str:
-    """The collection's name itself; 400 when it could not be a folder's name."""
+    """Return the collection's name; 400 if it cannot be a folder's name."""
     if not name or len(quote(name, safe="")) > _LONGEST_NAME or _FORBIDDEN & set(name):
         raise wrong_input(
             f'collection name `{name}` must have 1 to {_LONGEST_NAME} characters and none of < > : " / \\ | ? *'
@@ -36,17 +36,17 @@ def check_name(name: str) -> str:
 
 
 def folder_name(name: str) -> str:
-    """A collection's folder: percent-encoded, so that `..` and other scripts are safe."""
+    """Return a collection's folder name: percent-encoded, so that `..` and other scripts are safe."""
     return quote(name, safe="").replace(".", "%2E")
 
 
 def collection_name(folder: str) -> str:
-    """The inverse of `folder_name`."""
+    """Return the collection's name for a folder name (inverse of `folder_name`)."""
     return unquote(folder)
 
 
 def own(path: Path) -> IO[str]:
-    """Lock the folder for this process; the lock lasts while the returned file is open. Raises `InUseError`."""
+    """Lock the folder for this process; the lock is held while the returned file is open. Raises `InUseError`."""
     path.mkdir(parents=True, exist_ok=True)
     handle = (path / ".lock").open("a+")
     try:
@@ -66,7 +66,7 @@ def own(path: Path) -> IO[str]:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file so that a crash leaves either the old or the new content, durable when this returns."""
+    """Replace a file so that a crash leaves either the old or the new content; durable on return."""
     temporary = path.with_name(f"{path.name}.new")
     with temporary.open("wb") as file:
         file.write(data)
@@ -98,12 +98,12 @@ def sync_tree(path: Path) -> None:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder whose writer is held still; holes stay holes."""
+    """Copy a folder whose writer is paused, preserving holes."""
     shutil.copytree(source, target, copy_function=_copy_data)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder: renamed first, so that a crash midway leaves nothing that looks whole."""
+    """Remove a folder, renaming it first so that a crash midway leaves nothing that looks complete."""
     doomed = path.with_name(f"{path.name}.removed")
     shutil.rmtree(doomed, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):

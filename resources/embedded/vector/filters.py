@@ -1,6 +1,6 @@
-"""Filters: Qdrant's JSON conditions in, the engine's `Filter` out.
+"""Convert Qdrant's JSON filter conditions to the engine's `Filter`.
 
-All condition kinds share one struct, since JSON carries no tag to tell them apart: the field that is present decides.
+All condition kinds share one struct, because the JSON has no tag: the field that is present determines the kind.
 Source: https://api.qdrant.tech/api-reference (schema Filter).
 """
 
@@ -41,7 +41,7 @@ class Range(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Count(msgspec.Struct, forbid_unknown_fields=True):
-    """Bounds on how many values a field holds."""
+    """Bounds on the number of values in a field."""
 
     gt: int | None = None
     gte: int | None = None
@@ -50,14 +50,14 @@ class Count(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GeoPoint(msgspec.Struct, forbid_unknown_fields=True):
-    """Degrees."""
+    """Coordinates in degrees."""
 
     lon: float
     lat: float
 
 
 class GeoBox(msgspec.Struct, forbid_unknown_fields=True):
-    """A rectangle by two corners."""
+    """A rectangle given by two corners."""
 
     top_left: GeoPoint
     bottom_right: GeoPoint
@@ -71,7 +71,7 @@ class GeoRadius(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GeoRing(msgspec.Struct, forbid_unknown_fields=True):
-    """A closed line."""
+    """A closed ring of points."""
 
     points: list[GeoPoint]
 
@@ -136,7 +136,7 @@ _CONDITIONS = [name for name in Condition.__struct_fields__ if name not in {"mus
 
 
 def to_filter(condition: Condition | None) -> edge.Filter | None:
-    """The engine's filter of a request's `filter`; None stays None. 400 for a bare condition, which would filter nothing."""
+    """Convert a request's `filter`; None stays None. 400 for a bare condition, which would filter nothing."""
     if condition is None:
         return None
     bare = [name for name in _CONDITIONS if getattr(condition, name) is not None]
@@ -154,7 +154,7 @@ def to_filter(condition: Condition | None) -> edge.Filter | None:
 
 
 def spread(condition: Condition | None) -> Condition | None:
-    """Return the filter with its one condition, any of some values, as a choice of single values: the same points, gone over once each."""
+    """Return the filter with its single match-any condition split into a choice of single values: the same points, each visited once."""
     must = condition.must if condition is not None else None
     if condition != Condition(must=must) or not isinstance(must, list) or len(must) != 1:
         return condition
@@ -167,7 +167,7 @@ def spread(condition: Condition | None) -> Condition | None:
 
 
 def excluding(filter_: edge.Filter | None, ids: Iterable[PointId]) -> edge.Filter | None:
-    """The same filter without the given points, as a query by a point's id leaves that point out."""
+    """Return the filter with the given points excluded, as a query by a point's id excludes that point."""
     excluded: set[Any] = set(ids)
     if not excluded:
         return filter_
@@ -177,7 +177,7 @@ def excluding(filter_: edge.Filter | None, ids: Iterable[PointId]) -> edge.Filte
 
 
 def to_condition(condition: Condition) -> Any:
-    """One condition or a nested filter."""
+    """Convert one condition or a nested filter."""
     if condition.key is not None:
         return _field(condition.key, condition)
     if condition.has_id is not None:
@@ -225,12 +225,12 @@ def _field(key: str, condition: Condition) -> edge.FieldCondition:
 
 def _match(match: Match) -> Any:
     if match.value is not None:
-        # The engine's binding reads Python's bool as an integer, which matches nothing; NumPy's has no __index__ and stays a bool.
+        # The engine's binding reads Python's bool as an integer, which matches nothing; NumPy's bool has no __index__ and stays a bool.
         return edge.MatchValue(np.bool_(match.value) if isinstance(match.value, bool) else match.value)  # pyright: ignore[reportArgumentType] see above
     if match.any is not None:
-        return edge.MatchAny(match.any)  # pyright: ignore[reportArgumentType] the engine refuses a mixed list
+        return edge.MatchAny(match.any)  # pyright: ignore[reportArgumentType] the engine rejects a mixed list
     if match.except_ is not None:
-        return edge.MatchExcept(match.except_)  # pyright: ignore[reportArgumentType] the engine refuses a mixed list
+        return edge.MatchExcept(match.except_)  # pyright: ignore[reportArgumentType] the engine rejects a mixed list
     for value, kind in (
         (match.text, edge.MatchText),
         (match.text_any, edge.MatchTextAny),

@@ -1,4 +1,4 @@
-"""Score formulas: Qdrant's JSON expressions in, the engine's `Expression` out.
+"""Score formulas: convert Qdrant's JSON expressions to the engine's `Expression`.
 
 Source: https://qdrant.tech/documentation/concepts/hybrid-queries/#score-boosting
 """
@@ -34,12 +34,12 @@ _DECAY = {"exp_decay": edge.DecayKind.Exp, "gauss_decay": edge.DecayKind.Gauss, 
 
 
 def to_formula(expression: Any, defaults: dict[str, Any] | None) -> edge.Formula:
-    """The engine's formula; a variable missing from a payload takes its value from `defaults`."""
+    """Convert a formula; a variable missing from a payload takes its value from `defaults`."""
     return edge.Formula(to_expression(expression), defaults or {})
 
 
 def to_expression(node: Any) -> edge.Expression:
-    """A number, a variable such as `$score`, a condition (1 if true) or one operation on expressions."""
+    """Convert a number, a variable such as `$score`, a condition (1 if true) or an operation on expressions."""
     if isinstance(node, bool) or node is None:
         raise format_error(f"{node} is not an expression")
     if isinstance(node, int | float):

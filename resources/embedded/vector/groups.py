@@ -1,6 +1,6 @@
-"""Grouped queries: the best points of each value of a payload field.
+"""Grouped queries: the best points for each value of a payload field.
 
-The engine has no grouping, so the ranked list is read deeper until enough groups are full; it is the same list, so the result is exact.
+The engine has no grouping, so ever more of the ranked list is read until enough groups are full. The result is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEEPER = 4
 
 
 class WithLookup(msgspec.Struct):
-    """Attach the point of another collection whose id is the group's."""
+    """Attach the point of another collection whose id equals the group's."""
 
     collection: str
     with_payload: WithPayload = None
@@ -39,7 +39,7 @@ class GroupsBody(QueryBody, kw_only=True):
 
 
 def query_groups(store: Store, collection: Collection, body: GroupsBody) -> dict[str, Any]:
-    """Groups in the order of their best point; points lacking the field are left out, a list puts a point in several groups."""
+    """Return groups ordered by their best point; points without the field are left out, and a list puts a point in several groups."""
     wanted = limit_of(body.limit)
     size = DEFAULT_GROUP_SIZE if body.group_size is None else body.group_size
     if size < 1:
@@ -69,7 +69,7 @@ def _gather(points: list[edge.ScoredPoint], path: str, wanted: int, size: int) -
 
 
 def _values(payload: Any, path: list[str]) -> list[int | str]:
-    """What the path leads to: strings and integers only, each once."""
+    """Return the distinct values at the path, strings and integers only."""
     found = [payload]
     for name in path:
         found = [item.get(name) for item in _flat(found) if isinstance(item, dict)]

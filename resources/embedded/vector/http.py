@@ -1,6 +1,6 @@
-"""HTTP for the store: a hand-made ASGI application, since a framework would cost more than most requests take.
+"""The HTTP layer of the store: a minimal ASGI application, because a framework would cost more than most requests take.
 
-What enters: ASGI requests. What leaves: Qdrant's envelope `{"result", "status", "time"}`, or its error body.
+Responses use Qdrant's envelope `{"result", "status", "time"}` or its error body.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
-"""Answered without the key, with a constant text. Qdrant leaves its version open as well."""
+"""Answered without the key, with a constant text. Qdrant also leaves its version public."""
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -45,12 +45,12 @@ class Request:
         return self.args[0]
 
     def query(self, name: str) -> str | None:
-        """A query parameter."""
+        """Return a query parameter."""
         values = parse_qs(self._scope["query_string"].decode("latin-1")).get(name)
         return values[-1] if values else None
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body in pieces, of any size."""
+        """Yield the body in pieces of any size."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -60,14 +60,14 @@ class Request:
                 return
 
     async def body(self, kind: type[T]) -> T:
-        """The JSON body as a typed value; 413 past 256 MiB."""
+        """Return the JSON body as a typed value; 413 if it is larger than 256 MiB."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self.stream():
             size += len(piece)
             if size > MAX_BODY_BYTES:
                 raise RequestError(
-                    413, f"Payload too large: send at most {MAX_BODY_BYTES} bytes a request, in smaller batches"
+                    413, f"Payload too large: send at most {MAX_BODY_BYTES} bytes per request, in smaller batches"
                 )
             pieces.append(piece)
         decoder = _decoders.get(kind)
@@ -80,7 +80,7 @@ class Request:
 
 
 class Raw(msgspec.Struct):
-    """An answer outside the envelope: plain text, a file, or the version."""
+    """A response outside the envelope: plain text, a file, or the version."""
 
     body: bytes | AsyncIterator[bytes]
     content_type: bytes = b"application/json"
@@ -92,12 +92,12 @@ Node = dict[str, Any]
 
 
 def body_type(path: str) -> str:
-    """Return the content type that a path takes."""
+    """Return the content type that a path requires."""
     return "multipart/form-data" if path.endswith("/snapshots/upload") else JSON
 
 
 class Application:
-    """Routes by a tree of path segments, `*` for a variable one; checks who asks; wraps what the handlers return."""
+    """Routes requests by a tree of path segments (`*` is variable), authorizes them and wraps the handlers' results."""
 
     def __init__(self, store: Store, api_key: str | None, rules: Rules) -> None:
         self._store = store
@@ -129,7 +129,7 @@ class Application:
         except RequestError as error:
             status = error.status
             body = b'{"status":{"error":%b},"time":%b}' % (msgspec.json.encode(str(error)), _seconds(began))
-        except Exception as error:  # noqa: BLE001 the process's edge: logged, and answered without the trace
+        except Exception as error:  # noqa: BLE001 the process's edge: log it, and answer without the trace
             status = 500
             log("request failed", level="error", path=scope["path"], error=repr(error), trace=traceback.format_exc())
             body = b'{"status":{"error":"Service internal error: see the vector server log"},"time":%b}' % _seconds(

@@ -1,4 +1,4 @@
-"""The process's log: one JSON line an event on standard output."""
+"""The process's log: one JSON line per event on standard output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payload indexes: Qdrant's field schema in, the engine's index parameters out.
+"""Payload indexes: convert Qdrant's field schema to the engine's index parameters.
 
 Source: https://api.qdrant.tech/api-reference/indexes/create-field-index
 """
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def _names(enum: type[Enum]) -> dict[str, Any]:
-    """The engine's enums are not Python enums: list their members by attribute."""
+    """Return the members of an engine enum by attribute, since it is not a Python enum."""
     return {name.lower(): getattr(enum, name) for name in dir(enum) if name[0].isupper()}
 
 
@@ -37,7 +37,7 @@ _MEMORY = _names(edge.Memory)
 
 
 def to_schema(schema: str | dict[str, Any]) -> Any:
-    """A type's name alone, or an object with `type` and its parameters."""
+    """Convert a field schema: a type's name, or an object with `type` and its parameters."""
     if isinstance(schema, str):
         return _type(schema)[0]
     params = {name: value for name, value in schema.items() if value is not None}
@@ -56,7 +56,7 @@ def to_schema(schema: str | dict[str, Any]) -> Any:
 
 
 def type_name(data_type: edge.PayloadSchemaType) -> str:
-    """`keyword`, `integer` and so on."""
+    """Return the type's name: `keyword`, `integer` and so on."""
     return str(data_type).rpartition(".")[2].lower()
 
 

@@ -1,4 +1,4 @@
-"""The server's process: takes the folder, opens the collections, serves until SIGTERM or SIGINT, flushes, exits with 0."""
+"""The server process: opens the collections of a folder, serves until SIGTERM or SIGINT, flushes and exits with 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEEP_ALIVE_SECONDS = 75
 
 
 def build(store: Store, api_key: str | None, host: str) -> Application:
-    """The ASGI application over an open store, for a listener on `host`."""
+    """Return the ASGI application over an open store, for a listener on `host`."""
     app = Application(store, api_key, rules_for(host, body_type=body_type))
     for module in (service, collections, points, snapshots):
         module.add_routes(app)
@@ -37,8 +37,8 @@ def build(store: Store, api_key: str | None, host: str) -> Application:
 
 
 def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: float) -> None:
-    """Serve until told to stop. Port 0 takes a free one, which the start line names. Raises `InUseError` and `OSError`."""
-    # A supervisor started in the background of a script hands down an ignored SIGINT.
+    """Serve until stopped. Port 0 picks a free one, which the start line names. Raises `InUseError` and `OSError`."""
+    # A process started in the background of a script inherits an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with own(path), socket.create_server((host, port), backlog=512) as listener:
@@ -59,7 +59,7 @@ def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: f
 
 
 class _Server(uvicorn.Server):
-    """uvicorn raises a captured signal again after its shutdown, which would end the process with -15: ours flushes and ends with 0."""
+    """uvicorn re-raises a captured signal after shutdown, which would end the process with -15; this server flushes and exits with 0."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -84,7 +84,7 @@ async def _serve(store: Store, listener: socket.socket, host: str, started: dict
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, setattr, server, "should_exit", True)
     store.start()
-    # Only now: whoever waits for this line may send a signal at once.
+    # Only now: a process that waits for this line may send a signal at once.
     log("started", **started)
     try:
         await server.serve(sockets=[listener])

@@ -1,6 +1,6 @@
-"""Reads that score: Qdrant's query bodies in, the engine's `QueryRequest` out.
+"""Convert Qdrant's query bodies to the engine's `QueryRequest`.
 
-Ids among the examples are looked up here (in this collection or another, `lookup_from`) and left out of the results.
+Ids used as examples are looked up here (in this collection or another, `lookup_from`) and excluded from the results.
 Source: https://api.qdrant.tech/api-reference/search/query-points
 """
 
@@ -56,7 +56,7 @@ class Mmr(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True):
-    """Any kind of query object; a sparse vector given bare shows as indices and values."""
+    """Any kind of query object; a bare sparse vector is recognised by its indices and values."""
 
     nearest: VectorInput | None = None
     mmr: Mmr | None = None
@@ -108,14 +108,14 @@ class SearchParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lookup(msgspec.Struct):
-    """Where the ids among the examples are looked up."""
+    """The collection and vector in which ids of examples are looked up."""
 
     collection: str
     vector: str | None = None
 
 
 class Stage(msgspec.Struct):
-    """What a query and a prefetch share."""
+    """Fields shared by a query and a prefetch."""
 
     prefetch: list[Stage] | Stage | None = None
     query: Dense | int | str | Query | None = None
@@ -135,12 +135,12 @@ class QueryBody(Stage):
     with_payload: bool | list[str] | dict[str, list[str]] | None = None
 
 
-# Gives the function that fetches vectors by id, and whether those points are of the collection asked.
+# Returns the function that fetches vectors by id, and whether those points belong to the queried collection.
 ResolverOf = Callable[[Lookup | None, str], tuple[Resolver, bool]]
 
 
 def to_request(body: QueryBody, resolver: ResolverOf) -> edge.QueryRequest:
-    """The engine's request; `resolver` says where vectors named by id come from."""
+    """Convert a query body; `resolver` provides the vectors of points named by id."""
     query, filter_ = _scoring(body, resolver)
     return edge.QueryRequest(
         limit=limit_of(body.limit),
@@ -156,7 +156,7 @@ def to_request(body: QueryBody, resolver: ResolverOf) -> edge.QueryRequest:
 
 
 def limit_of(limit: int | None) -> int:
-    """The limit of a read, 10 when none is given."""
+    """Return the limit of a read, 10 by default."""
     if limit is None:
         return DEFAULT_LIMIT
     if limit < 1:
@@ -165,12 +165,12 @@ def limit_of(limit: int | None) -> int:
 
 
 def to_with_vector(selector: bool | list[str] | None) -> Any:
-    """Vectors are left out unless asked for."""
+    """Convert `with_vector`; vectors are left out by default."""
     return False if selector is None else selector
 
 
 def to_with_payload(selector: bool | list[str] | dict[str, list[str]] | None, *, default: bool) -> Any:
-    """True, False, or the keys to include or exclude."""
+    """Convert `with_payload`: True, False, or the keys to include or exclude."""
     if selector is None:
         return default
     if isinstance(selector, dict):
@@ -183,7 +183,7 @@ def to_with_payload(selector: bool | list[str] | dict[str, list[str]] | None, *,
 
 
 def to_order(order: str | OrderBy) -> edge.OrderBy:
-    """A field's name alone orders upwards."""
+    """Convert an ordering; a field's name alone means ascending."""
     if isinstance(order, str):
         return edge.OrderBy(order)
     directions = {None: None, "asc": edge.Direction.Asc, "desc": edge.Direction.Desc}
@@ -193,7 +193,7 @@ def to_order(order: str | OrderBy) -> edge.OrderBy:
 
 
 def to_params(params: SearchParams | None) -> edge.SearchParams | None:
-    """Search parameters; quantization and IDF corpus included."""
+    """Convert search parameters, including quantization and IDF corpus."""
     if params is None:
         return None
     quantization, acorn = params.quantization, params.acorn
@@ -231,7 +231,7 @@ def _prefetch(stage: Stage, resolver: ResolverOf) -> edge.Prefetch:
 
 
 def _scoring(stage: Stage, resolver: ResolverOf) -> tuple[Any, edge.Filter | None]:
-    """The engine's query, and the filter that leaves out the points the query was made from."""
+    """Return the engine's query and a filter that excludes the points used as examples."""
     filter_, query, using = to_filter(stage.filter), stage.query, stage.using or DEFAULT
     if query is None:
         return None, filter_
@@ -264,7 +264,7 @@ def _object(query: Query, examples: Examples, stage: Stage) -> Any:
         (query.sample, _sample),
     ):
         if part is not None:
-            return convert(part)  # pyright: ignore[reportArgumentType] each converter stands beside its own field
+            return convert(part)  # pyright: ignore[reportArgumentType] each field is paired with its own converter
     if query.formula is not None:
         return to_formula(query.formula, query.defaults)
     if query.text is not None:

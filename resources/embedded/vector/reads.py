@@ -1,4 +1,4 @@
-"""Reads of points: request bodies in, plain results out. All call the engine directly and never wait."""
+"""Reads of points. They call the engine directly and never wait."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Scroll(msgspec.Struct):
 
 
 class Count(msgspec.Struct):
-    """How many points match."""
+    """Number of matching points."""
 
     filter: Condition | None = None
     exact: bool | None = None
 
 
 class Facet(msgspec.Struct):
-    """How often each value of a field occurs."""
+    """Number of points per value of a field."""
 
     key: str
     limit: int | None = None
@@ -65,7 +65,7 @@ class Facet(msgspec.Struct):
 
 
 def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
-    """Scored points of each query, planned by the engine as one batch; hits of one that another scores are searched for once."""
+    """Return the scored points of each query, planned by the engine as one batch; a search that queries share runs once."""
 
     def resolver(lookup: Lookup | None, using: str) -> tuple[Resolver, bool]:
         source = collection if lookup is None else store.get(lookup.collection)
@@ -73,7 +73,7 @@ def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -
         return lambda point_id: source.vector_of(point_id, name), source is collection
 
     def planned(body: QueryBody) -> QueryBody:
-        # over a graph, or for sparse vectors, the choice takes two to three times as long instead of three quarters
+        # with a graph, or for sparse vectors, this takes two to three times as long; otherwise three quarters of the time
         whole = not collection.graph and body.prefetch is None and (body.using or DEFAULT) in collection.layout.dense
         return msgspec.structs.replace(body, filter=spread(body.filter)) if whole else body
 
@@ -95,9 +95,9 @@ def query_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -
 
 
 def scored_batch(store: Store, collection: Collection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
-    """Hits of each query as the response gives them.
+    """Return the hits of each query in response format.
 
-    Payloads are fetched once the hits are known, and once for all queries: read within the queries they take three times as long.
+    Payloads are fetched once the hits are known, once for all queries: read within the queries they take three times as long.
     """
     plain = [msgspec.structs.replace(body, with_payload=False) for body in bodies]
     answers = [[to_scored(point) for point in points] for points in query_batch(store, collection, plain)]
@@ -117,7 +117,7 @@ def scored_batch(store: Store, collection: Collection, bodies: list[QueryBody]) 
 
 
 def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
-    """Points by id, in the order of the request; unknown ids are left out."""
+    """Return points by id, in the order of the request, without unknown ids."""
     ids = check_ids(body.ids)
     with engine():
         records = collection.shard.retrieve(
@@ -128,7 +128,7 @@ def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
 
 
 def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
-    """One page and the id that the next begins with (none when ordered by a field)."""
+    """Return one page and the id that starts the next (none when ordered by a field)."""
     with converting():
         request = edge.ScrollRequest(
             offset=None if body.offset is None else check_id(body.offset),
@@ -144,7 +144,7 @@ def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
 
 
 def count(collection: Collection, body: Count) -> dict[str, int]:
-    """The number of points that match."""
+    """Return the number of matching points."""
     with converting():
         request = edge.CountRequest(exact=body.exact is not False, filter=to_filter(body.filter))
     with engine():
@@ -152,7 +152,7 @@ def count(collection: Collection, body: Count) -> dict[str, int]:
 
 
 def facet(collection: Collection, body: Facet) -> dict[str, Any]:
-    """Values of an indexed field with their counts, most frequent first."""
+    """Return the values of an indexed field with their counts, most frequent first."""
     with converting():
         request = edge.FacetRequest(body.key, limit_of(body.limit), bool(body.exact), to_filter(body.filter))
     with engine():
@@ -161,13 +161,13 @@ def facet(collection: Collection, body: Facet) -> dict[str, Any]:
 
 
 def to_scored(point: edge.ScoredPoint) -> dict[str, Any]:
-    """A scored point as the response gives it."""
+    """Return a scored point in response format."""
     scored = {"id": point.id, "version": point.version, "score": point.score}
     return _complete(scored, point)
 
 
 def to_record(record: edge.Record) -> dict[str, Any]:
-    """A stored point as the response gives it."""
+    """Return a stored point in response format."""
     return _complete({"id": record.id}, record)
 
 

@@ -1,7 +1,7 @@
-"""Queries of a batch that score another one's hits: found here, so that nothing is searched for twice.
+"""Detect queries of a batch that rescore another query's hits, so that no search runs twice.
 
-Hybrid search asks for the nearest, for the best by keywords, and for each one's hits scored by the other: without sharing the engine
-runs both searches again for the prefetches.
+Hybrid search asks for the nearest points, for the best by keywords, and for each one's hits scored by the other. Without
+sharing, the engine runs both searches again for the prefetches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resources.embedded.vector.queries import QueryBody, Stage, limit_of
 
 
 def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
-    """Return, for each query whose one prefetch is itself a query of the batch, that one's place."""
+    """Return, for each query whose only prefetch is itself a query of the batch, that query's index."""
     plain = [place for place, body in enumerate(bodies) if body.prefetch is None and not body.offset]
     found: dict[int, int] = {}
     for place, body in enumerate(bodies):
@@ -29,7 +29,7 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
 
 
 def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
-    """Return the query over these hits of its prefetch."""
+    """Return the query restricted to these hits of its prefetch."""
     must = [Condition(has_id=list(ids))]
     stage = _prefetch(body)
     if body.filter is not None and (stage is None or body.filter != stage.filter):
@@ -38,12 +38,12 @@ def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
 
 
 def _prefetch(body: QueryBody) -> Stage | None:
-    """Return the prefetch of a query that has one, alone or in a list."""
+    """Return the prefetch of a query that has exactly one."""
     found = body.prefetch if isinstance(body.prefetch, list) else [body.prefetch]
     return found[0] if len(found) == 1 else None
 
 
 def _search(stage: Stage) -> tuple[object, ...]:
-    """Return what decides which points a stage finds."""
+    """Return the fields that determine which points a stage finds."""
     limit = limit_of(stage.limit)
     return (stage.query, stage.using, limit, stage.filter, stage.params, stage.score_threshold, stage.lookup_from)

@@ -1,7 +1,7 @@
-"""Snapshots: a collection as one archive, out and in.
+"""Snapshots: export a collection as one archive and restore it.
 
 The archive is a gzipped tar of `collection.json` and the shard's folder, copied after a flush while writes wait. Restoring
-extracts beside the collection, opens the result to prove it whole, and then swaps it in as compaction does.
+extracts next to the collection, opens the result to verify it, and then swaps it in as compaction does.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from resources.embedded.vector.store import Store
 
 SUFFIX = ".snapshot"
 _SHARD = "shard"
-# Level 1: vectors hardly compress, the holes of preallocated files vanish at any level.
+# Level 1: vectors hardly compress, and the holes of preallocated files vanish at any level.
 _LEVEL = 1
 
 
 def folder_of(store: Store, collection: str) -> Path:
-    """Where a collection's snapshots are kept; they outlive the collection."""
+    """Return the folder of a collection's snapshots; they outlive the collection."""
     return store.snapshots / folder_name(collection)
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Name, size and time of a snapshot, with the checksum once it is known."""
+    """Return name, size and time of a snapshot, with the checksum once it is known."""
     status = path.stat()
     checksum = path.with_suffix(".checksum")
     return {
@@ -47,12 +47,12 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def listed(store: Store, name: str) -> list[dict[str, Any]]:
-    """The snapshots of a collection, oldest first."""
+    """Return the snapshots of a collection, oldest first."""
     return [describe(path) for path in sorted(folder_of(store, name).glob(f"*{SUFFIX}"))]
 
 
 def find(store: Store, collection: str, name: str) -> Path:
-    """The file of a snapshot; 404 if there is none."""
+    """Return the file of a snapshot; 404 if there is none."""
     path = folder_of(store, collection) / name
     if Path(name).name != name or path.suffix != SUFFIX or not path.is_file():
         raise not_found(f"Snapshot {name} not found")
@@ -86,7 +86,7 @@ def delete(store: Store, collection: str, name: str) -> bool:
 
 
 async def restore(store: Store, name: str, archive: Path, checksum: str | None = None) -> bool:
-    """Make the collection what the archive holds, creating it if need be. Nothing changes unless the archive opens."""
+    """Replace the collection with the archive's content, or create it. Nothing changes unless the archive opens."""
     check_name(name)
     name = store.aliases.get(name, name)
     folder = store.folder(name)
@@ -137,7 +137,7 @@ def _extract(path: Path, content: Path, checksum: str | None) -> Metadata:
         raise bad_request("the snapshot's checksum differs: it is damaged, fetch it again")
     try:
         with tarfile.open(path, "r:*") as archive:
-            # The data filter refuses absolute paths, `..`, links that leave the folder, and devices.
+            # The data filter rejects absolute paths, `..`, links that leave the folder, and devices.
             archive.extractall(content, filter="data")
         metadata = msgspec.json.decode((content / METADATA).read_bytes(), type=Metadata)
     except (tarfile.TarError, OSError, EOFError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""All collections and aliases below one folder, and the background work: flush by timer, compaction when worthwhile."""
+"""All collections and aliases below one folder, and their background work: timed flushes and compaction when worthwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CreateAlias(msgspec.Struct):
 
 
 class DeleteAlias(msgspec.Struct):
-    """An alias to forget; none is no error."""
+    """An alias to delete; a missing one is not an error."""
 
     alias_name: str
 
@@ -47,7 +47,7 @@ class AliasAction(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Store:
-    """Owns the folder. `compact_from` is the number of points from which a collection is compacted on its own (0: never)."""
+    """Owns the folder. `compact_from` is the number of points from which a collection is compacted automatically (0: never)."""
 
     def __init__(self, path: Path, *, compact_from: int, flush_seconds: float) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class Store:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def open(self) -> None:
-        """Open every collection; what a failed create or delete left is removed."""
+        """Open every collection and remove leftovers of a failed create or delete."""
         self._folders.mkdir(parents=True, exist_ok=True)
         for folder in sorted(self._folders.iterdir()):
             if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
@@ -87,21 +87,21 @@ class Store:
                 collection.close()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something that outlives a request and ends with the store."""
+        """Run work that outlives a request and ends with the store."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def get(self, name: str) -> Collection:
-        """A collection by its name or alias."""
+        """Return a collection by its name or alias."""
         found = self.collections.get(name) or self.collections.get(self.aliases.get(name, ""))
         if found is None:
             raise not_found(f"Collection `{name}` doesn't exist!")
         return found
 
     def create(self, name: str, body: dict[str, Any]) -> bool:
-        """A new collection; 409 if there is one, or an alias, of that name."""
+        """Create a collection; 409 if a collection or alias has that name."""
         check_name(name)
         if name in self.collections:
             raise RequestError(409, f"Conflict: Wrong input: Collection `{name}` already exists!")
@@ -114,11 +114,11 @@ class Store:
         return True
 
     def folder(self, name: str) -> Path:
-        """Where a collection of that name lives."""
+        """Return the folder for a collection of that name."""
         return self._folders / folder_name(name)
 
     async def delete(self, name: str) -> bool:
-        """Remove a collection and its aliases; false if there is none. A running write ends first."""
+        """Remove a collection and its aliases; False if there is none. A running write finishes first."""
         target = self.aliases.get(name, name)
         collection = self.collections.get(target)
         if collection is None:
@@ -181,13 +181,13 @@ class Store:
                     collection.flush()
                 if not collection.closed and worthwhile(collection, self._compact_from):
                     self.run(self._compact_quietly(collection))
-                    # The new task must mark the collection before the next round looks at it.
+                    # The new task must mark the collection before the next round checks it.
                     await asyncio.sleep(0)
 
     async def _compact_quietly(self, collection: Collection) -> None:
         try:
             await compact(collection)
         except RequestError as error:
-            # Not tried again until as much has changed once more: the same data would fail the same way.
+            # Not retried until as much has changed again: the same data would fail the same way.
             collection.written = 0
             log("compaction failed", level="error", collection=collection.name, reason=str(error))

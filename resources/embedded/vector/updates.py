@@ -1,6 +1,6 @@
-"""Writes: Qdrant's update bodies in, checked `Update`s of the engine out.
+"""Writes: validate Qdrant's update bodies and convert them to `Update`s of the engine.
 
-An `Update` names the points that must exist, since the engine raises for a missing one only after it has changed those before.
+An `Update` names the points that must exist, because the engine raises for a missing one only after changing those before it.
 Source: https://api.qdrant.tech/api-reference/points (upsert, batch, set payload, update vectors).
 """
 
@@ -28,7 +28,7 @@ from resources.embedded.vector.vectors import (
     to_named,
 )
 
-# Points handed to the engine at once: between two such pieces other requests are served, and a flush follows each.
+# Points passed to the engine at once: between two chunks other requests are served, and a flush follows each.
 PIECE = 500
 _MODES = {
     "upsert": edge.UpdateMode.Upsert,
@@ -38,7 +38,7 @@ _MODES = {
 
 
 class Update(msgspec.Struct, frozen=True):
-    """One operation ready to apply. `points` counts for the flush; `creates` and `needs` are point ids."""
+    """One operation ready to apply. `points` counts towards the flush; `creates` and `needs` are point ids."""
 
     operation: edge.UpdateOperation
     points: int = 1
@@ -79,7 +79,7 @@ class Selector(msgspec.Struct):
 
 
 class SetPayload(Selector):
-    """`key` sets below a path of the payload."""
+    """`key` sets values below a path of the payload."""
 
     payload: dict[str, Any] = {}
     key: str | None = None
@@ -98,7 +98,7 @@ class DeleteVectors(Selector):
 
 
 class PointVectors(msgspec.Struct):
-    """New vectors of one point; those not named stay."""
+    """New vectors of one point; vectors not named are kept."""
 
     id: PointId
     vector: VectorStruct
@@ -131,7 +131,7 @@ class Operations(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def upsert(layout: Layout, body: Upsert) -> Iterator[Update]:
-    """Points in either form; every point is checked before the first update is made."""
+    """Yield updates for points in either form; every point is validated before the first update."""
     points = list(_columns(layout, body.batch) if body.batch is not None else _rows(layout, body.points))
     mode = _MODES.get(body.update_mode) if body.update_mode else None
     if body.update_mode and mode is None:
@@ -145,7 +145,7 @@ def upsert(layout: Layout, body: Upsert) -> Iterator[Update]:
 
 
 def delete(body: Selector) -> Update:
-    """Points by id (missing ones are no error) or filter."""
+    """Delete points by id (missing ones are not an error) or filter."""
     ids = _ids(body)
     if ids is not None:
         return Update(edge.UpdateOperation.delete_points(ids), points=len(ids))
@@ -199,7 +199,7 @@ def delete_vectors(layout: Layout, body: DeleteVectors) -> Update:
 
 
 def operation(layout: Layout, body: Operation) -> Iterable[Update]:
-    """The updates of one entry of `/points/batch`."""
+    """Return the updates of one entry of `/points/batch`."""
     if body.upsert is not None:
         return upsert(layout, body.upsert)
     if body.delete is not None:

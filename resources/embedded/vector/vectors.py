@@ -1,7 +1,7 @@
-"""Vectors and ids of a request: checked against the collection's configuration, then turned into the engine's types.
+"""Validate the vectors and ids of a request against the collection's configuration and convert them to the engine's types.
 
-The engine applies a batch point by point and accepts NaN and repeated sparse indices, so everything is checked here before
-anything is applied: nothing of a bad batch lands.
+The engine applies a batch point by point and accepts NaN and repeated sparse indices, so everything is validated before
+anything is applied: an invalid batch has no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sparse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What vectors a collection holds: dimensions of the dense ones, which are multivectors, names of the sparse ones."""
+    """A collection's vectors: dimensions of the dense ones, which are multivectors, and names of the sparse ones."""
 
     dense: dict[str, int]
     multi: frozenset[str]
@@ -49,7 +49,7 @@ VectorStruct = Dense | dict[str, Vector]
 
 
 def check_id(point_id: PointId) -> PointId:
-    """The id itself; 400 unless it is an unsigned 64-bit integer or a UUID."""
+    """Return the id; 400 unless it is an unsigned 64-bit integer or a UUID."""
     if isinstance(point_id, int):
         if 0 <= point_id <= _MAX_ID:
             return point_id
@@ -64,18 +64,18 @@ def check_id(point_id: PointId) -> PointId:
 
 
 def check_ids(point_ids: Iterable[PointId]) -> list[Any]:
-    """All ids checked, in a list of the element type that the engine's stubs ask for."""
+    """Return the validated ids in a list of the element type that the engine's stubs require."""
     return [check_id(point_id) for point_id in point_ids]
 
 
 def check_name(layout: Layout, name: str) -> None:
-    """400 for a vector name that the collection doesn't have."""
+    """Raise a 400 for a vector name that the collection doesn't have."""
     if name not in layout.dense and name not in layout.sparse:
         raise wrong_input(f"Not existing vector name error: {name}")
 
 
 def to_vector(layout: Layout, name: str, vector: Vector) -> Any:
-    """One stored vector in the engine's type."""
+    """Convert one vector to the engine's type."""
     if isinstance(vector, Sparse):
         if name not in layout.sparse:
             raise _mismatch(layout, name, "sparse")
@@ -93,14 +93,14 @@ def to_vector(layout: Layout, name: str, vector: Vector) -> Any:
 
 
 def to_named(layout: Layout, vectors: VectorStruct) -> Any:
-    """All vectors of a point; a bare list is the unnamed vector."""
+    """Convert all vectors of a point; a bare list is the unnamed vector."""
     if not isinstance(vectors, dict):
         return to_vector(layout, DEFAULT, vectors)
     return {name: to_vector(layout, name, vector) for name, vector in vectors.items()}
 
 
 def to_sparse(vector: Sparse) -> edge.SparseVector:
-    """A checked sparse vector: as many values as indices, each index once, all finite."""
+    """Convert a sparse vector after checking that it has as many values as indices, unique indices and finite values."""
     indices, values = vector.indices, vector.values
     if len(indices) != len(values):
         raise _invalid(f"[indices: {len(indices)} indices and {len(values)} values must have the same length]")
@@ -114,7 +114,7 @@ def to_sparse(vector: Sparse) -> edge.SparseVector:
 
 
 def from_vectors(vectors: Any) -> Any:
-    """Stored vectors in the form of a response: sparse ones as an object, the unnamed one bare when it is alone."""
+    """Return stored vectors in response format: sparse ones as an object, a single unnamed one bare."""
     if not isinstance(vectors, Mapping):
         return vectors
     named = {name: from_vector(vector) for name, vector in vectors.items()}
@@ -122,7 +122,7 @@ def from_vectors(vectors: Any) -> Any:
 
 
 def from_vector(vector: Any) -> Any:
-    """One stored vector in the form of a response."""
+    """Return one stored vector in response format."""
     if isinstance(vector, edge.SparseVector):
         return {"indices": vector.indices, "values": vector.values}
     return vector

@@ -26,26 +26,26 @@ class Queries(msgspec.Struct):
 
 
 class NamedVector(msgspec.Struct):
-    """A query vector with its name, of the older search."""
+    """A named query vector of the legacy search API."""
 
     name: str
     vector: Dense | Sparse
 
 
 class SearchBody(QueryBody, kw_only=True):
-    """The older search: `vector` instead of `query` and `using`."""
+    """Body of the legacy search API: `vector` instead of `query` and `using`."""
 
     vector: Dense | NamedVector
 
 
 class Searches(msgspec.Struct):
-    """Several older searches at once."""
+    """Several legacy searches at once."""
 
     searches: list[SearchBody]
 
 
 class RecommendBody(QueryBody, kw_only=True):
-    """The older recommendation."""
+    """Body of the legacy recommendation API."""
 
     positive: list[VectorInput] | None = None
     negative: list[VectorInput] | None = None

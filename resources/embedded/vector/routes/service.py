@@ -28,7 +28,7 @@ def add_routes(app: Application) -> None:
 
 
 async def version(_request: Request) -> RawResponse:
-    """What qdrant-client reads to compare versions."""
+    """Return the version that qdrant-client checks for compatibility."""
     return RawResponse(msgspec.json.encode({"title": _TITLE, "version": SERVER_VERSION}))
 
 
@@ -46,7 +46,7 @@ async def telemetry(request: Request) -> Any:
 
 
 async def metrics(request: Request) -> RawResponse:
-    """Prometheus text: collections, and points and compaction state of each."""
+    """Return Prometheus text: collections, and points and compaction state of each."""
     lines = ["# TYPE collections_total gauge", f"collections_total {len(request.store.collections)}"]
     points = ["# TYPE collection_points gauge"]
     compacting = ["# TYPE collection_compacting gauge"]

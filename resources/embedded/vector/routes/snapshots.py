@@ -21,7 +21,7 @@ _MAX_CONTENT_TYPE = 1024
 
 
 class Recover(msgspec.Struct):
-    """Where the snapshot lies. Settings of a cluster have no effect here."""
+    """Location of the snapshot. Cluster settings have no effect here."""
 
     location: str
     checksum: str | None = None
@@ -60,7 +60,7 @@ async def delete(request: Request) -> Any:
 
 
 async def recover(request: Request) -> Any:
-    """From a snapshot of this server, named by its file URL or just its name; others are uploaded."""
+    """Restore from a snapshot of this server, given by its file URL or just its name; others must be uploaded."""
     body = await request.body(Recover)
     url = urlsplit(body.location)
     path = Path(unquote(url.path))
@@ -76,7 +76,7 @@ async def recover(request: Request) -> Any:
 
 
 async def upload(request: Request) -> Any:
-    """From the form field `snapshot`, streamed to disk."""
+    """Restore from the form field `snapshot`, streamed to disk."""
     request.store.snapshots.mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=request.store.snapshots, prefix="upload-") as file:
         await _receive(request, file)
