@@ -1,4 +1,4 @@
-"""Alerts: a sentence for a person enters; a log line always leaves, and a message to the webhook where one is set."""
+"""Log alerts and post them to a Slack-compatible webhook if one is configured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = structlog.get_logger("alerts")
 
 
 def alert(settings: Settings, text: str) -> None:
-    """Log the alert and post it to the Slack-compatible webhook. A webhook that fails is logged; it never stops the caller."""
+    """Log the alert and post it to the webhook. A failing webhook is logged and never stops the caller."""
     log.error("alert", text=text)
     if settings.alert_webhook_url is None:
         return

@@ -1,6 +1,6 @@
-"""The one place where resources meet Dagster: `Syncs` opens a source's sync when its first stage asks, and closes it with the run.
+"""The Dagster resource that opens a source's sync when its first stage asks for it and closes it when the run ends.
 
-The in-process executor runs all stages of a run in one process, so lock, job row and counts live as long as the run does.
+The in-process executor runs all stages of a run in one process, so the lock, job row and counts live as long as the run.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ log = structlog.get_logger("bindings")
 
 
 class Syncs(dg.ConfigurableResource["Syncs"]):
-    """Open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
+    """The open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
 
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
     _open: dict[SourceName, SyncRun] = PrivateAttr(default_factory=dict)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Syncs]:  # noqa: ARG002
-        """Close every sync that the run opened, whatever happened."""
+        """Close every sync that the run opened, even after an error."""
         configure(load().log_level, "dagster")
         with self._stack:
             yield self
         uploads = self._open.get(SourceName.UPLOAD)
-        if uploads is not None and uploads.error is None:  # after a failure the sensor tries again, not at once
+        if uploads is not None and uploads.error is None:  # after a failure, leave the retry to the sensor
             _take_up_waiting_uploads()
 
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
@@ -78,7 +78,7 @@ def _all_stages(source: SourceName) -> set[dg.AssetKey]:
 
 
 def _take_up_waiting_uploads() -> None:
-    """Start another sync for what was handed in while this one ran; the sensor is the net below."""
+    """Start another sync for uploads that arrived while this one ran; if that fails, the sensor starts it later."""
     settings = load()
     try:
         with session(settings.postgres_dsn) as connection:

@@ -1,8 +1,8 @@
-"""Bytes of documents by their sha256, in a local folder or an object store (S3, Azure, GCS).
+"""Content-addressed store for the bytes of documents, in a local folder or an object store (S3, Azure, GCS).
 
-The bytes of a document enter in pieces, its hash and size leave. Writing the same bytes twice changes nothing, and a
-blob is there whole or not at all: locally by a rename, in an object store by a put that counts only when it is
-complete. Credentials come from the environment by the usual variables (AWS_*, AZURE_*, GOOGLE_*).
+Blobs are named by their sha256, so storing the same bytes twice is idempotent. Writes are atomic: locally by a rename,
+in an object store by a put that only takes effect when it is complete. Credentials come from the usual environment
+variables (AWS_*, AZURE_*, GOOGLE_*).
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS = 3600.0
 STORE = "The object store of CONCORDANCE_LAKE_URL"
 CALL_SECONDS = 20.0
-"""Deadline of a call that carries no bytes; obstore itself tries for up to three minutes."""
+"""Deadline of a call that transfers no content; obstore itself retries for up to three minutes."""
 LEAST_RATE = 500_000
-"""Bytes a second; a call that carries bytes has so much more time."""
+"""Bytes per second; the deadline of a call that transfers content is extended by its size divided by this rate."""
 
 _T = TypeVar("_T")
 
 
 class Blob(NamedTuple):
-    """What `commit` made: sha256 in hex, and bytes."""
+    """A blob that was just committed: its sha256 in hex and its size in bytes."""
 
     content_hash: str
     size: int
 
 
 class StoredBlob(NamedTuple):
-    """A blob that is there: its name, its bytes, and when it was last written."""
+    """A stored blob: its sha256 in hex, its size in bytes and when it was last written."""
 
     content_hash: str
     size: int
@@ -54,7 +54,7 @@ class StoredBlob(NamedTuple):
 
 
 class BlobWriter:
-    """Takes the bytes of one blob; leaving the `with` block without `commit` discards them."""
+    """Writer for the bytes of one blob; leaving the `with` block without `commit` discards them."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -64,18 +64,18 @@ class BlobWriter:
         self.size = 0
 
     def write(self, piece: bytes) -> None:
-        """Add the next bytes."""
+        """Append bytes."""
         self._digest.update(piece)
         self._file.write(piece)
         self.size += len(piece)
 
     @property
     def content_hash(self) -> str:
-        """sha256 in hex of what was written so far."""
+        """sha256 in hex of what has been written so far."""
         return self._digest.hexdigest()
 
     def commit(self) -> Blob:
-        """Store what was written and return its hash and size. Idempotent over equal bytes."""
+        """Store what was written and return its hash and size. Idempotent for equal bytes."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -96,9 +96,9 @@ class BlobWriter:
 
 
 class Blobs:
-    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Thread-safe, and safe with several processes.
+    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Safe across threads and processes.
 
-    Calls to an object store have a deadline. With a `breaker` that pauses, calls after one that hung are refused for a while.
+    Calls to an object store have a deadline. If `breaker` has a rest period, calls are refused for that long after one timed out.
     """
 
     def __init__(self, url: str, breaker: Breaker | None = None) -> None:
@@ -112,7 +112,7 @@ class Blobs:
                 self._spool.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigurationError(
-                    f"CONCORDANCE_LAKE_URL: the folder {self._root} can't be made: {error.strerror}"
+                    f"CONCORDANCE_LAKE_URL: the folder {self._root} cannot be created: {error.strerror}"
                 ) from error
         else:
             self._store = _open(url)
@@ -124,17 +124,17 @@ class Blobs:
         return BlobWriter(self)
 
     def put(self, pieces: Iterable[bytes]) -> Blob:
-        """Store the bytes that `pieces` yields; nothing is kept if it raises."""
+        """Store the bytes that `pieces` yields; nothing is stored if it raises."""
         with self.writer() as writer:
             for piece in pieces:
                 writer.write(piece)
             return writer.commit()
 
     def read(self, content_hash: str) -> bytes:
-        """Return the bytes. Raises `FailedDocumentError` when the blob isn't there, so that it is fetched again."""
+        """Return the bytes. Raises `FailedDocumentError` if the blob is missing, so that it is fetched again."""
         key = _key(content_hash)
         missing = (
-            f"The stored bytes {content_hash[:12]}… are gone from the lake; the next full sync fetches them again."
+            f"The stored bytes {content_hash[:12]}… are missing from the lake; the next full sync fetches them again."
         )
         if self._store is None:
             try:
@@ -153,12 +153,12 @@ class Blobs:
             raise _unavailable(error) from error
 
     def local_path(self, content_hash: str) -> Path | None:
-        """Return where the blob's file is or would be; None when the store is not a local folder."""
+        """Return the path of the blob's file, whether or not it exists; None if the store is not a local folder."""
         key = _key(content_hash)
         return self._root / key if self._store is None else None
 
     def exists(self, content_hash: str) -> bool:
-        """Return whether the blob is stored."""
+        """Return True if the blob is stored."""
         key = _key(content_hash)
         if self._store is None:
             return (self._root / key).is_file()
@@ -174,7 +174,7 @@ class Blobs:
         return True
 
     def delete(self, content_hash: str) -> None:
-        """Remove the blob; one that isn't there is no error."""
+        """Remove the blob; a missing one is not an error."""
         key = _key(content_hash)
         if self._store is None:
             (self._root / key).unlink(missing_ok=True)
@@ -190,7 +190,7 @@ class Blobs:
             raise _unavailable(error) from error
 
     def stored(self) -> Iterator[StoredBlob]:
-        """Yield every blob with its size and when it was written, in no order. Raises `ServiceUnavailableError`."""
+        """Yield every stored blob, in no particular order. Raises `ServiceUnavailableError`."""
         if self._store is None:
             for file in self._root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
                 with suppress(FileNotFoundError):
@@ -208,7 +208,7 @@ class Blobs:
             raise _unavailable(error) from error
 
     def size(self, content_hash: str) -> int | None:
-        """Return how many bytes are stored, None when the blob is not there."""
+        """Return the number of bytes stored, or None if the blob is missing."""
         key = _key(content_hash)
         if self._store is None:
             try:
@@ -226,23 +226,21 @@ class Blobs:
             raise _unavailable(error) from error
 
     def sweep(self, older_than: float = _ABANDONED_SECONDS) -> int:
-        """Remove unfinished files left by processes that were killed, untouched for `older_than` seconds; return how
-        many.
-        """
+        """Remove unfinished files of killed processes that have not changed for `older_than` seconds; return how many."""
         removed = 0
         for file in self._spool.glob("concordance-blob-*"):
-            with suppress(FileNotFoundError):  # another process swept it, or its writer has just finished
+            with suppress(FileNotFoundError):  # another process removed it, or its writer has just finished
                 if time.time() - file.stat().st_mtime > older_than:
                     file.unlink()
                     removed += 1
         return removed
 
     def open_spool(self) -> IO[bytes]:
-        """Return a new file for the bytes of one blob; for `BlobWriter`."""
+        """Return a new temporary file for the bytes of one blob; used by `BlobWriter`."""
         return tempfile.NamedTemporaryFile(prefix="concordance-blob-", dir=self._spool, delete=False)
 
     def keep(self, file: Path, content_hash: str) -> None:
-        """Move a finished file, which is on the disk, to its place; for `BlobWriter`."""
+        """Move a finished, fsynced file to its place; used by `BlobWriter`."""
         key = _key(content_hash)
         if self._store is None:
             target = self._root / key
@@ -252,7 +250,7 @@ class Blobs:
         import obstore
         from obstore.exceptions import BaseError
 
-        try:  # also where the same bytes are stored: an upload must take as long whether others have handed it in or not
+        try:  # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
             self._call(partial(obstore.put, self._store, f"blobs/{key}", file), file.stat().st_size)
         except BaseError as error:
             raise _unavailable(error) from error
@@ -263,7 +261,7 @@ class Blobs:
 
 
 def stored_folders(url: str, folder: str) -> list[str]:
-    """Return the names of the folders below a folder of an object store. Raises `ServiceUnavailableError`."""
+    """Return the names of the subfolders of a folder of an object store. Raises `ServiceUnavailableError`."""
     import obstore
     from obstore.exceptions import BaseError
 
@@ -288,7 +286,7 @@ def _open(url: str) -> ObjectStore:
         return from_url(url)
     except (BaseError, ValueError) as error:
         raise ConfigurationError(
-            f"CONCORDANCE_LAKE_URL: {url} can't be opened: {error}. It must be file:///path, s3://bucket/prefix, "
+            f"CONCORDANCE_LAKE_URL: {url} cannot be opened: {error}. It must be file:///path, s3://bucket/prefix, "
             "az://… or gs://…, "
             "with the credentials in the environment (AWS_*, AZURE_*, GOOGLE_*)."
         ) from error
@@ -296,4 +294,4 @@ def _open(url: str) -> ObjectStore:
 
 def _unavailable(error: Exception) -> ServiceUnavailableError:
     reason = str(error).splitlines()[0]
-    return ServiceUnavailableError(f"{STORE} does not answer as it should: {reason}")
+    return ServiceUnavailableError(f"{STORE} is not responding as expected: {reason}")

@@ -1,10 +1,10 @@
-"""BM25 for the keyword leg: texts enter, sparse vectors leave, with the token ids and the formula of a Qdrant server.
+"""BM25 sparse vectors for keyword search, with the same token IDs and formula as a Qdrant server.
 
-A document's vector holds the term-frequency half of BM25, a query's the counts of its terms; Qdrant multiplies by
-IDF, which it counts over the collection (the sparse vector there is declared with `modifier: idf`).
+A document's vector holds the term-frequency half of BM25 and a query's the counts of its terms; Qdrant multiplies by
+IDF, which it counts over the collection (the sparse vector is declared with `modifier: idf`).
 
-A term is a stem, and beside it, where it differs, the word as it is written: who asks for "surveys" finds "surveying"
-too, but "surveys" first. The forms count on the query's side, so that their weight can change without a reindex.
+A word is indexed as its stem and, where that differs, also as written: a query for "surveys" finds "surveying" too,
+but ranks "surveys" first. The weight of the written form is applied to the query, so it can change without a reindex.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ K1 = 1.2
 3.4; Qdrant's default.
 """
 B = 0.75
-"""Weight of the length normalisation. Source: as `K1`."""
+"""Weight of the length normalisation. Source: same as `K1`."""
 
 FORM = 0.5
-"""Weight of a word's own form beside its stem. Measured: 0.2 to 1 all raise the mean nDCG@10 of three collections, by 0.004 to 0.008."""
+"""Weight of a word's written form relative to its stem; 0.2 to 1 all raise the mean nDCG@10 of three collections by 0.004-0.008."""
 
 VERSION = "w2"
-"""Raise it whenever the same text may give another vector: the next sync then renews every vector, embedding nothing."""
+"""Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
 
 _FULL_COUNT = 1e9
 """With `k` this large and `b` 0, BM25's term frequency tf·(k+1)/(tf+k) is the plain count, to six digits."""
 
 
 class SparseVector(NamedTuple):
-    """Indices ascending and unique, with one value each; both empty for a text of stopwords."""
+    """Indices (ascending, unique) with one value each; both empty for a text of stopwords only."""
 
     indices: list[int]
     values: list[float]
 
 
 class _Words(NamedTuple):
-    """Two readings of one text, of as many terms each. A word that is its own stem has the same id in both."""
+    """Two tokenizations of a text, by stem and as written, with equally many terms. A word that equals its stem has the same ID in both."""
 
     stems: Bm25
     forms: Bm25
@@ -72,9 +72,9 @@ def _vector(values: dict[int, float]) -> SparseVector:
 
 
 def encode_documents(texts: Sequence[str], avg_len: float) -> list[SparseVector]:
-    """Return one vector a text, in order.
+    """Return one vector per text, in order.
 
-    `avg_len` is the corpus's mean length as `mean_length` counts it, and must be the same for all of a collection.
+    `avg_len` is the corpus's mean length as `mean_length` counts it, and must be the same for the whole collection.
     Raises `ValueError` if it is not positive.
     """
     model = _documents(float(avg_len))
@@ -88,7 +88,7 @@ def _document(text: str, model: _Words) -> SparseVector:
 
 
 def encode_query(text: str) -> SparseVector:
-    """Return the query's terms weighted by how often each occurs, their forms by `FORM` of that: a term said twice counts twice."""
+    """Return the query's terms weighted by how often each occurs, and their written forms by `FORM` of that."""
     counter = _counter()
     values = _counts(text, counter.stems)
     for index, count in _counts(text, counter.forms).items():
@@ -97,7 +97,7 @@ def encode_query(text: str) -> SparseVector:
 
 
 def mean_length(texts: Sequence[str]) -> float:
-    """Return the mean number of words in a text (stopwords left out, as in the vectors), at least 1."""
+    """Return the mean number of words in a text (without stopwords, as in the vectors), at least 1."""
     if not texts:
         return 1.0
     counter = _counter()

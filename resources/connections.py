@@ -1,9 +1,9 @@
-"""Limits of an HTTP server on its connections: what a client may send before anybody has looked at it, and how long it may take.
+"""Limits on the connections of an HTTP server: how much a client may send before it is authenticated, and how long it may take.
 
-uvicorn itself bounds neither a request's header nor the time a client takes to send it, so one connection could fill the memory
-and thousands of half-sent requests would stay for ever. `bounded` returns its HTTP protocol with limits on header bytes and count,
-deadlines for header, body and response, and limits on connections, in all and per address. Refusals are RFC 9457 problem details;
-they and clients that go away are logged at debug level, with one line a minute that counts them.
+uvicorn limits neither the size of a request's header nor the time a client takes to send it, so one connection could fill the
+memory and thousands of half-sent requests would stay open for ever. `bounded` returns its HTTP protocol with limits on header
+bytes and count, deadlines for header, body and response, and limits on connections, in total and per address. Refusals are
+RFC 9457 problem details. Refusals and disconnects are logged at debug level, plus one summary line a minute.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ REPORT_SECONDS = 60.0
 
 
 class Bounds(NamedTuple):
-    """What one listener allows. `trusted` are networks whose connections are not limited per address: reverse proxies."""
+    """The limits of one listener. `trusted` lists networks (reverse proxies) whose connections are not limited per address."""
 
     header_bytes: int = 32 * 1024
-    """Request line and headers together, as they come over the wire; trailers of a chunked body likewise."""
+    """Request line and headers together, as sent; also the limit for the trailers of a chunked body."""
     value_bytes: int = 16 * 1024
-    """The address of a request, and the value of one header. A token that names 300 groups takes 12 kB."""
+    """Size of a request's URL, and of the value of one header. A token that names 300 groups takes 12 kB."""
     header_count: int = 100
     header_seconds: float = 15.0
-    """From the first moment of a connection, or the first byte of a later request, to the end of the header."""
+    """From the start of a connection, or the first byte of a later request, to the end of the header."""
     idle_seconds: float = 20.0
-    """Longest pause within a body, and longest time that a client reads nothing of its response."""
+    """Longest pause within a body, and longest time without the client reading any of its response."""
     least_rate: int = 4096
-    """Bytes a second that a body must come with, once `idle_seconds` have passed."""
+    """Bytes per second at which a body must arrive once `idle_seconds` have passed."""
     linger_seconds: float = 5.0
-    """How long the rest of a body is read after its request was answered, so that the client gets to see the answer."""
+    """How long the rest of a body is read after its request was answered, so that the client sees the answer."""
     pipeline: int = 8
-    """Requests that may wait on one connection behind the one that is answered."""
+    """Requests that may be queued on one connection behind the one being answered."""
     connections: int = 500
     per_address: int = 100
     trusted: str = "127.0.0.1,::1"
 
 
 class RefusedError(Exception):
-    """A request that is not read any further. `slug` names the problem type, as `serving.errors.PROBLEMS` lists it."""
+    """A request that is not read any further. `slug` names the problem type, as listed in `serving.errors.PROBLEMS`."""
 
     def __init__(self, status: HTTPStatus, slug: str, title: str, detail: str) -> None:
         super().__init__(detail)
         self.status, self.slug, self.title, self.detail = status, slug, title, detail
 
     def response(self) -> bytes:
-        """Return the whole response: it goes to the socket past the application."""
+        """Return the complete response; it is written to the socket directly, bypassing the application."""
         problem = {"type": f"/problems/{self.slug}", "title": self.title, "status": self.status, "detail": self.detail}
         body = json.dumps(problem).encode()
         again = b"retry-after: 5\r\n" if self.status == HTTPStatus.SERVICE_UNAVAILABLE else b""
@@ -84,7 +84,7 @@ FULL = RefusedError(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "too-many-connections",
     "Too many connections",
-    "This service has as many open connections as it allows, in all or from your address. Close some, or try again shortly.",
+    "This service has reached its limit of open connections, in total or from your address. Close some, or try again shortly.",
 )
 INVALID = RefusedError(
     HTTPStatus.BAD_REQUEST, "invalid-request", "The request is not valid", "This is not a valid HTTP request."
@@ -92,12 +92,12 @@ INVALID = RefusedError(
 
 
 def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return the networks of a comma list of addresses and networks. Raises `ValueError`."""
+    """Return the networks in a comma-separated list of addresses and networks. Raises `ValueError`."""
     return [ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
 
 
 def origin(host: str) -> str:
-    """Return what counts as one address: an IPv4 address, or the /64 network that one IPv6 customer has to itself."""
+    """Return what counts as one address: an IPv4 address, or an IPv6 /64 network, which is what one customer gets."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -110,13 +110,13 @@ def origin(host: str) -> str:
 
 
 class Origins:
-    """Tells what a client counts as, for limits per address. `trusted` is a comma list of reverse proxies and their networks."""
+    """Maps client addresses to the key of per-address limits. `trusted` is a comma-separated list of reverse proxies and networks."""
 
     def __init__(self, trusted: str) -> None:
         self._trusted = networks(trusted)
 
     def of(self, host: str) -> str:
-        """Return what an address counts as; empty for a trusted proxy, which stands for many people, and for a Unix socket."""
+        """Return the key of an address; empty for a trusted proxy, which serves many users, and for a Unix socket."""
         try:
             address = ipaddress.ip_address(host.partition("%")[0])
         except ValueError:
@@ -127,7 +127,7 @@ class Origins:
 
 
 class Connections:
-    """The connections of one server: counts them, and closes those whose time is up."""
+    """The open connections of one server: counts them and closes those that exceed a deadline."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -139,9 +139,9 @@ class Connections:
         self._sweeping = False
 
     def admit(self, connection: BoundedProtocol, host: str) -> bool:
-        """Count a connection in, or return False. When all places are taken, the idlest connection makes room.
+        """Register a connection, or return False. If all slots are taken, the connection that has been idle longest is closed.
 
-        When those of one address are taken, only a connection of that address that was answered does: half a request keeps its place.
+        If the slots of one address are taken, only an idle connection of that address is closed; one with a partial request is kept.
         """
         connection.origin = self._origins.of(host)
         if connection.origin and self._by_origin[connection.origin] >= self.bounds.per_address:
@@ -165,7 +165,7 @@ class Connections:
         return True
 
     def leave(self, connection: BoundedProtocol) -> None:
-        """Count a connection out."""
+        """Unregister a connection."""
         if connection not in self.open:
             return
         self.open.discard(connection)
@@ -175,7 +175,7 @@ class Connections:
                 del self._by_origin[connection.origin]
 
     def count(self, why: str) -> None:
-        """Remember a refusal for the line that is logged once a minute."""
+        """Count a refusal for the summary line that is logged once a minute."""
         self._refused[why] += 1
 
     def _sweep(self, loop: Any) -> None:
@@ -192,9 +192,9 @@ class Connections:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with the limits of `kept`, which `bounded` sets.
+    """uvicorn's HTTP protocol with the limits of `kept`, which `bounded` sets.
 
-    `_expects` says what the client owes: a `head`, a `body`, the `rest` of a body that was answered already, or nothing.
+    `_expects` is what the client still has to send: a `head`, a `body`, the `rest` of a body that was already answered, or nothing.
     """
 
     kept: Connections
@@ -216,13 +216,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection out; an application that still answers learns of it by `http.disconnect`."""
+        """Unregister the connection; a running request receives `http.disconnect`."""
         self.kept.leave(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, header bytes in pieces no larger than the limit."""
+        """Parse received bytes, in pieces no larger than the header limit."""
         if self.transport.is_closing():
             return
         self._heard = self.loop.time()
@@ -243,13 +243,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         parser = self.parser
-        if parser is None:  # the connection is gone
+        if parser is None:  # the connection is closed
             return
         self._unread += len(data)
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # nothing here speaks another protocol: answered as the plain request that it is
+            pass  # upgrades are not supported: answer it as a plain request
         except httptools.HttpParserError as error:
             refusal = error.__context__
             raise refusal if isinstance(refusal, RefusedError) else INVALID from None
@@ -258,27 +258,29 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _header_too_long(self) -> RefusedError:
         most = self.kept.bounds.header_bytes // 1024
-        return _headers_too_large(f"The request line and headers have more than {most} kB together; send fewer.")
+        return _headers_too_large(
+            f"The request line and headers are larger than {most} kB together; send fewer headers."
+        )
 
     def on_message_begin(self) -> None:
-        """Start a request: the one before is complete."""
+        """Start a request: the previous one is complete."""
         super().on_message_begin()
         self._expects, self._body_bytes, self._head_bytes = "head", 0, 0
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the address."""
+        """Receive a piece of the URL."""
         super().on_url(url)
         if len(self.url) > self.kept.bounds.value_bytes:
             most = self.kept.bounds.value_bytes // 1024
-            raise _headers_too_large(f"The address has more than {most} kB.")
+            raise _headers_too_large(f"The URL is larger than {most} kB.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Trailers count, but are not taken: the application has seen the headers already."""
+        """Receive a header. Trailers count towards the limit but are dropped: the application has already seen the headers."""
         bounds = self.kept.bounds
         self._head_bytes += len(name) + len(value) + 4
         if len(value) > bounds.value_bytes or len(name) > bounds.value_bytes:
             shown = name[:40].decode("latin-1").lower()
-            raise _headers_too_large(f"The header {shown} has more than {bounds.value_bytes // 1024} kB.")
+            raise _headers_too_large(f"The header {shown} is larger than {bounds.value_bytes // 1024} kB.")
         if self._head_bytes > bounds.header_bytes:
             raise self._header_too_long()
         if self._expects != "head":
@@ -288,7 +290,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Hand the request to the application."""
+        """Pass the request to the application."""
         if len(self.pipeline) >= self.kept.bounds.pipeline:
             raise INVALID
         self._unread = 0
@@ -296,39 +298,39 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Receive a piece of the body."""
         self._unread = 0
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here in full: from now on it is the application that takes its time."""
+        """Record that the request is complete: from now on the application is the one taking time."""
         self._unread = 0
         answered = self._expects == "rest"
         self._expects, self.since = "head" if answered else "", self._heard
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Read what is left of the body for a moment: a client that is cut off while it sends may never see the answer."""
+        """Keep reading the rest of the body for a moment: a client cut off while sending may never see the answer."""
         if self._expects == "body" and not self.transport.is_closing():
             self._expects, self.since = "rest", self.loop.time()
         super().on_response_complete()
 
     @property
     def idle(self) -> bool:
-        """Whether the connection is kept for a next request, of which nothing has come."""
+        """True if the connection is kept alive and nothing of a next request has arrived."""
         return self._expects == "" and not self.answering
 
     @property
     def answering(self) -> bool:
-        """Whether the application is at work on a request of this connection."""
+        """True while the application is processing a request of this connection."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     def check(self, now: float) -> None:
-        """Close the connection if its client is out of time."""
+        """Close the connection if its client has exceeded a deadline."""
         bounds = self.kept.bounds
         self._check_reader(now)
-        if self._expects == "head" and self.answering:  # it begins when the one before is answered
+        if self._expects == "head" and self.answering:  # its deadline starts when the previous request is answered
             self.since = now
         elif self._expects == "head" and now - self.since > bounds.header_seconds:
             if not self._unread:
@@ -338,15 +340,15 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._expects == "rest" and now - self.since > bounds.linger_seconds:
             self.drop()
         elif self._expects == "body":
-            if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # it is not the client that is slow
+            if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # the client is not the slow side
                 self.since, self._heard = self.since + SWEEP_SECONDS, now
             elif now - self._heard > bounds.idle_seconds:
-                self._refuse(_too_slow(f"Nothing of its body came for {bounds.idle_seconds:g} seconds."))
+                self._refuse(_too_slow(f"No part of its body arrived for {bounds.idle_seconds:g} seconds."))
             elif now - self.since > bounds.idle_seconds + self._body_bytes / bounds.least_rate:
                 self._refuse(_too_slow(f"Its body came with less than {bounds.least_rate} bytes a second."))
 
     def _check_reader(self, now: float) -> None:
-        """Cut a client off that reads nothing of its response."""
+        """Disconnect a client that reads none of its response."""
         unsent = self.transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent or not self._unsent_since:
             self._unsent_since = now
@@ -356,13 +358,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent = unsent
 
     def drop(self) -> None:
-        """Close the connection without a word: its client has asked for nothing, or was answered."""
+        """Close the connection without a response: no request is pending."""
         self._expects = ""
         self.kept.leave(self)
         self.transport.close()
 
     def _refuse(self, refusal: RefusedError) -> None:
-        """Answer with the refusal unless an answer has begun, and close the connection."""
+        """Answer with the refusal unless a response has begun, and close the connection."""
         self.kept.count(refusal.slug)
         answered, self._expects = self._expects == "rest", ""
         if self.transport.is_closing():
@@ -376,9 +378,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: anybody could fill the log with it."""
+        """Do nothing: any client could flood the log with this warning."""
 
 
 def bounded(bounds: Bounds | None = None) -> type[BoundedProtocol]:
-    """Return the protocol class for `uvicorn.Config(http=…)`. One call a server: each has counts of its own."""
+    """Return the protocol class for `uvicorn.Config(http=…)`. Call it once per server: each class has its own counters."""
     return type("BoundedConnection", (BoundedProtocol,), {"kept": Connections(bounds or Bounds())})

@@ -1,7 +1,7 @@
-"""Tokens that people gave for a source: kept in Postgres encrypted with ENCRYPTION_KEYS, so that a dump of it opens nothing.
+"""Provider tokens that users grant for a source, stored in Postgres encrypted with ENCRYPTION_KEYS.
 
-In come a provider ("google"), an account and its refresh token; out comes the same, decrypted, to the connector alone. A token
-that an older key encrypted is encrypted anew with the first one when it is read: a key may be dropped once it was.
+A database dump alone therefore reveals no token. A token encrypted with an older key is re-encrypted with the first key when
+it is read; after that the older key may be removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GOOGLE = "google"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A provider's token. It is left out of `repr`, so that no log holds it."""
+    """A provider's refresh token. Excluded from `repr`, so that it cannot reach a log."""
 
     provider: str
     account: str
@@ -46,7 +46,7 @@ def save(
     scopes: Sequence[str],
     by: str,
 ) -> None:
-    """Keep a provider's token, in place of the one before; `by` is who connected it. The caller commits."""
+    """Store a provider's token, replacing the previous one; `by` is the user who connected it. The caller commits."""
     if not secret:
         raise InvalidRequestError(f"The token of {provider} is empty; sign in again.")
     queries("credentials").put_credential(
@@ -60,9 +60,9 @@ def save(
 
 
 def load(connection: Connection | str, settings: Settings, provider: str) -> Credential | None:
-    """Return a provider's token, None when there is none; `connection` may be a DSN.
+    """Return a provider's token, or None; `connection` may be a DSN.
 
-    Raises `AuthorizationError` when no key of ENCRYPTION_KEYS opens it.
+    Raises `AuthorizationError` if none of ENCRYPTION_KEYS decrypts it.
     """
     if isinstance(connection, str):
         with session(connection) as own:
@@ -76,7 +76,7 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
         secret = cipher.decrypt(kept).decode()
     except InvalidToken:
         raise AuthorizationError(
-            f"The token kept for {provider} was encrypted with a key that CONCORDANCE_ENCRYPTION_KEYS does not hold: "
+            f"The stored token for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS:  "
             f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
         ) from None
     if not _is_by_first_key(cipher, kept):
@@ -92,7 +92,7 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
 
 
 def forget(connection: Connection, provider: str) -> bool:
-    """Forget a provider's token; tells whether there was one. The caller commits."""
+    """Delete a provider's token; return True if there was one. The caller commits."""
     return bool(queries("credentials").drop_credential(connection, provider=provider))
 
 

@@ -1,7 +1,7 @@
-"""How Dagster's webserver is entered: with a secret by programs, by a link that is good once for people.
+"""Access to Dagster's webserver: programs send a secret, people open a signed link that works once.
 
-Enter: settings, the keys in HOME. Leave: the header of a program's request, and links that `concordance` prints. The webserver that
-checks both is `orchestration/webserver.py`; nothing here imports Dagster.
+This module makes the header of a program's request and the links that `concordance` prints; `orchestration/webserver.py`
+checks them. It does not import Dagster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from resources import keys
 from resources.settings import Settings
 
 Role = Literal["admin", "viewer"]
-"""Administrators may do everything; viewers read."""
+"""Administrators may do everything; viewers may only read."""
 
 ALGORITHM = "HS256"
 LINK_SECONDS = 12 * 3600
@@ -27,13 +27,13 @@ _LINK, _SESSION = "dagster-link", "dagster-session"
 
 
 class Secrets(NamedTuple):
-    """The words that open the webserver."""
+    """The secrets that give access to the webserver."""
 
     admin: str
     viewer: str
 
     def role(self, given: str) -> Role | None:
-        """Return whom a secret stands for."""
+        """Return the role that a secret grants, or None."""
         if hmac.compare_digest(given.encode(), self.admin.encode()):
             return "admin"
         if hmac.compare_digest(given.encode(), self.viewer.encode()):
@@ -42,7 +42,7 @@ class Secrets(NamedTuple):
 
 
 def of(settings: Settings) -> Secrets:
-    """Return the secrets of our webserver: the setting DAGSTER_SECRET for administrators, else those kept in HOME."""
+    """Return the secrets of the webserver: the setting DAGSTER_SECRET for administrators, otherwise those stored in HOME."""
     keys.ensure(settings)
     kept = keys.load(settings)
     given = settings.dagster_secret
@@ -50,14 +50,14 @@ def of(settings: Settings) -> Secrets:
 
 
 def headers(settings: Settings) -> dict[str, str]:
-    """Return what a request to Dagster's webserver carries; nothing for a webserver of your own without DAGSTER_SECRET."""
+    """Return the headers of a request to Dagster's webserver; empty for an external webserver without DAGSTER_SECRET."""
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return {}
     return {"Authorization": f"Bearer {of(settings).admin}"}
 
 
 def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
-    """Return an address that opens Dagster in a browser, once and within 12 hours; the bare one of a webserver of your own."""
+    """Return a URL that opens Dagster in a browser, once and within 12 hours; for an external webserver, its plain URL."""
     address = f"{settings.dagster_address}{path}"
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return address
@@ -65,25 +65,25 @@ def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
 
 
 def session(own: Secrets, role: Role) -> str:
-    """Return the cookie of a browser that has opened a link."""
+    """Return the session cookie for a browser that opened a link."""
     return _sign(own, _SESSION, role, SESSION_SECONDS)
 
 
 def role_of_session(own: Secrets, cookie: str) -> Role | None:
-    """Return whom a cookie stands for."""
+    """Return the role that a session cookie grants, or None."""
     claims = _verified(own, _SESSION, cookie)
     return claims["role"] if claims else None
 
 
 class Links:
-    """The links that a webserver has seen: each opens it once. A webserver that was started again knows of none."""
+    """The links that this webserver process has accepted: each works once. They are not remembered across restarts."""
 
     def __init__(self, own: Secrets) -> None:
         self._secrets = own
         self._used: dict[str, float] = {}
 
     def use(self, token: str) -> Role | None:
-        """Return whom a link stands for, and remember that it was used; None when it was, is too old or is not ours."""
+        """Return the role that a link grants and mark it as used; None if it is used, expired or not ours."""
         claims = _verified(self._secrets, _LINK, token)
         now = time.time()
         self._used = {known: until for known, until in self._used.items() if until > now}

@@ -1,4 +1,4 @@
-"""The nouns of the platform: documents, chunks, permissions and what a source reports. Plain frozen data, no behaviour."""
+"""The domain model: documents, chunks, permissions and what a source reports, as frozen data without behaviour."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ STAGES = ("raw", "parsed", "chunked", "embedded", "indexed")
 """The stages that every source's documents pass, in order."""
 
 NAMESPACE = uuid.UUID("6f0c3a52-8f0e-5d4b-9f3e-0c0de0c0da7a")
-"""Namespace of every `doc_id`. Never change it: ids of indexed documents follow from it."""
+"""Namespace of every `doc_id`. Never change it: the ids of indexed documents are derived from it."""
 
 
 DEFAULT_PROFILE = "default"
-"""Profile of a document whose source asks for none: the one that the setting CHUNK_PROFILE names."""
+"""Profile of a document whose source does not choose one: the profile named by the setting CHUNK_PROFILE."""
 
 
 class SourceName(StrEnum):
-    """The sources; command line and routes also accept hyphens and the plural `uploads` (`SourceName.parse`)."""
+    """The sources. The command line and routes also accept hyphens and the plural `uploads` (`SourceName.parse`)."""
 
     GOOGLE_DRIVE = "google_drive"
     SLACK = "slack"
@@ -32,7 +32,7 @@ class SourceName(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> SourceName:
-        """Return the source that a person named; raises `ValueError` listing the known ones."""
+        """Return the source that the user named; raises `ValueError` listing the known ones."""
         name = text.strip().lower().replace("-", "_")
         name = "upload" if name == "uploads" else name
         try:
@@ -51,7 +51,7 @@ SOURCE_LABELS: Mapping[SourceName, str] = {
 
 
 class State(StrEnum):
-    """Where a document stands in the registry. Only `live` documents are ever shown."""
+    """State of a document in the registry. Only `live` documents are ever shown."""
 
     LIVE = "live"
     LOST_ACCESS = "lost_access"
@@ -61,7 +61,7 @@ class State(StrEnum):
 
 
 def document_id(source: SourceName, source_id: str) -> str:
-    """Return the stable id of a document: the same source and source id give the same id on every machine."""
+    """Return the stable id of a document, derived from its source and source id."""
     return str(uuid.uuid5(NAMESPACE, f"{source.value}:{source_id}"))
 
 
@@ -76,7 +76,7 @@ def text_hash(text: str) -> str:
 
 
 class Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that a document lies in, and who may know its name. `name` is empty for one that the path does not show."""
+    """A folder that contains a document, and who may know its name. `name` is empty if the path does not show the folder."""
 
     id: str
     name: str
@@ -86,8 +86,8 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One document as its source describes it now, without its bytes.
 
-    `version` changes whenever the bytes may have changed (mtime and size, ETag, revision id): equal versions are not fetched
-    again. Permissions and other metadata are compared by value. Times are aware UTC.
+    `version` changes whenever the bytes may have changed (mtime and size, ETag, revision id); a document with an unchanged
+    version is not fetched again. Permissions and other metadata are compared by value. Times are aware UTC.
     """
 
     source_id: str
@@ -104,25 +104,25 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
     modified_at: datetime | None = None
     collection_ids: tuple[str, ...] = ()
-    """Every collection that holds the document, so that a filter on a folder includes what lies below it. The first is the
-    one that results name: a root, a Drive folder, a channel, an upload day."""
+    """Every collection that holds the document, so that a filter on a folder includes its subfolders. The first is the one
+    shown in results: a root, a Drive folder, a channel, an upload day."""
     folders: tuple[Folder, ...] = ()
-    """The folders of `path`, outermost first, each one of `collection_ids`: a reader is shown the names that are theirs to know.
+    """The folders of `path`, outermost first, each one of `collection_ids`: a reader sees only the names they may know.
     Sources whose documents share the readers of their collection leave it empty."""
     tags: dict[str, Any] = {}
     description: str | None = None
-    """What a person wrote about the file; indexed with the text (all that an image has without OCR)."""
+    """Description that a person wrote about the file; indexed with the text (for an image without OCR it is all there is)."""
     profile: str = DEFAULT_PROFILE
-    """Name of the chunking profile; the default one follows the setting CHUNK_PROFILE."""
+    """Name of the chunking profile; the default follows the setting CHUNK_PROFILE."""
     owner_scoped: bool = False
-    """Whether parsed texts and vectors are reused among the owner's documents alone, so that the work that one person's document
-    takes does not depend on what others have."""
+    """If True, parsed texts and vectors are reused only among the owner's documents, so that the time that processing one
+    user's document takes reveals nothing about other users' documents."""
     locator: str = ""
-    """What the source's own `fetch` needs to read the bytes; opaque to everybody else, never shown."""
+    """What the source's own `fetch` needs to read the bytes; opaque to everything else and never shown."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that the source saw and will not hand over, with the reason for a person (wrong type, too large, ...)."""
+    """A document that the source lists but does not hand over, with a reason for people (wrong type, too large, ...)."""
 
     source_id: str
     partition: str
@@ -132,16 +132,16 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     owner: str | None = None
     collection_ids: tuple[str, ...] = ()
-    """As of an `Item`: what is said of a folder holds for what is refused in it too."""
+    """As in `Item`: changes to a folder also apply to the refused documents in it."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what a source reports, with the cursor to save once this batch is safe in the lake.
+    """A part of what a source reports, with the cursor to save once this batch is safely in the lake.
 
-    `seen` are documents as they are now: new, changed, renamed, moved, reshared or unchanged; the diff stage tells which.
-    `deleted` are explicit tombstones (source ids). `listing` says what absence means: after `complete`, which closes a full
-    listing of the partition, whatever the listing did not show is gone; after `page` or `delta`, absence means nothing. A
-    listing whose pages carry cursors goes on where it was cut short. An item of another partition is taken in there.
+    `seen` are documents in their current state: new, changed, renamed, moved, reshared or unchanged; the diff stage decides
+    which. `deleted` are explicit tombstones (source ids). `listing` says what absence means: after `complete`, which closes a
+    full listing of the partition, everything that the listing did not show is deleted; after `page` or `delta`, absence means
+    nothing. A listing whose pages carry cursors resumes where it was interrupted. An item of another partition is moved to it.
     """
 
     partition: str
@@ -149,17 +149,17 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[Refusal] = []
     deleted: list[str] = []
     deleted_at: dict[str, datetime] = {}
-    """When the source says that a tombstone happened, by source id, where it says so."""
+    """When the deletion happened according to the source, by source id, where known."""
     emptied: list[str] = []
-    """Collections (folders) of which everything that this batch does not show is gone."""
+    """Collections (folders) in which everything that this batch does not show is deleted."""
     permissions: tuple[str, ...] | None = None
-    """What every document of the partition carries from now on, seen in this batch or not; None: each item says its own."""
+    """Permissions of every document of the partition from now on, in this batch or not; None: each item carries its own."""
     memory: dict[str, Any] = {}
-    """What the source wants to find again (`Memory`), saved with the cursor; the value None forgets a key."""
+    """State that the source reads back through `Memory`, saved with the cursor; the value None deletes a key."""
     title: str | None = None
-    """The partition's name for people, where it has one beside its key."""
+    """Display name of the partition, if it has one besides its key."""
     notice: str | None = None
-    """What a person should know about this sync of the partition. It is recorded with the job's errors; the sync goes on."""
+    """A note to people about this sync of the partition. It is recorded with the job's errors; the sync continues."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
 
@@ -168,7 +168,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of normalised text that chunking keeps whole where it can: `text[start:end]` of its `ParsedDocument`.
 
     `section_path` holds the headings above it, outermost first. `page` counts from 1 (PDF page or slide). `anchor` is the
-    heading's slug for links, as GitHub and Docusaurus make it.
+    heading's slug for links, as generated by GitHub and Docusaurus.
     """
 
     kind: Literal["heading", "paragraph", "list", "table", "code"]
@@ -184,12 +184,12 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What parsing and normalisation made of the bytes. Offsets everywhere are characters of `text`."""
+    """The result of parsing and normalising a document's bytes. All offsets are in characters of `text`."""
 
     text: str
     blocks: list[Block]
     title: str | None = None
-    """The title that the file itself gives, if any; the source's title stands otherwise."""
+    """The title given in the file itself, if any; otherwise the source's title is used."""
     author: str | None = None
     language: str | None = None
     page_count: int | None = None
@@ -197,10 +197,10 @@ class ParsedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the text from `start_char` on stands, up to the next place: for links to the sentence instead of the chunk."""
+    """Location (page, section) of the text from `start_char` to the next place: for links to a sentence instead of the chunk."""
 
     start_char: int
-    """Offset in the document's text, as every other."""
+    """Offset in the document's text, in characters."""
     page: int | None = None
     anchor: str | None = None
     section_path: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     chunk_index: int
     text: str
     text_hash: str
-    """`text_hash` of the text: the key of the embedding cache with the model's name."""
+    """`text_hash` of the text; with the model's name, the key of the embedding cache."""
     start_char: int
     end_char: int
     tokens: int
@@ -226,14 +226,14 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     row_end: int | None = None
     language: str | None = None
     places: tuple[Place, ...] = ()
-    """The places within, in order, where a page or section begins; empty when the chunk has only one."""
+    """The places in the chunk, in order, where a page or section begins; empty if the chunk has only one."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking, as the signed token and the directory say. Every read takes one; there is no default.
+    """The caller's identity, as given by the signed token and the directory. Every read takes one; there is no default.
 
-    `principals` holds the caller's email, domain, groups, Slack workspaces and `public`, all as they stand in documents'
-    permissions. `admin` opens operations (sync, errors), never documents.
+    `principals` holds the caller's email, domain, groups, Slack workspaces and `public`, in the form that documents'
+    permissions use. `admin` gives access to operations (sync, errors), never to documents.
     """
 
     email: str

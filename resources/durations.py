@@ -1,4 +1,4 @@
-"""Durations as people write them: `30m`, `12h`, `7d` enter, a timedelta leaves."""
+"""Parsing of durations such as `30m`, `12h` and `7d`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ LONGEST = timedelta(days=3650)
 
 
 def duration(text: str) -> timedelta:
-    """Return the time that `30m`, `12h` or `7d` stands for. Raises `ValueError`."""
+    """Return the duration that `30m`, `12h` or `7d` denotes. Raises `ValueError`."""
     match = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write 30m, 12h or 7d.")
+        raise ValueError(f"{text!r} is not a valid duration: write 30m, 12h or 7d.")
     value = timedelta(**{UNITS[match[2]]: int(match[1])})
     if not timedelta() < value <= LONGEST:
-        raise ValueError(f"{text!r} is out of range: more than nothing, at most {LONGEST.days}d.")
+        raise ValueError(f"{text!r} is out of range: it must be more than zero and at most {LONGEST.days}d.")
     return value
 
 
 FOREVER = "forever"
 PATTERN = r"^(\d+[smhd]|forever)$"
-"""What a setting of a retention may be."""
+"""Format of a retention setting."""
 
 
 def kept_for(text: str) -> timedelta | None:
-    """Return how long something is kept; None means for ever. Raises `ValueError`."""
+    """Return the retention time; None means for ever. Raises `ValueError`."""
     return None if text == FOREVER else duration(text)

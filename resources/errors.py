@@ -1,6 +1,6 @@
-"""The one tree of errors, split by what the caller should do: abort the sync, retry later, or skip this document.
+"""All errors, in one tree split by what the caller should do: abort the sync, retry later, or skip this document.
 
-Vendor errors are mapped to these once, in the client that meets them. A message tells the person what happened and what to do
+Vendor errors are mapped to these once, in the client that raises them. A message tells the user what happened and what to do
 next, and names the document, setting or command.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ConcordanceError(Exception):
-    """Any failure that we explain. `str(error)` is fit for a person's eyes: no secret, no stack trace."""
+    """Base class of expected failures. `str(error)` is safe to show to users: no secret, no stack trace."""
 
 
 class ConfigurationError(ConcordanceError):
@@ -16,19 +16,19 @@ class ConfigurationError(ConcordanceError):
 
 
 class NotRunningError(ConcordanceError):
-    """A service that is needed does not answer; the message says how to start it."""
+    """A required service is not responding; the message says how to start it."""
 
 
 class AbortSyncError(ConcordanceError):
-    """Nothing more can be done in this sync (authorisation expired, a listing failed, a budget or limit is reached)."""
+    """This sync cannot continue (authorisation expired, a listing failed, a budget or limit is reached)."""
 
 
 class AuthorizationError(AbortSyncError):
-    """The source refuses our credentials (expired, revoked, a scope is missing): it is paused until somebody mends that."""
+    """The source rejects our credentials (expired, revoked, missing scope); it stays paused until they are renewed."""
 
 
 class LostPartitionError(ConcordanceError):
-    """One partition may not be read any more; its documents are hidden, and kept for when it comes back."""
+    """A partition can no longer be read; its documents are hidden, and kept in case access returns."""
 
 
 class BudgetExceededError(AbortSyncError):
@@ -36,11 +36,11 @@ class BudgetExceededError(AbortSyncError):
 
 
 class CapacityError(AbortSyncError):
-    """The index holds as many vectors or bytes as the settings allow."""
+    """The index has reached the limit on vectors or bytes in the settings."""
 
 
 class RetryLaterError(ConcordanceError):
-    """A passing fault (rate limit, server error, dropped connection). `retry_after` is in seconds when the service named it."""
+    """A temporary fault (rate limit, server error, dropped connection). `retry_after` is in seconds, if the service gave it."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -48,39 +48,39 @@ class RetryLaterError(ConcordanceError):
 
 
 class RateLimitedError(RetryLaterError):
-    """The service asks us to slow down; waiting as told is no attempt lost."""
+    """The service limits our request rate; waiting as requested does not count as an attempt."""
 
 
 class TooManyWaitingError(RetryLaterError):
-    """A person has as many uploads waiting to be indexed as the settings allow."""
+    """The user has as many uploads waiting to be indexed as the settings allow."""
 
 
 class OverloadedError(RetryLaterError):
-    """A service that we depend on answers, but not in time. Nobody degrades for it: the caller is asked to come back."""
+    """A dependency responds, but not in time. Callers do not degrade; the client is asked to retry later."""
 
 
 class ServiceUnavailableError(RetryLaterError):
-    """A service that we depend on (Postgres, Qdrant, the embedding provider) is down; the caller may degrade."""
+    """A dependency (Postgres, Qdrant, the embedding provider) is down; the caller may degrade."""
 
 
 class StorageFullError(ServiceUnavailableError):
-    """The disk is full; nothing was kept, and somebody must free space."""
+    """The disk is full: nothing was stored, and space must be freed."""
 
 
 class DocumentError(ConcordanceError):
-    """This document alone fails; the rest goes on."""
+    """Only this document fails; the sync continues."""
 
 
 class SkipDocumentError(DocumentError):
-    """This document cannot be indexed and trying again will not help: encrypted, unsupported, empty, too large."""
+    """This document cannot be indexed and retrying will not help: encrypted, unsupported, empty, too large."""
 
 
 class FailedDocumentError(DocumentError):
-    """This document failed and will be tried again at the next sync, at most three times for the same content."""
+    """This document failed and is retried at the next syncs, at most three times for the same content."""
 
 
 class AccessDeniedError(ConcordanceError):
-    """The caller may not do this. Never tells whether the thing exists."""
+    """The caller may not do this. The message never reveals whether the resource exists."""
 
 
 class AuthenticationError(ConcordanceError):
@@ -88,15 +88,15 @@ class AuthenticationError(ConcordanceError):
 
 
 class InvalidRequestError(ConcordanceError):
-    """The request is understood and wrong; the message says which field and what is allowed."""
+    """The request is well-formed but invalid; the message names the field and the allowed values."""
 
 
 class QuotaExceededError(ConcordanceError):
-    """A person keeps as much as the settings allow; the message names the setting and what to do."""
+    """The user has used up a quota; the message names the setting and what to do."""
 
 
 class BusyError(ConcordanceError):
-    """A sync of this source is running already; `job_id` names it."""
+    """A sync of this source is already running; `job_id` identifies it."""
 
     def __init__(self, message: str, job_id: str) -> None:
         super().__init__(message)

@@ -1,8 +1,7 @@
-"""File types: which are indexed, what each is called, and whether a file's content is what its name says.
+"""File types: which ones are indexed, what they are called, and whether a file's content matches its name.
 
-In come a file name and its first bytes (or the open file); out comes a mime type, or `SkipDocumentError` with a
-sentence that names the types there are. The check is by our own short table: a general detector (puremagic was tried)
-lets the name decide where content is unclear, and the name is what an attacker chooses.
+The check uses a short table of our own: a general detector (puremagic was tried) trusts the name where the content is
+ambiguous, and the name is chosen by the attacker. Rejections are `SkipDocumentError`s that list the supported types.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ SUPPORTED_EXTENSIONS: tuple[str, ...] = tuple(MIME_TYPES)
 SUPPORTED_MIME_TYPES: frozenset[str] = frozenset(MIME_TYPES.values())
 
 HEAD_BYTES = 8192
-"""How many bytes from the start are enough for `mime_type`."""
+"""Number of bytes from the start that `mime_type` needs."""
 
 _OFFICE: Mapping[str, str] = {DOCX: "word/", PPTX: "ppt/", XLSX: "xl/"}
 _MAGIC: Mapping[str, bytes] = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""Compound file: an old Office document, or a new one under a password. Source: MS-CFB 2.2."""
+"""Compound file: an old Office document, or a new one with a password. Source: MS-CFB 2.2."""
 _PDF_WITHIN = 1024
 """Readers accept `%PDF-` anywhere in the first 1024 bytes. Source: PDF Reference 1.7, appendix H, note 13."""
 _KNOWN: Mapping[bytes, str] = {
@@ -64,7 +63,7 @@ _KNOWN: Mapping[bytes, str] = {
     _OLE: "an old Office document",
     b"<": "a page of HTML or XML",
 }
-"""What a mismatch is called in its message; the check itself never looks here."""
+"""Names of content types for mismatch messages; the check itself does not use them."""
 _TEXT_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _NOT_TEXT = frozenset(range(32)) - frozenset(b"\t\n\x0b\x0c\r\x1b\x1a\x08")
 
@@ -76,7 +75,7 @@ def extension(name: str) -> str:
 
 
 def declared(name: str) -> str:
-    """Return the mime type that a name claims; raises `SkipDocumentError` naming those there are when it has none."""
+    """Return the mime type that a file name implies. Raises `SkipDocumentError` listing the supported types if there is none."""
     found = MIME_TYPES.get(extension(name))
     if found is None:
         what = f"Files of type {extension(name)}" if extension(name) else "Files without an extension"
@@ -85,14 +84,14 @@ def declared(name: str) -> str:
 
 
 def supported() -> str:
-    """Return the sentence that names what can be indexed."""
+    """Return a sentence that lists the supported types."""
     return f"Supported: {', '.join(SUPPORTED_EXTENSIONS)}."
 
 
 def mime_type(name: str, head: bytes) -> str:
     """Return the mime type of a file by its name, checked against its first bytes (`HEAD_BYTES` are enough).
 
-    Raises `SkipDocumentError` when the type is unsupported, the file is empty or the content is something else.
+    Raises `SkipDocumentError` if the type is unsupported, the file is empty or the content does not match.
     """
     found = declared(name)
     if not head:
@@ -111,7 +110,7 @@ def mime_type(name: str, head: bytes) -> str:
 
 
 def mime_type_of(name: str, file: IO[bytes]) -> str:
-    """Return the mime type as `mime_type` does, looking into the archive of an Office file too; `file` is seekable.
+    """Return the mime type like `mime_type`, and also check the archive of an Office file; `file` is seekable.
 
     Leaves the file at its start. Reads only the head and the archive's directory, so an archive bomb costs nothing.
     """
@@ -123,7 +122,7 @@ def mime_type_of(name: str, file: IO[bytes]) -> str:
             with zipfile.ZipFile(file) as archive:
                 names = archive.namelist()
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise SkipDocumentError(f"{name} is damaged or cut short ({error}). Save it again.") from error
+            raise SkipDocumentError(f"{name} is damaged or truncated ({error}). Save it again.") from error
         if not any(entry.startswith(_OFFICE[found]) for entry in names):
             raise _mismatch(name, head)
     file.seek(0)
@@ -144,7 +143,7 @@ def _check_office(name: str, head: bytes, found: str) -> None:
 
 
 def _entry_names(head: bytes) -> Iterator[str]:
-    """Yield the names of those archive entries whose headers show in the head. Source: APPNOTE.TXT 4.3.7."""
+    """Yield the names of the archive entries whose headers are in the head. Source: APPNOTE.TXT 4.3.7."""
     at = head.find(_ZIP)
     while at >= 0:
         length = int.from_bytes(head[at + 26 : at + 28], "little")
@@ -156,17 +155,17 @@ def _is_text(head: bytes) -> bool:
     if head.startswith(_TEXT_BOMS):
         return True
     control = sum(byte in _NOT_TEXT for byte in head)
-    # a stray form feed or escape does not make a text binary, a NUL does: it stands in no text but UTF-16 and UTF-32
+    # a stray form feed or escape does not make a file binary, but a NUL does: only UTF-16 and UTF-32 text contains it
     return 0 not in head and control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
 
 
 def _mismatch(name: str, head: bytes) -> SkipDocumentError:
     content = _content_name(head)
-    return SkipDocumentError(f"{name} is not what its name says: {content}. {supported()}")
+    return SkipDocumentError(f"{name} does not match its extension: {content}. {supported()}")
 
 
 def _content_name(head: bytes) -> str:
     for magic, kind in _KNOWN.items():
         if head.startswith(magic):
             return f"its content is {kind}"
-    return "its content is of another or an unknown type"
+    return "its content is of another or unknown type"

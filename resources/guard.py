@@ -1,12 +1,11 @@
-"""Refuses requests that a web page made a browser send to one of our listeners.
+"""Protection of the listeners against requests that a web page makes a browser send (CSRF and DNS rebinding).
 
-A page on any site can make the browser of somebody who reads it send requests to loopback addresses: with a host name of the
-page's own that now resolves to 127.0.0.1 (DNS rebinding, which also lets it read the answers), or with the plain form types
-that need no permission from the receiver. So every listener knows the names it is addressed by, refuses changes that come
-from a foreign origin, and takes JSON only where it is declared as such.
+A page on any site can make a visitor's browser send requests to loopback addresses: under the page's own host name, which
+now resolves to 127.0.0.1 (DNS rebinding, which also lets it read the responses), or as one of the simple form types that need
+no CORS preflight. So every listener checks the host name it is addressed by, refuses changes from a foreign origin, and
+accepts JSON only with the matching content type.
 
-What enters: an ASGI scope. What leaves: why it is refused, or None. `Guard` wraps whole applications; listeners with errors of
-their own ask `Rules` themselves.
+`Guard` wraps whole applications; listeners with their own error format call `Rules.refusal` themselves.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def always_json(_path: str) -> str:
-    """Return JSON as the type of every body."""
+    """Require JSON bodies on every path."""
     return JSON
 
 
 def any_type(_path: str) -> None:
-    """Take bodies of any type."""
+    """Accept bodies of any type."""
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused: HTTP status, the kind of fault, and what to do about it."""
+    """Why a request is refused: HTTP status, problem slug, and what to do about it."""
 
     status: int
     kind: str
@@ -54,16 +53,16 @@ class Rules:
     """What a listener accepts. Loopback names are always among its hosts."""
 
     hosts: Collection[str] = ()
-    """Further host names, lower case, without ports."""
+    """Additional host names, lower case, without ports."""
     origins: Collection[str] = ()
-    """Origins besides the listener's own, such as `https://search.example`, from which pages may change things."""
+    """Origins besides the listener's own, such as `https://search.example`, whose pages may make changes."""
     addresses: bool = False
-    """Whether any IP address is accepted as the host: for a listener that is open to a network. No page can rebind one."""
+    """If True, any IP address is accepted as the host: for a listener open to a network. A page cannot rebind an address."""
     body_type: Callable[[str], str | None] = always_json
-    """Returns the content type that a path takes; None where any type does."""
+    """Returns the content type that a path requires, or None if it accepts any type."""
 
     def refusal(self, scope: Mapping[str, Any]) -> Refusal | None:
-        """Return why the request or websocket of this scope is refused; None when it is not."""
+        """Return why the request or websocket of this scope is refused, or None if it is accepted."""
         headers: dict[bytes, bytes] = {}
         hosts = 0
         for name, value in scope["headers"]:
@@ -74,7 +73,7 @@ class Rules:
             return Refusal(
                 421,
                 "host-unknown",
-                f"Nothing is served under the host name {host[:100]!r} here. Use the address that `concordance status --urls` "
+                f"The host name {host[:100]!r} is not served here. Use the address that `concordance status --urls` "
                 "prints, or add the name to CONCORDANCE_ALLOWED_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
@@ -99,7 +98,7 @@ class Rules:
         return name in LOOPBACK or name in self.hosts or (self.addresses and _is_address(name))
 
     def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str) -> bool:
-        # A page cannot make a browser send a bearer token without asking us first, and no listener answers that question.
+        # A page cannot make a browser send a bearer token without a CORS preflight, which no listener answers.
         if headers.get(b"authorization", b"")[:7].lower() == b"bearer ":
             return True
         origin = headers.get(b"origin")
@@ -107,7 +106,7 @@ class Rules:
             return headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
         given = origin.decode("latin-1").lower()
         scheme, _, authority = given.partition("://")
-        # Browsers leave out the scheme's own port; some proxies add it to the host.
+        # Browsers omit the scheme's default port; some proxies add it to the host.
         return bool(authority) and (authority == host.removesuffix(_PORTS.get(scheme, "")) or given in self.origins)
 
 
@@ -118,13 +117,13 @@ def rules_for(
     origins: Collection[str] = (),
     body_type: Callable[[str], str | None] = always_json,
 ) -> Rules:
-    """Return the rules of a listener bound to `host`: served under that name, and under any address when it is bound to all."""
+    """Return the rules of a listener bound to `host`: served under that name, or under any address if bound to all."""
     names = frozenset({host.lower(), *hosts} - ANY_ADDRESS)
     return Rules(names, frozenset(origins), addresses=host in ANY_ADDRESS, body_type=body_type)
 
 
 class Guard:
-    """An ASGI application before another one: answers what `rules` refuse with a JSON body, hands on everything else."""
+    """ASGI middleware that answers requests refused by `rules` with a JSON body and passes on everything else."""
 
     def __init__(self, app: App, rules: Rules) -> None:
         self._app = app
@@ -146,7 +145,7 @@ class Guard:
 
 
 def host_name(authority: str) -> str:
-    """Return the name in `name:port` or `[address]:port`, without port and brackets; nothing for anything else."""
+    """Return the host in `name:port` or `[address]:port`, without port and brackets; empty for anything else."""
     found = _AUTHORITY.fullmatch(authority)
     return found["address"] or found["name"] if found else ""
 

@@ -1,7 +1,7 @@
-"""The keys that an installation makes for itself: signing, encryption at rest, and what its own services ask each other for.
+"""The keys that an installation generates for itself: signing, encryption at rest, and secrets between its services.
 
-Enter: settings. Leave: `HOME/keys.json`, readable by its owner alone, and the keys in force. A key given in the settings wins
-over the one kept in HOME; nothing here is ever logged.
+They are kept in `HOME/keys.json`, readable by its owner only. A key given in the settings takes precedence over the one kept
+in HOME; nothing here is ever logged.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from resources.settings import Settings
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """What `keys.json` holds. Those with a default came later: `ensure` adds them to the file of an older version."""
+    """Content of `keys.json`. Fields with a default were added later: `ensure` adds them to an older file."""
 
     secret_key: str
     encryption_key: str
     postgres_password: str
     qdrant_api_key: str = ""
-    """Opens the embedded vector server."""
+    """API key of the embedded vector server."""
     dagster_secret: str = ""
-    """Opens Dagster's webserver to administrators."""
+    """Gives administrators access to Dagster's webserver."""
     metrics_token: str = ""
-    """Opens `/metrics`."""
+    """Gives access to `/metrics`."""
     dagster_read_secret: str = ""
-    """Opens Dagster's webserver for reading alone."""
+    """Gives read-only access to Dagster's webserver."""
 
 
 PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
@@ -41,21 +41,21 @@ PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
 
 
 def path(settings: Settings) -> Path:
-    """Return where the keys are kept."""
+    """Return the path of the key file."""
     return settings.home / "keys.json"
 
 
 def ensure(settings: Settings) -> None:
-    """Make the keys that are missing; existing ones are kept. Of two processes at once the first one's keys stand."""
+    """Generate missing keys and keep existing ones. If two processes do it at once, the first one's keys are used."""
     file = path(settings)
     make_home(settings)
     if not file.exists():
         draft = _draft(settings, _made())
         try:
-            # A link, not a rename: it fails when another process was faster, and never replaces its keys.
+            # A link, not a rename: it fails if another process was faster and never replaces its keys.
             file.hardlink_to(draft)
         except FileExistsError:
-            pass  # the other process's keys are read below, as everywhere
+            pass  # another process was faster; its keys are read from now on
         finally:
             draft.unlink()
     kept = load(settings)
@@ -85,7 +85,7 @@ def _complete(settings: Settings) -> None:
 
 
 def _draft(settings: Settings, content: Keys) -> Path:
-    """Write keys to a new file beside the kept ones and return it."""
+    """Write keys to a temporary file next to the key file and return its path."""
     handle, name = tempfile.mkstemp(prefix=".keys-", dir=settings.home)
     with os.fdopen(handle, "wb") as out:
         out.write(msgspec.json.encode(content) + b"\n")
@@ -95,7 +95,7 @@ def _draft(settings: Settings, content: Keys) -> Path:
 
 
 def load(settings: Settings) -> Keys:
-    """Return the kept keys. Raises `ConfigurationError` when the file is missing, unreadable or not ours."""
+    """Return the stored keys. Raises `ConfigurationError` if the file is missing, unreadable or damaged."""
     file = path(settings)
     try:
         if file.stat().st_mode & 0o077:
@@ -109,12 +109,12 @@ def load(settings: Settings) -> Keys:
         ) from error
     except (msgspec.MsgspecError, json.JSONDecodeError) as error:
         raise ConfigurationError(
-            f"{file} is damaged ({error}). Restore it from a backup: without it kept secrets cannot be read."
+            f"{file} is damaged ({error}). Restore it from a backup: without it stored secrets cannot be decrypted."
         ) from error
 
 
 def secret_key(settings: Settings) -> str:
-    """Return the key that signs access tokens: the setting SECRET_KEY, else the one kept in HOME (made when absent)."""
+    """Return the key that signs access tokens: the setting SECRET_KEY, otherwise the one in HOME (generated if missing)."""
     if settings.secret_key is not None:
         return settings.secret_key.get_secret_value()
     ensure(settings)
@@ -122,7 +122,7 @@ def secret_key(settings: Settings) -> str:
 
 
 def qdrant_api_key(settings: Settings) -> str | None:
-    """Return the key of the vector server: the setting QDRANT_API_KEY, else for the embedded one the key kept in HOME."""
+    """Return the vector server's key: the setting QDRANT_API_KEY, otherwise for the embedded server the one in HOME."""
     if settings.qdrant_api_key is not None:
         return settings.qdrant_api_key.get_secret_value()
     if not settings.embedded_qdrant:
@@ -132,7 +132,7 @@ def qdrant_api_key(settings: Settings) -> str | None:
 
 
 def metrics_token(settings: Settings) -> str:
-    """Return what `/metrics` asks for: the setting METRICS_TOKEN, else the token kept in HOME."""
+    """Return the token of `/metrics`: the setting METRICS_TOKEN, otherwise the one in HOME."""
     if settings.metrics_token is not None:
         return settings.metrics_token.get_secret_value()
     ensure(settings)
@@ -152,14 +152,14 @@ def fernet(settings: Settings) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except ValueError:
         raise ConfigurationError(
-            "CONCORDANCE_ENCRYPTION_KEYS holds something that is no Fernet key; make one with: "
+            "CONCORDANCE_ENCRYPTION_KEYS contains a value that is not a Fernet key; generate one with:  "
             "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
         ) from None
 
 
 def make_home(settings: Settings) -> None:
-    """Make HOME and its folders as far as they are missing: closed to others, save that root's HOME itself may be passed
-    through by the user that Postgres runs as.
+    """Create HOME and its missing folders, private to their owner. If the owner is root, HOME itself is made traversable for
+    the user that Postgres runs as.
     """
     try:
         if not settings.home.is_dir():
@@ -167,11 +167,11 @@ def make_home(settings: Settings) -> None:
             settings.home.chmod(0o711 if os.geteuid() == 0 else 0o700)
         for name in PRIVATE_FOLDERS:
             (settings.home / name).mkdir(mode=0o700, exist_ok=True)
-        # Folders that exist say nothing of a file system that is read-only or full.
+        # Existing folders do not prove that the file system is writable and has space.
         with tempfile.TemporaryFile(dir=settings.home / "run"):
             pass
     except OSError as error:
         raise ConfigurationError(
-            f"CONCORDANCE_HOME: {settings.home} cannot be written ({error.strerror})."
-            " Choose a folder that you may write to, or make room in this one."
+            f"CONCORDANCE_HOME: {settings.home} is not writable ({error.strerror})."
+            " Choose a writable folder, or free space in this one."
         ) from error

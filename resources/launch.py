@@ -1,6 +1,6 @@
-"""Starting a sync from outside of Dagster: a job row is made, then the run is launched through the webserver's GraphQL.
+"""Start a sync from outside Dagster: create a job row, then launch the run through the webserver's GraphQL API.
 
-Used by the HTTP interface and the command line, so it needs no Dagster import.
+Used by the HTTP interface and the command line, so it does not import Dagster.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def start_sync(
     full: bool,
     requested_by: str,
 ) -> StartedSync:
-    """Make the job and launch its Dagster run. Blocks for some 0.5 s.
+    """Create the job and launch its Dagster run. Blocks for about 0.5 s.
 
-    Raises `InvalidRequestError` for a source that is not set up, `BusyError`
-    when the source is being synced, `NotRunningError` when Dagster does not answer (the job is closed again).
+    Raises `InvalidRequestError` if the source is not set up, `BusyError` if it is already being synced, and `NotRunningError`
+    if Dagster does not answer (the job is closed again).
     """
     if not configured(settings, source):
         raise InvalidRequestError(HOW_TO_SET_UP[source])
@@ -64,7 +64,7 @@ def start_sync(
 
 
 def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
-    """Launch the run of a job that exists and return its run id."""
+    """Launch the run of an existing job and return its run id."""
     params = {
         "selector": {
             "repositoryLocationName": LOCATION,
@@ -91,16 +91,18 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
         body = response.raise_for_status().json()
     except (httpx.HTTPStatusError, ValueError) as error:
         raise NotRunningError(
-            f"Dagster runs at {settings.dagster_address} but answered the start of sync_{source.value} with status"
+            f"Dagster runs at {settings.dagster_address} but answered the request to start sync_{source.value} with status"
             f" {response.status_code}. Its log says why: {settings.home / 'logs' / 'dagster-webserver.log'}"
         ) from error
     result = (body.get("data") or {}).get("launchRun") or {}
     if result.get("__typename") != "LaunchRunSuccess":
         fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
-        raise NotRunningError(f"Dagster did not start sync_{source.value}: {fault}. Look at: concordance status")
+        raise NotRunningError(
+            f"Dagster did not start sync_{source.value}: {fault}. Run `concordance status` for its state."
+        )
     return str(result["run"]["runId"])
 
 
 def run_tags(source: SourceName, job_id: str) -> dict[str, str]:
-    """Return the tags of the run that does a job."""
+    """Return the tags of a job's run."""
     return {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}

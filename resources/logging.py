@@ -1,7 +1,7 @@
-"""Structured logs: one JSON line an event on standard error, with emails and phone numbers masked.
+"""Structured logs: one JSON line per event on standard error, with emails and phone numbers masked.
 
-`configure` is called once at the edge of a process; modules log with `logger(NAME)`. Standard-library loggers
-(servers, clients) leave through the same door.
+Call `configure` once per process; modules log with `logger(NAME)`. Records of standard-library loggers (servers, clients)
+get the same format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "alem
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Return the logger of a part, such as `sync`; events are words with underscores, everything else a key."""
+    """Return the logger of a component, such as `sync`; events are words with underscores, everything else is a key."""
     return structlog.get_logger(name)
 
 
@@ -53,12 +53,12 @@ def _masked(value: Any) -> Any:
 
 
 def mask_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask every value of an event but ids, names and the time (a structlog processor)."""
+    """Mask every value of an event except ids, names and the time (a structlog processor)."""
     return {key: value if key in _NEVER_MASKED else _masked(value) for key, value in event.items()}
 
 
 def configure(level: Level = "info", service: str = "concordance") -> None:
-    """Send all logs of this process to standard error as JSON lines. Calling it again replaces the former set-up."""
+    """Send all logs of this process to standard error as JSON lines. A second call replaces the configuration."""
 
     def name_service(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event.setdefault("service", service)

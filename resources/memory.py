@@ -1,6 +1,6 @@
-"""What sources remember between syncs (a folder tree, a ledger of threads): rows of `source_memory` enter, mappings leave.
+"""Postgres storage for what sources remember between syncs, such as a folder tree or a ledger of threads.
 
-Writing is the raw stage's, in the transaction that saves the cursor: a memory never says more than what is in the lake.
+The raw stage writes it in the transaction that saves the cursor, so it never gets ahead of the lake.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sql import queries
 
 
 class PostgresMemory:
-    """`resources.ports.Memory` over the registry's database, on one connection that it keeps. Thread-safe."""
+    """`resources.ports.Memory` in the registry database, over one connection that it keeps open. Thread-safe."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -25,7 +25,7 @@ class PostgresMemory:
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        """A source lives as long as its sync, and its memory with it."""
+        """Close the connection. A source lives as long as its sync, and its memory with it."""
         if self._connection is not None:
             self._connection.close()
 

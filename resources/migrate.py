@@ -1,8 +1,8 @@
-"""Brings a database to the schema of this version: ordered SQL files, each applied once, none changed afterwards.
+"""Migrate a database to the schema of this version: ordered SQL files, each applied once and never changed afterwards.
 
-Enter: a libpq URL and `sql/migrations/*.sql`. Leave: the schema, and one row a file in `schema_migrations` with its checksum.
-yoyo-migrations, the library nearest to this, hashes a migration's name but not its text, and its lock is a row that a killed
-process leaves behind; an advisory lock goes with its connection.
+Applied files are recorded in `schema_migrations` with their checksums. The nearest library, yoyo-migrations, hashes a
+migration's name but not its text, and its lock is a row that a killed process leaves behind; an advisory lock is released
+with its connection.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from resources.errors import ConfigurationError, ServiceUnavailableError
 from sql import MIGRATIONS
 
 LOCK = 0x434F4E43_4F524421
-"""Key of the advisory lock (`CONCORD!`); any number that nobody else in the database uses."""
+"""Key of the advisory lock (`CONCORD!`); any number that nothing else in the database uses."""
 LOCK_SECONDS = 120
 
 DAGSTER_SCHEMA = "dagster"
-"""Schema of Dagster's own tables; it makes the tables itself, but not the schema."""
+"""Schema of Dagster's tables; Dagster creates the tables but not the schema."""
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -35,27 +35,27 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 
 @dataclass(frozen=True)
 class Migration:
-    """One file: its name gives the order."""
+    """One migration file; names give the order."""
 
     name: str
     text: str
 
     @property
     def checksum(self) -> str:
-        """sha256 of the text; the same on checkouts that turn line ends."""
+        """sha256 of the text, independent of line-ending conversion."""
         return hashlib.sha256(self.text.replace("\r\n", "\n").encode()).hexdigest()
 
 
 def migrations(folder: Path = MIGRATIONS) -> list[Migration]:
-    """Return the files of a folder in order of name."""
+    """Return the migrations in a folder, ordered by name."""
     return [Migration(file.name, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.sql"))]
 
 
 def migrate(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
-    """Apply what is missing, all or nothing, and return the names applied; a second run applies nothing.
+    """Apply the missing migrations in one transaction and return their names; a second run applies nothing.
 
-    Safe to run from several processes at once. Raises `ConfigurationError` when an applied file has changed or is unknown here,
-    and `ServiceUnavailableError` when the database does not answer.
+    Safe to run from several processes at once. Raises `ConfigurationError` if an applied file has changed or is unknown here,
+    and `ServiceUnavailableError` if the database does not answer.
     """
     known = migrations(folder)
     try:
@@ -83,7 +83,7 @@ def migrate(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise ConfigurationError(
-            f"The database role may not make tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
+            f"The database role may not create tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
         ) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
@@ -99,11 +99,11 @@ def _pending(known: list[Migration], applied: dict[str, str]) -> list[Migration]
     for migration in known:
         if migration.name in applied and applied[migration.name] != migration.checksum:
             raise ConfigurationError(
-                f"Migration {migration.name} was changed after it had been applied. Restore the file and put the change in a new one."
+                f"Migration {migration.name} was changed after it was applied. Restore the file and put the change in a new migration."
             )
     pending = [migration for migration in known if migration.name not in applied]
     if pending and applied and pending[0].name < max(applied):
         raise ConfigurationError(
-            f"Migration {pending[0].name} sorts before {max(applied)}, which is applied already. Give it a later number."
+            f"Migration {pending[0].name} sorts before {max(applied)}, which is already applied. Give it a later number."
         )
     return pending

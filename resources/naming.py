@@ -1,7 +1,7 @@
-"""What a passage is found by beyond its text: its document's names enter, words that keyword search reads before the text leave.
+"""Words of a document's title and file name, which keyword search matches in addition to a passage's text.
 
-People look for a file by its name, which its text need not hold: `budget_2026-final.xlsx` is found by "budget 2026". The first passage
-carries the words, so that such a search leads to the document's beginning, and a long document does not fill the list.
+People search for a file by its name, which its text need not contain: `budget_2026-final.xlsx` is found by "budget 2026". Only
+the first passage carries the words, so that such a search leads to the beginning and a long document does not fill the results.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 from resources.filetypes import SUPPORTED_EXTENSIONS, extension
 
 MOST_WORDS = 40
-"""Words of a name that count: a title may have thousands of characters, and would outweigh the passage."""
+"""Number of words of a name that count: a title may have thousands of characters and would outweigh the passage."""
 
 _JOINTS = re.compile(r"[_\-./\\]+")
 _WORD = re.compile(r"[^\W_]+")
 
 
 def names_of(document: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return what a document is called, of its registry row: its title as it is shown, its name at the source, its file's name."""
+    """Return a document's names from its registry row: the displayed title, the name at the source and the file name."""
     return document["title"], document["source_title"], document["path"].rpartition("/")[2]
 
 
 def name_words(names: Sequence[str], chunk_index: int, text: str) -> str:
-    """Return the words of the names, each once, parted by spaces, for the first passage; nothing for the others.
+    """Return the distinct words of the names, separated by spaces, for the first passage; empty for the others.
 
     A name that the passage begins with is left out, so that a heading does not count twice.
     """
@@ -45,12 +45,12 @@ def name_words(names: Sequence[str], chunk_index: int, text: str) -> str:
 
 
 def keyword_text(words: str, text: str) -> str:
-    """Return what keyword search reads of a passage."""
+    """Return the text of a passage for keyword search."""
     return f"{words}\n{text}" if words else text
 
 
 def parted(query: str) -> str:
-    """Return the query with its joined words parted as well: `budget_2026.xlsx` also asks for `budget`, `2026` and `xlsx`."""
+    """Return the query with compounds also split: `budget_2026.xlsx` also searches for `budget`, `2026` and `xlsx`."""
     joined = [word for word in query.split() if _JOINTS.search(word)]
     return " ".join([query, *(_JOINTS.sub(" ", word).strip() for word in joined)])
 
@@ -62,7 +62,7 @@ def _words(name: str) -> list[str]:
 
 
 def _begins(text: str, words: list[str]) -> bool:
-    """Tell whether the text begins with the words, whatever their case and punctuation."""
+    """Return True if the text begins with the words, ignoring case and punctuation."""
     title = _WORD.findall(" ".join(words).casefold())
     start = _WORD.findall(text[: 2 * sum(map(len, words)) + 100].casefold())
     return start[: len(title)] == title

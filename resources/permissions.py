@@ -1,8 +1,7 @@
-"""Principals: who may read a document, and who a caller is, written in one form so that the two can be compared.
+"""Normalisation of principals: who may read a document, and who a caller is, in one comparable form.
 
-In come principals as people, sidecars and tokens write them; out come lower-case emails, `group:NAME@DOMAIN`,
-`domain:NAME`, `slack:TEAM` and `public`. Both sides of every access decision pass through here: one that is not
-understood is refused, never guessed, since a guess could widen who sees a document.
+The normal forms are lower-case emails, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` and `public`. Both sides of every
+access decision are normalised here. An unrecognised principal is rejected, never guessed: a guess could widen access.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _TEAM = re.compile(r"[A-Z0-9]+")
 
 
 def email(text: str) -> str:
-    """Return an email in the form that permissions hold it; raises `InvalidRequestError` when it is none."""
+    """Return the email in normal form; raises `InvalidRequestError` if it is not an email address."""
     folded = _fold(text)
     if not _EMAIL.fullmatch(folded):
         raise InvalidRequestError(f"{text!r} is not an email address; write it as name@example.com.")
@@ -35,7 +34,7 @@ def email(text: str) -> str:
 
 
 def principal(text: str) -> str:
-    """Return one principal in its normal form; raises `InvalidRequestError` naming the forms there are."""
+    """Return the principal in normal form; raises `InvalidRequestError` naming the valid forms."""
     kind, colon, rest = text.strip().partition(":")
     kind = kind.lower() if colon else ""
     if kind == "slack":
@@ -58,14 +57,14 @@ def principal(text: str) -> str:
 
 
 def normalize(principals: Iterable[str]) -> tuple[str, ...]:
-    """Return the principals in their normal form, sorted, each once. Nobody (no principals) stays nobody."""
+    """Return the principals in normal form, sorted, without duplicates. An empty set (no readers) stays empty."""
     return tuple(sorted({principal(text) for text in principals}))
 
 
 def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterable[str] = ()) -> frozenset[str]:
-    """Return all that a caller is: email, domain, groups (with or without their prefix), workspaces and `public`.
+    """Return all principals of a caller: email, domain, groups (with or without prefix), workspaces and `public`.
 
-    A group never becomes anything but a group, whatever it is called. Raises `InvalidRequestError`.
+    A group is never interpreted as any other kind of principal, whatever its name. Raises `InvalidRequestError`.
     """
     address = email(email_address)
     found = {address, f"domain:{address.rpartition('@')[2]}", PUBLIC}
@@ -75,14 +74,14 @@ def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterab
 
 
 def covers(readers: Collection[str], reader: str) -> bool:
-    """Return True if whoever holds the principal `reader` is among `readers`: by itself, by the domain of an email, or as everybody."""
+    """Return True if a holder of the principal `reader` is among `readers`: directly, through the email's domain, or through `public`."""
     if reader in readers or PUBLIC in readers:
         return True
     return ":" not in reader and f"domain:{reader.rpartition('@')[2]}" in readers
 
 
 def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return who may read a document (all in normal form): a draft (`tags.lifecycle = draft`) is its owner's alone."""
+    """Return who may read a document, in normal form: only its owner if it is a draft (`tags.lifecycle = draft`)."""
     if str(tags.get("lifecycle", "")).strip().lower() == "draft":
         return (owner,) if owner else ()
     return tuple(permissions)
@@ -94,15 +93,17 @@ def _without(prefix: str, text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Return the text stripped, lower-cased and composed (NFC), so that one address has one spelling."""
+    """Return the text stripped, lower-cased and NFC-normalised, so that each address has one spelling."""
     text = text.strip()
     if len(text) > MAX_LENGTH:
         raise InvalidRequestError(f"A principal has at most {MAX_LENGTH} characters; {text[:40]!r}… has {len(text)}.")
     if text.isascii():
         return text.lower()
     if any(_imitates_ascii(character) for character in text):
-        # U+212A (Kelvin sign) becomes a plain k: a foreign address must not turn into somebody else's
-        raise InvalidRequestError(f"{text!r} holds a character that imitates a Latin letter; write the plain letter.")
+        # U+212A (Kelvin sign) lower-cases to a plain k: a look-alike address must not become another person's
+        raise InvalidRequestError(
+            f"{text!r} contains a character that imitates a Latin letter; write the plain letter."
+        )
     return unicodedata.normalize("NFC", text.lower())
 
 

@@ -1,4 +1,4 @@
-"""Protocols between the parts: what an implementation must offer, so that a double and the real thing are interchangeable."""
+"""Protocols of the interchangeable parts: sources, their memory, embedders and tokenizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Vectors = NDArray[np.float32]
 
 
 class Memory(Protocol):
-    """What sources remembered with their batches, as committed."""
+    """State that sources saved with their batches, as committed."""
 
     def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:
         """Return key → value of the keys from `low` (inclusive) to `high` (exclusive), in byte order of the keys."""
@@ -25,47 +25,47 @@ class Memory(Protocol):
 
 
 class Source(Protocol):
-    """A place that documents come from. One instance serves one sync. Connectors inherit, and override what they have."""
+    """A source of documents. One instance serves one sync. Connectors inherit and override what they support."""
 
     fetchers: int = 4
-    """How many documents are fetched at a time."""
+    """Number of documents fetched concurrently."""
     costly: bool = False
-    """Whether fetching takes calls that count: each content is then noted as it arrives, so that no crash makes us ask twice."""
+    """If True, fetching makes metered calls: each content is recorded as it arrives, so that no crash makes us fetch it twice."""
 
     @property
     @abstractmethod
     def name(self) -> SourceName:
-        """Which source this is."""
+        """The source's name."""
         ...
 
     @property
     def tally(self) -> Tally:
-        """Calls made so far, by method, and how often one was tried again."""
+        """Calls made so far, by method, and how often calls were repeated."""
         return NO_CALLS
 
     @abstractmethod
     def partitions(self) -> list[str]:
-        """Return the natural units (roots, channels, upload days), sorted. Raises `AbortSyncError` when they can't be listed."""
+        """Return the natural units (roots, channels, upload days), sorted. Raises `AbortSyncError` if they cannot be listed."""
         ...
 
-    def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - nothing ever ends where a source does not say so
-        """Return those of the known partitions that are no longer configured; their documents go."""
+    def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - by default no partition is ever retired
+        """Return the known partitions that are no longer configured; their documents are deleted."""
         return []
 
     def lost(self, known: list[str]) -> list[str]:  # noqa: ARG002 - as above
-        """Return those of the known partitions that cannot be read any more; their documents are hidden until they can."""
+        """Return the known partitions that can no longer be read; their documents are hidden until they can."""
         return []
 
     def directory(self) -> list[tuple[str, str]] | None:
-        """Return each (email, principal) that the source knows of people beside their groups; None: it knows no people."""
+        """Return (email, principal) pairs for what the source knows about people besides groups; None if it knows no people."""
         return None
 
     @abstractmethod
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield what changed since `cursor` (None: everything), each batch with the cursor to save after it.
 
-        Raises `LostPartitionError`, `AuthorizationError`, or `AbortSyncError` when the listing failed: a failed listing is
-        never an empty one.
+        Raises `LostPartitionError`, `AuthorizationError`, or `AbortSyncError` if the listing failed: a failed listing is
+        never treated as an empty one.
         """
         ...
 
@@ -73,7 +73,7 @@ class Source(Protocol):
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield the bytes of one document in pieces.
 
-        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`; the rest of the sync goes on.
+        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`; the rest of the sync continues.
         """
         ...
 
@@ -93,17 +93,17 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """Largest text in tokens that a vector sees whole."""
+        """Longest text, in tokens, that the model reads without truncation."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row a text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
+        """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
         ...
 
 
 class Tokenizer(Protocol):
-    """Counts tokens as the bundled model does."""
+    """Counts tokens the way the bundled model does."""
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the character span of each token, special tokens left out, in order."""
+        """Return the character span of each token, without special tokens, in order."""
         ...

@@ -1,6 +1,6 @@
-"""Connections to Postgres for pipeline code: a DSN enters, a psycopg connection with dict rows leaves.
+"""Connections to Postgres for pipeline code, with rows as dicts.
 
-The serving app keeps its own asynchronous pool; both map a server that does not answer to `ServiceUnavailableError`.
+The serving app has its own asynchronous pool; both map an unreachable server to `ServiceUnavailableError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECT_SECONDS = 10
 
 
 def connect(dsn: str, *, autocommit: bool = False) -> Connection:
-    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` when Postgres does not answer."""
+    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
     try:
         return psycopg.Connection[dict[str, Any]].connect(
             dsn,
@@ -37,7 +37,7 @@ def connect(dsn: str, *, autocommit: bool = False) -> Connection:
 
 
 def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Break connections off. Whoever waits on one gets an `OperationalError` at once, whatever the server does."""
+    """Close the sockets of connections. Code waiting on one gets an `OperationalError` at once, whatever the server does."""
     for connection in connections:
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as wire:
             wire.shutdown(socket.SHUT_RDWR)
@@ -47,7 +47,7 @@ def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 def session(dsn: str, *, autocommit: bool = False, seconds: float | None = None) -> Generator[Connection]:
     """Open a connection for a block: committed at its end, rolled back on an error, closed either way.
 
-    With `seconds`, the block fails with `ServiceUnavailableError` once it has waited for Postgres past that time.
+    With `seconds`, the block fails with `ServiceUnavailableError` once it has waited longer than that for Postgres.
     """
     connection = connect(dsn, autocommit=autocommit)
     limit = Timer(seconds, hang_up, [connection]) if seconds is not None else None

@@ -1,7 +1,7 @@
 """The vector index through `qdrant-client`: names, schema, and the writes of the indexed stage.
 
-Product code reaches Qdrant only by this module's clients, so that a real cluster is a change of URL. Reads that answer a person
-live in `serving/retrieval` and take the person's access.
+All product code reaches Qdrant through this module's clients, so that switching to a real cluster is a change of URL. User-facing
+reads live in `serving/retrieval` and take the caller's access.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resources.bm25 import SparseVector
 
 ALIAS = "documents"
-"""The alias that every read goes through; the collection behind it is named for its model and dimensions."""
+"""The alias that every read uses; the collection behind it is named for its model and dimensions."""
 DENSE = "dense"
 KEYWORD = "bm25"
 TIMEOUT_SECONDS = 60
@@ -51,7 +51,7 @@ DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
 
 def _options(settings: Settings) -> dict[str, Any]:
     key = keys.qdrant_api_key(settings)
-    # Given as `api_key`, a key over plain HTTP makes the client warn; on loopback it never leaves this machine.
+    # Passed as `api_key`, a key over plain HTTP makes the client warn; on loopback it never leaves this machine.
     local = urlsplit(settings.qdrant_address).hostname in LOOPBACK
     return {
         "url": settings.qdrant_address,
@@ -64,7 +64,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 @cache
 def tls() -> ssl.SSLContext:
-    """Return httpx's own TLS settings, made once a process: reading the list of authorities takes 40 ms for each client."""
+    """Return httpx's default TLS context, cached per process: loading the certificate authorities takes 40 ms per client."""
     return httpx.create_ssl_context()
 
 
@@ -80,21 +80,21 @@ def async_client(settings: Settings) -> AsyncQdrantClient:
 
 @contextmanager
 def qdrant_errors(what: str) -> Generator[None]:
-    """Map the client's errors: an unreachable or failing server may be retried, a refused request aborts the sync."""
+    """Map the client's errors: an unreachable or failing server may be retried, a rejected request aborts the sync."""
     try:
         yield
     except (ResponseHandlingException, httpx.TransportError) as error:
         raise ServiceUnavailableError(f"Qdrant does not answer ({what}): {error}") from error
     except UnexpectedResponse as error:
         if error.status_code is not None and error.status_code < 500 and error.status_code != 429:
-            raise AbortSyncError(f"Qdrant refused to {what}: {_said(error)}") from error
+            raise AbortSyncError(f"Qdrant rejected the request to {what}: {_said(error)}") from error
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
     except ApiException as error:
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
 
 
 def _said(error: UnexpectedResponse) -> str:
-    """Return the server's own words, without the raw response around them where it is Qdrant's."""
+    """Return the server's error message, without the raw response around it if it is in Qdrant's format."""
     try:
         return str(error.structured()["status"]["error"])
     except (ValueError, LookupError, TypeError):
@@ -108,19 +108,19 @@ def collection_name(model: str, dimensions: int) -> str:
 
 
 KEYWORD_INDEX = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, on_disk=True)
-"""Mapped into memory: a second condition beside the permissions is checked three times as fast as with the engine's own copy in memory."""
+"""Memory-mapped: checking a second condition besides the permissions is three times as fast as with the engine's in-memory copy."""
 PERMISSIONS_INDEX = KEYWORD_INDEX.model_copy(update={"is_tenant": True})
-"""As a tenant's field, so that passages of the same readers lie together: what somebody may read is then read in longer pieces."""
+"""Indexed as a tenant field, so that passages with the same readers are stored together and read sequentially."""
 QUANTIZATION = models.ScalarQuantization(
     scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
 )
-"""Vectors are searched as bytes, a quarter of what is read otherwise; see `RESCORED`."""
+"""Vectors are searched as bytes, which reads a quarter of the data; see `RESCORED`."""
 RESCORED = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0))
-"""Twice the hits wanted are found by the bytes and ranked by the vectors themselves: the same 50 of 50 as without bytes."""
+"""Finds twice as many hits by the bytes and ranks them by the full vectors: the same 50 of 50 as without quantization."""
 
 
 def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
-    """Make the collection, its payload indexes and quantization where they are missing. Running it again changes nothing."""
+    """Create the collection, its payload indexes and quantization where missing. Idempotent."""
     with qdrant_errors(f"create the collection {name}"):
         if not qdrant.collection_exists(name):
             qdrant.create_collection(
@@ -143,7 +143,7 @@ def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
 
 
 def current_collection(qdrant: QdrantClient) -> str | None:
-    """Return the collection behind the alias, or None when there is none yet."""
+    """Return the collection behind the alias, or None if there is none yet."""
     with qdrant_errors("read the aliases"):
         for alias in qdrant.get_aliases().aliases:
             if alias.alias_name == ALIAS:
@@ -152,7 +152,7 @@ def current_collection(qdrant: QdrantClient) -> str | None:
 
 
 def switch_alias(qdrant: QdrantClient, name: str) -> None:
-    """Point the alias at a collection in one step: a search sees the old one or the new one, never neither."""
+    """Point the alias at a collection atomically: a search sees the old one or the new one, never neither."""
     operations: list[models.AliasOperations] = []
     if current_collection(qdrant) is not None:
         operations.append(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=ALIAS)))
@@ -173,7 +173,7 @@ def upsert(qdrant: QdrantClient, name: str, points: models.Batch) -> None:
 
 
 def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:
-    """Delete every point of the documents but those with the ids to keep."""
+    """Delete every point of the documents except those with the ids to keep."""
     if doc_ids:
         chosen = _of_documents(doc_ids)
         if keep:
@@ -183,7 +183,7 @@ def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *,
 
 
 def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVector]) -> None:
-    """Replace the keyword vectors of those of these points that there are; their dense vectors and payloads stay."""
+    """Replace the keyword vectors of the existing points among these; their dense vectors and payloads are kept."""
     there = existing(qdrant, name, list(vectors))
     points = [
         models.PointVectors(id=point, vector={KEYWORD: models.SparseVector(indices=one.indices, values=one.values)})
@@ -196,7 +196,7 @@ def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVe
 
 
 def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dict[str, list[float]]:
-    """Return the dense vectors of those of these points that there are."""
+    """Return the dense vectors of the existing points among these."""
     with qdrant_errors("read vectors"):
         found = qdrant.retrieve(name, list(points), with_payload=False, with_vectors=[DENSE])
     vectors: dict[str, list[float]] = {}
@@ -207,7 +207,7 @@ def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dic
 
 
 def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:
-    """Replace the given payload fields on every point of each document (doc_id → fields); vectors stay."""
+    """Replace the given payload fields on every point of each document (doc_id → fields); vectors are kept."""
     operations: list[models.UpdateOperation] = [
         models.SetPayloadOperation(set_payload=models.SetPayload(payload=fields, filter=_of_documents([doc_id])))
         for doc_id, fields in payloads.items()
@@ -245,14 +245,14 @@ def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
 
 
 def collections(qdrant: QdrantClient) -> list[str]:
-    """Return every collection of ours that there is, behind the alias or not, sorted."""
+    """Return all of our collections, behind the alias or not, sorted."""
     with qdrant_errors("list the collections"):
         names = [collection.name for collection in qdrant.get_collections().collections]
     return sorted(name for name in names if name.startswith(f"{ALIAS}_"))
 
 
 def of_source(source: str, others: Sequence[str] = ()) -> models.Filter:
-    """Return what chooses a source's points; with `others`, those that belong to none of the others."""
+    """Return a filter for a source's points; with `others`, for those that belong to none of the others."""
     if others:
         return models.Filter(
             must_not=[models.FieldCondition(key="source_type", match=models.MatchAny(any=list(others)))]
@@ -263,9 +263,9 @@ def of_source(source: str, others: Sequence[str] = ()) -> models.Filter:
 def pages(
     qdrant: QdrantClient, name: str, chosen: models.Filter, fields: Sequence[str]
 ) -> Iterator[list[models.Record]]:
-    """Yield the chosen points of a collection, a page at a time, with these payload fields and no vectors.
+    """Yield the selected points of a collection, one page at a time, with these payload fields and no vectors.
 
-    Points of pages that were yielded may be deleted meanwhile.
+    Points of pages already yielded may be deleted meanwhile.
     """
     offset: Any = None
     while True:
@@ -280,7 +280,7 @@ def pages(
 
 
 def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str, set[tuple[str, ...]]]:
-    """Return the permissions that points of these documents carry, sorted: one entry a document when all of its points agree."""
+    """Return the permissions on the points of these documents, sorted: one entry per document if all of its points agree."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for records in pages(qdrant, name, _of_documents(doc_ids), ("doc_id", "permissions")):
         for record in records:
@@ -291,7 +291,7 @@ def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str,
 
 
 def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
-    """Return which of these points there are."""
+    """Return which of these points exist."""
     if not ids:
         return set()
     with qdrant_errors("look for points"):

@@ -1,7 +1,7 @@
-"""Searches of the vector index on the way of an answer: the client's request models enter, hits leave, and little else happens.
+"""A fast client for searches of the vector index.
 
-`qdrant-client` checks and copies every hit of every leg, which took most of a search's time in this process (DECISIONS.md
-has the figures). Its models still write the requests; only the wire is ours: aiohttp and msgspec.
+`qdrant-client` validates and copies every hit of every prefetch, which took most of a search's time in this process
+(DECISIONS.md has the figures). Requests are still built from its models; only transport and decoding are ours: aiohttp and msgspec.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from resources.watch import Watch
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A point with its score, and what of its payload was asked for."""
+    """A point with its score and the requested part of its payload."""
 
     id: str | int
     score: float
@@ -46,7 +46,7 @@ _HEADERS = {"content-type": "application/json"}
 
 
 class Searches:
-    """One session of kept-alive connections; the first search opens it."""
+    """One session of keep-alive connections; the first search opens it."""
 
     def __init__(self, settings: Settings) -> None:
         self._address = settings.qdrant_address.rstrip("/")
@@ -56,9 +56,9 @@ class Searches:
         self.watch = Watch("qdrant", self._ping)
 
     async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[Answer]:
-        """Return an answer a query, in order.
+        """Return one answer per query, in order.
 
-        Raises `ServiceUnavailableError` when there is none within `seconds` or the server is down, `AbortSyncError` when it refuses.
+        Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `AbortSyncError` if it rejects a query.
         """
         if self.watch.down:
             raise ServiceUnavailableError("Qdrant does not answer.")
@@ -69,9 +69,7 @@ class Searches:
                 with self.watch.call(lambda: limit.reschedule(0), seconds):
                     try:
                         status, answer = await self._post(url, body, seconds)
-                    except (
-                        aiohttp.ServerDisconnectedError
-                    ):  # kept alive by us, closed by a server that was started anew
+                    except aiohttp.ServerDisconnectedError:  # a keep-alive connection closed by a restarted server
                         status, answer = await self._post(url, body, seconds)
             if status == 200:
                 return _DECODER.decode(answer).result
@@ -81,7 +79,7 @@ class Searches:
             raise ServiceUnavailableError(f"Qdrant does not answer (search): {error}") from error
         said = answer[:500].decode(errors="replace")
         if status < 500 and status != 429:
-            raise AbortSyncError(f"Qdrant refused to search: {said}")
+            raise AbortSyncError(f"Qdrant rejected the search: {said}")
         raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {said}")
 
     async def close(self) -> None:
@@ -91,7 +89,7 @@ class Searches:
             await self._session.close()
 
     def open(self) -> aiohttp.ClientSession:
-        """Return the session; the first call begins to watch the server."""
+        """Return the session; the first call starts to monitor the server."""
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers, proxy=_proxy(self._address))
             self.watch.start()
@@ -112,6 +110,6 @@ class Searches:
 
 
 def _proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for an address. aiohttp's own `trust_env` also reads ~/.netrc at every request."""
+    """Return the environment's proxy for an address. aiohttp's own `trust_env` also reads ~/.netrc at every request."""
     parts = urlsplit(address)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -1,4 +1,4 @@
-"""Quotas: how many uploads and bytes one person may keep, and how many may wait to be indexed."""
+"""Quotas: how many uploads and bytes one user may keep, and how many may wait to be indexed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ RETRY_AFTER_SECONDS = 60
 
 
 class Quota(NamedTuple):
-    """What one person may keep."""
+    """The quota of one user."""
 
     files: int
     size: int
-    """Bytes, all uploads together."""
+    """Bytes of all uploads together."""
     waiting: int
     erase_after: str
 
     def check(self, conn: Connection, *, owner: str, source_id: str, size: int) -> None:
         """Raise `QuotaExceededError` or `TooManyWaitingError` if this upload would exceed a limit.
 
-        The answer holds until the transaction ends only if the caller holds the lock of uploads.
+        The caller must hold the lock of uploads for the result to stay valid until the transaction ends.
         """
         held = queries("uploads").usage(conn, owner=owner, source_id=source_id)
         free = (
@@ -35,23 +35,23 @@ class Quota(NamedTuple):
         )
         if held["files"] + 1 > self.files:
             raise QuotaExceededError(
-                f"You keep {held['files']} uploads and the limit is {self.files} (CONCORDANCE_UPLOAD_QUOTA_FILES). {free}"
+                f"You have {held['files']} uploads and the limit is {self.files} (CONCORDANCE_UPLOAD_QUOTA_FILES). {free}"
             )
         if held["bytes"] + size > self.size:
             raise QuotaExceededError(
-                f"You keep {_megabytes(held['bytes'])} in uploads; with this one of {_megabytes(size)} the limit of "
+                f"You have {_megabytes(held['bytes'])} of uploads; with this one of {_megabytes(size)} the limit of "
                 f"{_megabytes(self.size)} (CONCORDANCE_UPLOAD_QUOTA_BYTES) would be exceeded. {free}"
             )
         if held["waiting"] + 1 > self.waiting:
             raise TooManyWaitingError(
-                f"{held['waiting']} of your uploads wait to be indexed and the limit is {self.waiting} "
-                "(CONCORDANCE_UPLOAD_QUOTA_WAITING). Try again when some of them are indexed.",
+                f"{held['waiting']} of your uploads are waiting to be indexed and the limit is {self.waiting} "
+                "(CONCORDANCE_UPLOAD_QUOTA_WAITING). Try again when some of them have been indexed.",
                 RETRY_AFTER_SECONDS,
             )
 
 
 def quota_of(settings: Settings, *, admin: bool) -> Quota | None:
-    """Return the quota of the settings; None for administrators, who have none."""
+    """Return the quota in the settings; None for administrators, who have no limits."""
     if admin:
         return None
     return Quota(

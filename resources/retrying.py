@@ -1,7 +1,7 @@
-"""Trying again: an action that may fail for the moment enters, its result leaves, or the error once patience is used up.
+"""Retries of calls that fail temporarily.
 
-Waits are those of the requirement (1 s, 5 s, 30 s) unless the service names one. A rate limit is no failure: it is waited out
-as told. How often that happened is counted, for alerts and for whoever pays the calls.
+Waits are 1 s, 5 s and 30 s unless the service names one. A rate limit is not a failure: the requested time is waited out
+without using up an attempt. Repeated calls are counted, for alerts and for cost control.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from resources.errors import RateLimitedError, RetryLaterError
 T = TypeVar("T")
 
 WAITS = (1.0, 5.0, 30.0)
-"""Seconds before trying a passing fault again."""
+"""Seconds before each retry of a temporary fault."""
 RATE_LIMIT_WAITS = 50
-"""A service that sends us away more often than this for one call is taken to be down."""
+"""A service that limits one call more often than this is considered down."""
 LONGEST_WAIT = 600.0
-"""A service that asks for more seconds than this is left alone until the next sync."""
+"""If a service asks for a longer wait (seconds), the call is left to the next sync."""
 
 
 class Tally:
-    """Calls by method, and what became of those that had to be repeated. Thread-safe."""
+    """Calls by method, and how many were retried or failed for good. Thread-safe."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -34,23 +34,23 @@ class Tally:
         self._lock = threading.Lock()
 
     def call(self, method: str) -> None:
-        """Count one call that goes over the wire."""
+        """Count one call over the network."""
         with self._lock:
             self.calls[method] += 1
 
     def retried(self) -> None:
-        """Count a call that is tried again after a fault."""
+        """Count a call that is retried after a fault."""
         with self._lock:
             self.retries += 1
 
     def failed(self) -> None:
-        """Count a call whose every repetition failed."""
+        """Count a call that failed on every attempt."""
         with self._lock:
             self.gave_up += 1
 
 
 NO_CALLS = Tally()
-"""Of sources that call nothing."""
+"""Tally of sources that make no calls."""
 
 
 def patiently(
@@ -60,7 +60,7 @@ def patiently(
     waits: Sequence[float] = WAITS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Return what `action` returns, repeating it after `RetryLaterError`; raises the last one when patience is used up."""
+    """Return what `action` returns, repeating it after `RetryLaterError`; raises the last one when attempts are used up."""
     left = list(waits)
     limits = RATE_LIMIT_WAITS
     while True:

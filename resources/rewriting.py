@@ -1,6 +1,6 @@
-"""Rewrite the files in which erased rows and points remain: deleting one only marks it in Postgres and in the vector index.
+"""Rewrite the files in which erased rows and points remain: a deletion only marks them in Postgres and in the vector index.
 
-What cannot be done with our rights, or at a server of one's own, is said instead of being assumed.
+What our database role, or an external server, does not allow is reported rather than assumed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ TABLES = (
     "conversations", "feedback", "questions", "sync_errors", "ingest_jobs", "source_memory", "listed_documents", "fetched_contents",
     "held_deletions", "deletion_receipts", "pg_catalog.pg_statistic",
 )  # fmt: skip
-"""Tables that hold words of documents, or of what people ask."""
+"""Tables that contain text of documents or of questions."""
 QUICK_BYTES = 256 * 1024 * 1024
-"""A table up to this size is rewritten at once, in some seconds during which its readers wait."""
+"""A table up to this size is rewritten at once, which blocks its readers for some seconds."""
 LOCK_SECONDS = 20
 COMPACT_SECONDS = 3600
 WAL_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ class Note(NamedTuple):
 
 
 def rewrite(settings: Settings, connection: Connection, client: QdrantClient, *, thorough: bool) -> dict[str, Note]:
-    """Rewrite what can be rewritten; return a note a store. The connection must be in autocommit mode."""
+    """Rewrite what can be rewritten; return a note per store. The connection must be in autocommit mode."""
     return {
         "postgres.files": _tables(connection, thorough=thorough),
         "postgres.log": _log(connection),
@@ -49,7 +49,7 @@ def rewrite(settings: Settings, connection: Connection, client: QdrantClient, *,
 
 
 def _tables(connection: Connection, *, thorough: bool) -> Note:
-    """Rewrite tables with their indexes; a large one only when asked to, since its readers wait meanwhile."""
+    """Rewrite tables with their indexes; large ones only if `thorough`, since it blocks their readers."""
     left: list[str] = []
     sizes = {row["name"]: row["bytes"] for row in queries("upkeep").table_bytes(connection, names=list(TABLES))}
     connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{LOCK_SECONDS}s",))
@@ -76,16 +76,16 @@ def _tables(connection: Connection, *, thorough: bool) -> Note:
 
 
 def _log(connection: Connection) -> Note:
-    """Move the write-ahead log past what was erased, and let a checkpoint drop its older files."""
+    """Advance the write-ahead log past what was erased, and let a checkpoint remove its older files."""
     try:
         connection.execute("SELECT pg_logical_emit_message(FALSE, 'erase', repeat(' ', %s))", (WAL_SEGMENT_BYTES + 1,))
         connection.execute("CHECKPOINT")
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction):
         return Note(
             done=False,
-            detail="the role may not ask for a checkpoint (GRANT pg_checkpoint); the server drops older files of its log by itself",
+            detail="the role may not request a checkpoint (GRANT pg_checkpoint); the server removes older files of its log by itself",
         )
-    return Note(done=True, detail="a checkpoint dropped the older files of the write-ahead log")
+    return Note(done=True, detail="a checkpoint removed the older files of the write-ahead log")
 
 
 def _vectors(settings: Settings, client: QdrantClient) -> Note:
@@ -109,6 +109,6 @@ def _vectors(settings: Settings, client: QdrantClient) -> Note:
 
 
 def _ours(settings: Settings) -> bool:
-    """Return True for the embedded vector server, also one that is run by hand."""
+    """Return True for the embedded vector server, including one that was started by hand."""
     answer = httpx.get(f"{settings.qdrant_address}/", timeout=qdrant.TIMEOUT_SECONDS, verify=qdrant.tls())
     return "embedded vector server" in str(answer.json().get("title", ""))

@@ -1,7 +1,7 @@
-"""Vectors small enough to travel with every passage: L2-normalised rows enter, short texts leave, and rows again from them.
+"""Sketches: L2-normalised vectors encoded as short texts, small enough to travel with every passage.
 
-A number takes four bits: 384 dimensions are 256 characters where JSON of the numbers is some 4,500. Cosines between such rows are
-off by about 0.01, which is nothing to "which passages are alike?".
+Each number takes four bits: 384 dimensions are 256 characters, compared with about 4,500 for the numbers as JSON. Cosines
+between decoded rows are off by about 0.01, which is precise enough to detect similar passages.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION = "s1"
-"""Raise it whenever the same vector may give another sketch: the next sync then renews every one."""
+"""Raise it whenever a vector may get another sketch: the next sync then rebuilds all of them."""
 LEVELS = 7
 """Steps on either side of zero: 15 of the 16 values that four bits hold."""
 REACH = 2.5
-"""Deviations that the steps span. What lies beyond, 1 % of the numbers of a row, is cut to the last step."""
+"""Range of the steps in standard deviations. Values beyond it, 1 % of the numbers of a row, are clipped to the last step."""
 
 
 def encode(rows: NDArray[np.float32]) -> list[str]:
-    """Return one text a row of (n, dimensions)."""
+    """Return one text per row of (n, dimensions)."""
     dimensions = rows.shape[1]
     steps = np.clip(np.rint(rows * (np.sqrt(dimensions) * LEVELS / REACH)), -LEVELS, LEVELS).astype(np.int8)
     if dimensions % 2:
@@ -32,7 +32,7 @@ def encode(rows: NDArray[np.float32]) -> list[str]:
 
 
 def decode(sketches: Sequence[str]) -> NDArray[np.float32]:
-    """Return the rows, L2-normalised; an odd dimension comes back as one more. Raises `ValueError` unless all have one length."""
+    """Return the rows, L2-normalised; an odd dimension is padded by one. Raises `ValueError` unless all have one length."""
     data = [b64decode(sketch) for sketch in sketches]
     if len({len(row) for row in data}) > 1:
         raise ValueError("sketches of different models")

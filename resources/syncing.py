@@ -1,8 +1,8 @@
-"""One sync of one source, from its claim to its end: the lock, the job row, the counts, and the stores that stages work on.
+"""The life of one sync of one source: its lock, job row and counts, and the stores that the stages work on.
 
-A job exists before its run (`create_job`), so that whoever asked has an id at once. The process that does the work holds a
-Postgres advisory lock of the source for as long as it lives: a job that claims to run while its lock is free belongs to a
-process that died, and the next sync takes its place.
+A job is created before its run (`create_job`), so that the caller has an id at once. The process that does the work holds a
+Postgres advisory lock of the source for as long as it lives: a job marked as running while its lock is free belongs to a
+process that died, and the next sync replaces it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from resources.lake import Lake
 
 LAUNCH_SECONDS = 120
-"""A job that no process claimed for this long is taken for lost; starting a Dagster run takes 3-10 s."""
+"""A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
 WAIT_SECONDS = 3600
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 12.0
-"""Longest wait for Postgres to make or end a job: somebody waits for the answer."""
+"""Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
 FAILED_DOCUMENTS = 0.05
 FAILED_RETRIES = 0.1
 FEW_RETRIES = 10
-"""Below this many retries a share says nothing."""
+"""With fewer retries than this, the failure rate is not meaningful."""
 FAILURES_IN_A_ROW = 3
 
 jobs = queries("registry")
@@ -51,7 +51,7 @@ log = structlog.get_logger("sync")
 
 @dataclass(frozen=True, slots=True)
 class CreatedJob:
-    """A job row that was just made."""
+    """A job row that was just created."""
 
     job_id: str
     started_at: datetime
@@ -59,7 +59,7 @@ class CreatedJob:
 
 @dataclass(slots=True)
 class Counts:
-    """Documents that a sync brought up to date, skipped, deleted or failed on, and the chunks it embedded."""
+    """Documents that a sync updated, skipped, deleted or failed on, and the chunks it embedded."""
 
     synced: int = 0
     skipped: int = 0
@@ -102,17 +102,17 @@ def create_job(
                 continue
             held = _is_held(connection, source)
             died = running["claimed_at"] is not None and not held
-            # a job whose process waits for the lock is not lost, however long that takes
+            # a job whose process is waiting for the lock is not lost, however long that takes
             if not died and (held or not running["overdue"]):
-                raise BusyError(f"A sync of {source.value} is running already.", running["job_id"])
-            why = "The process that ran this sync died." if died else "No process took up this sync."
+                raise BusyError(f"A sync of {source.value} is already running.", running["job_id"])
+            why = "The process that ran this sync died." if died else "No process started this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=why)
             log.warning("sync.reclaimed", job_id=running["job_id"], reason=why)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
 
 
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
-    """Close a job that never reached a process, or whose process failed outside of its stages."""
+    """Close a job that never reached a process, or whose process failed outside its stages."""
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         status = "failed" if error else "success"
         jobs.finish_job(connection, job_id=job_id, status=status, error_message=error)
@@ -120,7 +120,7 @@ def end_job(dsn: str, job_id: str, error: str | None) -> None:
 
 @dataclass
 class SyncRun:
-    """The work on one source in this process. Made by `open_sync`; stages get everything they need from it."""
+    """One sync in this process. Made by `open_sync`; stages get everything they need from it."""
 
     settings: Settings
     source: SourceName
@@ -132,7 +132,7 @@ class SyncRun:
     touched: set[str] = field(default_factory=set[str])
     """Partitions in which anything changed in this run."""
     planned: set[str] = field(default_factory=set[str])
-    """Stages that this run is to do; a run that ends before one of them has failed."""
+    """Stages that this run is supposed to complete; a run that ends before one of them has failed."""
     completed: set[str] = field(default_factory=set[str])
     error: str | None = None
     held: int = 0
@@ -140,13 +140,13 @@ class SyncRun:
     tally: Tally = field(default_factory=Tally)
     """Repeated fetches of this run."""
     relist: bool = False
-    """List from the beginning instead of from the cursor; bytes with an unchanged version are still not fetched."""
+    """If True, list from the beginning instead of from the cursor; content with an unchanged version is still not fetched."""
     _told: float = 0.0
 
     @cached_property
     def lake(self) -> Lake:
         """The lake's tables."""
-        from resources.lake import Lake  # polars and Arrow: only work needs them
+        from resources.lake import Lake  # polars and Arrow: slow to import
 
         return Lake(self.settings.lake_address)
 
@@ -166,7 +166,7 @@ class SyncRun:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedding model that the settings name; what is indexed goes by the collection's own (`assets.targets`)."""
+        """The embedding model in the settings; indexing uses the collection's own model (`assets.targets`)."""
         from resources.embedding import embedder  # loads the model
 
         return embedder(self.settings)
@@ -176,7 +176,7 @@ class SyncRun:
         return int(jobs.next_sequence(self.connection, clock_ns=time.time_ns(), reserve=reserve))
 
     def progress(self, stage: str, *, force: bool = False) -> None:
-        """Write stage and counts to the job row, at most once a second; work without a job has nobody to tell."""
+        """Write stage and counts to the job row, at most once a second; does nothing without a job."""
         if not self.job_id:
             return
         now = time.monotonic()
@@ -197,7 +197,7 @@ class SyncRun:
             )
 
     def fault(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> None:
-        """Record that one document was skipped or failed; the rest goes on."""
+        """Record that one document was skipped or failed; the sync continues."""
         outcome = "skipped" if skipped else "failed"
         if skipped:
             self.counts.skipped += 1
@@ -214,7 +214,7 @@ class SyncRun:
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
-        """Run one stage: progress at both ends; an error is kept for the job row and goes on up."""
+        """Run one stage: write progress at both ends; record an error for the job row and re-raise it."""
         started = time.perf_counter()
         self.progress(name, force=True)
         try:
@@ -248,10 +248,10 @@ def open_sync(
     run_id: str | None = None,
     requested_by: str = "schedule",
 ) -> Generator[SyncRun]:
-    """Claim the source, do the work of the block, close the job.
+    """Claim the source, run the block, close the job.
 
-    Without `job_id` a job is made; with it, partitions and `full` come from its row. Another process that works on the source
-    is waited for (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
+    Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for another process that is working
+    on the source (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
     """
     dsn = settings.postgres_dsn
     connection = connect(dsn, autocommit=True)
@@ -291,7 +291,7 @@ def _claim(
     full: bool,
     requested_by: str,
 ) -> str:
-    """Take the source's lock, then the job that was given or one of our own; a job about to start elsewhere goes first."""
+    """Take the source's lock, then the given job or a new one; a job about to start elsewhere takes precedence."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         _lock(connection, source)
@@ -299,7 +299,7 @@ def _claim(
             return job_id
         running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
         if running is not None and (running["claimed_at"] is not None or running["overdue"]):
-            died = "The process that ran this sync died." if running["claimed_at"] else "No process took up this sync."
+            died = "The process that ran this sync died." if running["claimed_at"] else "No process started this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=died)
         try:
             return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
@@ -311,15 +311,15 @@ def _claim(
 
 
 def unclaimed(settings: Settings, source: SourceName, connection: Connection) -> SyncRun:
-    """Return a run without a job and without the source's lock: for work on the lake, which syncs may do at the same time."""
+    """Return a run without a job and without the source's lock: for work on the lake that may run alongside syncs."""
     return SyncRun(settings=settings, source=source, job_id="", partitions=None, full=False, connection=connection)
 
 
 @contextmanager
 def hold(settings: Settings, source: SourceName) -> Generator[SyncRun]:
-    """Keep syncs of a source waiting for the block, without a job: for looking at stores that nobody changes meanwhile.
+    """Hold a source's lock for the block, without a job: for inspecting stores that nothing may change meanwhile.
 
-    The run that it gives has the stores; it has no job row, so it must not record faults of documents. Raises `BusyError` after an hour.
+    The yielded run has the stores but no job row, so it must not record faults of documents. Raises `BusyError` after an hour.
     """
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
@@ -341,7 +341,7 @@ def _lock(connection: Connection, source: SourceName) -> None:
 
 
 def _close(run: SyncRun, dsn: str) -> None:
-    """Write the end of the job; a connection that broke on the way is replaced, and a dead server leaves the row to the next sync."""
+    """Write the end of the job; a broken connection is replaced, and if the server is down the next sync closes the row."""
     missing = [stage for stage in STAGES if stage in run.planned - run.completed]
     if run.error is None and missing:
         run.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
@@ -370,7 +370,7 @@ def _close(run: SyncRun, dsn: str) -> None:
 
 
 def _judge(run: SyncRun, dsn: str) -> None:
-    """Tell somebody when a sync went worse than it may (requirement 7.1): documents, retries, failures in a row."""
+    """Send an alert if documents, retries or consecutive failures exceed their limits."""
     counts, source = run.counts, SOURCE_LABELS[run.source]
     documents = counts.synced + counts.failed
     if counts.failed > FAILED_DOCUMENTS * documents:
@@ -381,7 +381,10 @@ def _judge(run: SyncRun, dsn: str) -> None:
     if job["retries"] >= FEW_RETRIES and job["retries_failed"] > FAILED_RETRIES * job["retries"]:
         alert(
             run.settings,
-            f"{job['retries_failed']} of {job['retries']} calls that {source} had us repeat failed for good.",
+            f"{job['retries_failed']} of {job['retries']} retried calls to {source} failed for good.",
         )
     if row["failures"] >= FAILURES_IN_A_ROW and row["failures"] % FAILURES_IN_A_ROW == 0:
-        alert(run.settings, f"{row['failures']} syncs of {source} have failed in a row, the last one: {run.error}")
+        alert(
+            run.settings,
+            f"{row['failures']} consecutive syncs of {source} have failed, the last one with:  {run.error}",
+        )

@@ -1,4 +1,4 @@
-"""The tables of the lake: columns, what identifies a row, and what orders its versions. README of the data for code.
+"""The tables of the lake: columns, what identifies a row, and what orders its versions. A data dictionary for code.
 
 | table | grain | latest by | traps |
 |---|---|---|---|
@@ -72,8 +72,8 @@ CHUNKED: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. `key` identifies a row over its versions, its first column sorts the files; `order` tells the
-    latest.
+    """One table. `key` identifies a row across its versions, its first column sorts the files; `order` picks the latest
+    version.
     """
 
     name: str
@@ -89,9 +89,9 @@ class Table:
 
 
 def table(name: str) -> Table:
-    """Return the table called `name`. Raises `ValueError` for a name that none has."""
+    """Return the table called `name`. Raises `ValueError` if there is none."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a name of a table")
+        raise ValueError(f"{name!r} is not a valid table name")
     if name.startswith("raw_"):
         return Table(name, pl.Schema(RAW), ("doc_id",), ("seq", "at"))
     if name == "parsed":
@@ -107,7 +107,7 @@ def table(name: str) -> Table:
 
 
 def is_table(name: str) -> bool:
-    """Return True for a name that a table of the lake can have."""
+    """Return True if `name` can be a table of the lake."""
     try:
         table(name)
     except ValueError:
@@ -122,6 +122,6 @@ def embedded_schema(dimensions: int) -> pl.Schema:
 
 
 def embedded_table(model: str, dimensions: int) -> str:
-    """Return the name of the table that holds the vectors of this model and length."""
+    """Return the name of the table for the vectors of this model and length."""
     slug = re.sub(r"[^a-z0-9]+", "_", model.lower()).strip("_")
     return f"embedded_{slug}_{dimensions}"

@@ -1,4 +1,4 @@
-"""Events that wait for a sync: what there is enters from `source_events`, the partitions to sync leave."""
+"""Source events that wait for a sync, and the partitions that they concern."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from resources.postgres import Connection
 from sql import queries
 
 PLAIN_SECONDS = 60.0
-"""New messages wait so long for a sync, unless an edit, a deletion or another change asks for one before."""
+"""How long new messages may wait for a sync, unless an edit, a deletion or another change asks for one earlier."""
 REQUESTED_BY = "events"
 KEPT_DAYS = 7
-"""Events are remembered for longer than their sources send them again."""
+"""Events are remembered for longer than sources redeliver them."""
 
 events = queries("events")
 
@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_SECONDS) -> Waiting | None:
-    """Return what a sync of a source is to be asked for now, None for nothing."""
+    """Return what a sync of the source should cover now, or None."""
     rows = list(events.waiting(connection, source=source.value, seconds=seconds))
     if not rows:
         return None
@@ -35,6 +35,6 @@ def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_S
 
 
 def asked(connection: Connection, found: Waiting) -> None:
-    """Note that the sync was asked for, and drop events that are old."""
+    """Record that the sync was requested, and delete old events."""
     events.asked(connection, event_ids=found.event_ids)
     events.forget(connection, days=KEPT_DAYS)

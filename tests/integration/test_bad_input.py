@@ -117,11 +117,11 @@ def test_bad_files_in_a_root(desk: Desk, told: dict[str, str]) -> None:
     source = Watched(desk)
     run = desk.installation.sync(port=source)
     refused = {
-        "docs/invoice.pdf": f"invoice.pdf is not what its name says: its content is a Windows program. {SUPPORTED}",
+        "docs/invoice.pdf": f"invoice.pdf does not match its extension: its content is a Windows program. {SUPPORTED}",
         "docs/locked.pdf": ENCRYPTED,
         "docs/bomb.docx": EXPLODES,
         "docs/empty.md": "It is empty.",
-        "docs/noise.txt": f"noise.txt is not what its name says: its content is of another or an unknown type. {SUPPORTED}",
+        "docs/noise.txt": f"noise.txt does not match its extension: its content is of another or unknown type. {SUPPORTED}",
         "docs/huge.csv": (
             "It is too large: 2,147,483,648 bytes, and CONCORDANCE_MAX_FILE_BYTES allows 209,715,200. Split it, or raise the"
             " limit and sync again."
@@ -216,7 +216,7 @@ def test_uploads_that_are_refused_at_once(desk: Desk, told: dict[str, str]) -> N
     form = {"Content-Type": "multipart/form-data; boundary=B"}
     too_large = "The file is larger than the limit of 50 MB. Split it or compress its pictures."
     length = {"Content-Length": str(sum(map(len, sixty_megabytes())))}
-    mismatch = "is not what its name says: its content is"
+    mismatch = "does not match its extension: its content is"
     sent: dict[str, tuple[dict[str, Any], int, str, str]] = {
         "upload of 60 MB, announced": ({"content": sixty_megabytes(), "headers": form | length}, 413, "too-large", too_large),
         "upload of 60 MB, chunked": ({"content": sixty_megabytes(), "headers": form}, 413, "too-large", too_large),
@@ -226,7 +226,7 @@ def test_uploads_that_are_refused_at_once(desk: Desk, told: dict[str, str]) -> N
         ),
         "upload of binary rubbish named .txt": (
             {"files": {"file": ("noise.txt", NOISE)}}, 415, "unsupported-type",
-            f"noise.txt {mismatch} of another or an unknown type. {SUPPORTED}",
+            f"noise.txt {mismatch} of another or unknown type. {SUPPORTED}",
         ),
         "upload of an empty file": ({"files": {"file": ("a.txt", b"")}}, 400, "invalid-request", "file: is empty."),
     }  # fmt: skip
@@ -313,7 +313,7 @@ def test_a_vector_of_the_wrong_dimension_refuses_its_whole_batch(desk: Desk, tol
     batch = models.Batch(ids=list(ids), vectors={qdrant.DENSE: [[0.1] * 384, [0.1] * 384, [0.1] * 3]})
     with pytest.raises(AbortSyncError) as aborted:
         qdrant.upsert(client, name, batch)
-    assert str(aborted.value) == f"Qdrant refused to write points: {says}"
+    assert str(aborted.value) == f"Qdrant rejected the request to write points: {says}"
     told |= {"vector of 3 numbers to the vector server": says, "the same while indexing": str(aborted.value)}
     assert client.retrieve(name, ids) == []
     assert desk.installation.points() == before
@@ -343,7 +343,7 @@ def test_an_embedding_service_that_answers_the_wrong_dimension(
         installation.write("giraffes.md", "Giraffes sleep standing, for half an hour a day.\n")
         service.twist(shortened)
         says = (
-            f"The embedding service at {service.url} (model wordbag) answered a vector of 10 numbers where 64 were expected;"
+            f"The embedding service at {service.url} (model wordbag) returned a vector of 10 numbers where 64 were expected;"
             " check CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS."
         )
         with pytest.raises(ConfigurationError) as caught:

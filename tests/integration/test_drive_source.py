@@ -532,7 +532,7 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
     huge = drive.file("Huge", shelf.plans, "x" * (10 * 1024 * 1024 + 1), "document")
     false = drive.file("false.pdf", shelf.plans, "not a pdf", "application/pdf")
     kept.sync()
-    for one, reason in ((empty, "empty"), (huge, "10 MB"), (false, "not what its name says")):
+    for one, reason in ((empty, "empty"), (huge, "10 MB"), (false, "not match its extension")):
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
     drive.delete(shelf.note)
