@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import time
 from pathlib import Path
 
 from orchestration.liveness import Pulse, family
-from orchestration.run_state import ServiceState
+from orchestration.run_state import ServiceState, StateName
 from orchestration.services import Service
 from orchestration.standby import Standby
 from resources.embedded.processes import Identity, alive, end_group, group, identify, kill_all
+from resources.embedded.succession import fetch_listener
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
@@ -40,21 +42,42 @@ class Child:
         self._pulse: Pulse | None = None
         self._listener: socket.socket | None = None
         self._standby: Standby | None = None
+        self._newcomer: Standby | None = None
+        """The process that was started last and has no listening socket yet."""
         self._next_standby = 0.0
 
     def spawn(self) -> None:
-        """Start the process, or let the one that waits take over. Raises `ConfigurationError` when its port is taken."""
-        self._process = self._take_turn() if self.service.standby else self.service.spawn(self.log)
-        # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
-        self.identity = identify(self._process.pid) or Identity(self._process.pid, 0.0)
+        """Start the process, or note that the one that waited takes over. Raises `ConfigurationError` when its port is taken.
+
+        `entrust` must follow once the state is written.
+        """
+        if self.service.succession is None:
+            self._process = self.service.spawn(self.log)
+            # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
+            self.identity = identify(self._process.pid) or Identity(self._process.pid, 0.0)
+        else:
+            next_one = self._next_in_line()
+            self._process, self.identity = next_one.process, next_one.identity
         self._begin(self.identity)
 
     def adopt(self, state: ServiceState) -> None:
-        """Take over a process that another supervisor of this HOME started."""
+        """Take over a process that another supervisor of this HOME started, and the one that waits behind it."""
         if state.identity is None:
             raise ValueError("only a process with an identity can be adopted")
         self.identity = state.identity
+        if state.standby is not None and alive(state.standby):
+            self._standby = Standby(state.standby)
         self._begin(self.identity)
+
+    def entrust(self) -> None:
+        """Give the process that was started last its listening socket, if it needs one.
+
+        Call it when the state file names that process: it then lives on without this supervisor, and the next one must find it.
+        """
+        if self._newcomer is not None and self._listener is not None:
+            with contextlib.suppress(OSError):  # it has ended, which is noticed as such
+                self._newcomer.entrust(self._listener)
+        self._newcomer = None
 
     def is_ready(self) -> None:
         """Note that the service answers; from here on every missing reply counts."""
@@ -81,14 +104,22 @@ class Child:
         self.state.state = "hung" if suspect else "ready"
         return True
 
-    def keep_standby(self) -> None:
-        """Start the process that waits to take over, if the service has one and it is missing."""
-        if not self.service.standby or (self._standby is not None and self._standby.usable):
-            return
-        if time.monotonic() >= self._next_standby:
-            self._next_standby = time.monotonic() + STANDBY_SECONDS
-            self._drop_standby()
-            self._standby = Standby(lambda channel: self.service.spawn(self.log, channel))
+    def keep_standby(self) -> bool:
+        """Start the process that waits to take over, if the service has one and it is missing. Return True if it was started.
+
+        `entrust` must follow once the state is written.
+        """
+        path = self.service.succession
+        if path is None or time.monotonic() < self._next_standby or (self._standby and self._standby.usable):
+            return False
+        self._next_standby = time.monotonic() + STANDBY_SECONDS
+        self._drop_standby()
+        self._listener = self._listener or fetch_listener(path)
+        if self._listener is None:
+            return False  # the process was adopted and does not answer; tried again later
+        self._standby = self._newcomer = self._start()
+        self.state.standby = self._standby.identity
+        return True
 
     def stop(self) -> None:
         """End the process and its group for good: politely first, by force once `stop_seconds` have passed."""
@@ -113,7 +144,7 @@ class Child:
         if self._pulse is not None:
             self._pulse.stop()
         self._pulse = self._process = self.identity = None
-        self.state = ServiceState(state="stopped", url=self.service.url)
+        self.state = self._without_process("stopped")
 
     def postpone(self) -> float:
         """Note a failure and return the seconds until the next attempt: half a second, doubled up to thirty.
@@ -130,8 +161,16 @@ class Child:
             if self.failures >= PATIENT_FAILURES:
                 self._refuse()
         self.next_start = time.monotonic() + delay
-        self.state = ServiceState(state="restarting", url=self.service.url)
+        self.state = self._without_process("restarting")
         return delay
+
+    def _without_process(self, state: StateName) -> ServiceState:
+        return ServiceState(
+            state=state,
+            url=self.service.url,
+            fingerprint=self.state.fingerprint,
+            standby=None if self._standby is None else self._standby.identity,
+        )
 
     def _begin(self, identity: Identity) -> None:
         self.spawned_at = time.monotonic()
@@ -139,18 +178,22 @@ class Child:
         self.state.pid, self.state.started = identity.pid, identity.started
         self.state.stop_signal = int(self.service.stop_signal)
         self.state.fingerprint = self.service.fingerprint()
+        self.state.standby = None if self._standby is None else self._standby.identity
         self._watch(self.service.start_seconds)
 
-    def _take_turn(self) -> subprocess.Popen[bytes]:
+    def _next_in_line(self) -> Standby:
+        self._next_standby = time.monotonic() + STANDBY_SECONDS
+        if self._standby is not None and self._standby.usable:
+            taking, self._standby = self._standby, None
+            return taking
+        self._drop_standby()
         if self._listener is None:
             self._listener = self.service.listen()
-        if self._standby is None or not self._standby.usable:
-            self._drop_standby()
-            self._standby = Standby(lambda channel: self.service.spawn(self.log, channel))
-        taking, self._standby = self._standby, None
-        self._next_standby = time.monotonic() + STANDBY_SECONDS
-        taking.take_over(self._listener)
-        return taking.process
+        self._newcomer = self._start()
+        return self._newcomer
+
+    def _start(self) -> Standby:
+        return Standby.start(lambda channel: self.service.spawn(self.log, channel))
 
     def _owns(self, member: Identity) -> bool:
         """Whether a process of an adopted leader's group is its descendant still, and not a stranger with a reused number."""

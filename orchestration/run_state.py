@@ -35,11 +35,30 @@ class ServiceState(msgspec.Struct, kw_only=True):
     """What asks it to end cleanly."""
     fingerprint: str | None = None
     """Hash of its command, settings and version; only a process with the same one is adopted."""
+    standby: Identity | None = None
+    """The process that waits to take over, which it does without the supervisor."""
 
     @property
     def identity(self) -> Identity | None:
         """The process, if there was one."""
         return Identity(self.pid, self.started) if self.pid is not None and self.started is not None else None
+
+    def present(self) -> ServiceState:
+        """Return the state as it is by now: a process that has ended is replaced by the one that waited."""
+        if self.standby is None or not alive(self.standby) or (self.identity is not None and alive(self.identity)):
+            return self
+        return msgspec.structs.replace(self, pid=self.standby.pid, started=self.standby.started, standby=None)
+
+    def end(self) -> bool:
+        """End the process that waits, then the process itself. Return False if neither of them lived."""
+        lived = False
+        if self.standby is not None and alive(self.standby):
+            kill_all(group(self.standby.pid))
+            lived = True
+        if self.identity is not None and alive(self.identity):
+            end_group(self.identity, signal.Signals(self.stop_signal))
+            lived = True
+        return lived
 
 
 class RunState(msgspec.Struct, kw_only=True):
@@ -128,12 +147,13 @@ def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
     """
     ended: list[str] = []
     for name, service in reversed(read(settings).services.items()):
-        identity = service.identity
-        if identity is None or name in keep:
+        if name in keep:
             continue
-        if alive(identity):
-            end_group(identity, signal.Signals(service.stop_signal))
+        if service.end():
             ended.append(name)
+            continue
+        identity = service.identity
+        if identity is None:
             continue
         # The leader is gone but its children may live, in a group of its number. Ours have our HOME in their environment.
         children = [member for member in group(identity.pid) if _belongs(member, settings.home)]

@@ -27,6 +27,7 @@ from orchestration.workers import address, replies
 from resources import dagster_access, keys
 from resources.embedded.processes import port_is_free
 from resources.embedded.sockets import socket_path
+from resources.embedded.succession import SERVING
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.migrate import migrate
 from resources.settings import Settings
@@ -60,8 +61,9 @@ class Service:
     after: Callable[[], None] = nothing
     port: tuple[str, str, int] | None = None
     """Setting, host and port that must be free before it starts."""
-    standby: bool = False
-    """Whether a second process waits to take over: the command then finds a socket on standard input (`serving/standby.py`)."""
+    succession: Path | None = None
+    """Where its processes take turns, if a second one waits to take over: the command then finds a socket on standard input
+    (`serving/standby.py`)."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 15.0
@@ -352,7 +354,7 @@ def _serving(settings: Settings) -> Service:
         url=settings.base_url,
         environment=service_environment(settings, "serving"),
         port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
-        standby=True,
+        succession=socket_path(settings, SERVING),
     )
 
 

@@ -29,7 +29,7 @@ from orchestration.run_state import (
 )
 from orchestration.services import Service, check_fresh, external, services
 from resources import keys
-from resources.embedded.processes import alive, end_group, identify, tail
+from resources.embedded.processes import alive, identify, tail
 from resources.errors import ConcordanceError, ServiceUnavailableError
 from resources.settings import Settings
 
@@ -112,8 +112,7 @@ class Supervisor:
             child.stop()
             logger.info("%s stopped", child.service.name)
         for name, state in self._adopted.items():  # those that no child has taken over yet
-            if state.identity is not None:
-                end_group(state.identity, signal.Signals(state.stop_signal))
+            if state.end():
                 logger.info("%s stopped", name)
         self._children = []
         self._adopted = {}
@@ -133,6 +132,8 @@ class Supervisor:
                 child.adopt(state)
                 logger.info("%s runs already and is kept", child.service.name)
         self._write()
+        for child in children:
+            child.entrust()
         for child in children:
             self._await(child)
             child.service.after()
@@ -168,6 +169,7 @@ class Supervisor:
             if time.monotonic() >= child.next_start:
                 child.spawn()
                 self._write()
+                child.entrust()
         elif (status := child.exited()) is not None:
             # Its children go too: a run worker whose code server is gone would work on beside the one that replaces it.
             child.bury()
@@ -192,8 +194,9 @@ class Supervisor:
                 "%s %s", child.service.name, "does not answer" if child.state.state == "hung" else "answers again"
             )
             self._write()
-        elif child.state.state == "ready":
-            child.keep_standby()
+        elif child.state.state == "ready" and child.keep_standby():
+            self._write()
+            child.entrust()
 
     def _write(self) -> None:
         with self._writing:
@@ -218,8 +221,10 @@ def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[s
     found: dict[str, ServiceState] = {}
     left = read(settings).services
     for service in (service for stage in stages for service in stage):
-        state = left.get(service.name)
-        if state is None or state.identity is None or not alive(state.identity):
+        if service.name not in left:
+            continue
+        state = left[service.name].present()
+        if state.identity is None or not alive(state.identity):
             continue
         if state.fingerprint == service.fingerprint() and (service.probe or service.ready)():
             found[service.name] = state

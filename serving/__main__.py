@@ -1,6 +1,7 @@
 """`python -m serving`: the HTTP interface on the port of the settings, until SIGTERM or SIGINT.
 
-`--standby` is the supervisor's way to start it: load everything, wait for the listening socket, then serve.
+`--standby` is the supervisor's way to start it: take the listening socket from standard input, load everything, and serve once no other
+process does.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import gc
 import os
 import signal
 import sys
+from functools import partial
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
+from resources.embedded.sockets import socket_path
+from resources.embedded.succession import SERVING
 from resources.errors import ConcordanceError
 from resources.logging import configure
 from resources.settings import load
@@ -32,20 +36,18 @@ def main() -> int:
         configure(settings.log_level, "serving")
         from serving.app import create_app
         from serving.server import config
-        from serving.standby import await_turn, warm_model
+        from serving.standby import await_turn, receive_listener
 
-        waits = sys.argv[1:] == ["--standby"]
-        model = warm_model(settings) if waits else None
-        app = create_app(settings, embedder=(lambda: model) if model is not None else None)
+        turn = sockets = None
+        if sys.argv[1:] == ["--standby"]:
+            listener = receive_listener()
+            if listener is None:
+                return 0
+            turn, sockets = partial(await_turn, socket_path(settings, SERVING), listener), [listener]
+        app = create_app(settings, turn=turn)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sockets = None
-    if waits:
-        listener = await_turn()
-        if listener is None:
-            return 0
-        sockets = [listener]
     server = uvicorn.Server(config(app, settings))
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=sockets)

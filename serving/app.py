@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -82,9 +82,13 @@ def create_app(
     launcher: Launcher | None = None,
     embedder: Callable[[], EmbedsQueries] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    turn: Callable[[], Awaitable[None]] | None = None,
 ) -> Litestar:
-    """Return the app. `launcher` and `embedder` replace the start of syncs and the model's loading, for tests."""
-    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock)
+    """Return the app. `launcher` and `embedder` replace the start of syncs and the model's loading, for tests.
+
+    With `turn`, the app loads and connects when it starts, and serves once that returns.
+    """
+    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn)
     openapi = OpenAPIConfig(
         title="Concordance",
         version=_release(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -90,8 +90,10 @@ class Services:
         launcher: Launcher | None = None,
         embedder: Callable[[], EmbedsQueries] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.settings = settings
+        self._turn = turn
         self.key = secret_key(settings)
         self.clock = clock
         self.acl_max_age: timedelta = duration(settings.acl_max_age)
@@ -211,15 +213,20 @@ class Services:
         return rows[0] if rows else None
 
     async def open(self) -> None:
-        """Connect and warm up; a part that is down does not keep the app from starting."""
+        """Connect and warm up, wait for this process's turn, then start what only one process does.
+
+        A part that is down does not keep the app from starting.
+        """
         await self.database.open()
         self.searches.open()
         await self._registry.open()
+        await self.embedder.start()
+        await self.reranker.start()
+        if self._turn is not None:
+            await self._turn()
         self.background.start()
         self.audit.start()
         self.figures.start()
-        await self.embedder.start()
-        await self.reranker.start()
         log.info("serving_started", embedder=self.embedder.model or None)
 
     async def close(self) -> None:

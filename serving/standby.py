@@ -1,43 +1,42 @@
-"""The turn of a serving process that waits, warm, to take over: it has everything loaded and only lacks the listening socket.
+"""The wait of a serving process that stands by: it has everything loaded and open, and takes over when the active process ends.
 
-The supervisor keeps that socket open for as long as it runs. When the active process dies it hands the socket to the one that
-waits, and connections that came in between are in the socket's queue instead of being refused.
+It needs nobody to tell it so, see `resources/embedded/succession.py`. The supervisor gives it the listening socket at its start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
 import sys
+import threading
+from pathlib import Path
 
-from resources.errors import ConcordanceError
-from resources.settings import Settings
-from serving.embedding import EmbedsQueries
-
-
-def warm_model(settings: Settings) -> EmbedsQueries | None:
-    """Load the model that the settings name, if it is a local one, and use it once. None when it cannot be loaded."""
-    if settings.embedding_provider != "local":
-        return None
-    from resources.embedding import embedder
-    from resources.embedding.background import background
-
-    try:
-        model = embedder(settings)
-        background(model)
-    except ConcordanceError:
-        return None  # tried again, and reported, once the process serves
-    return model
+from resources.embedded.succession import Succession
 
 
-def await_turn() -> socket.socket | None:
-    """Return the listener once it comes through standard input, which is a socket.
-
-    None: the supervisor has gone, or the process is told to end.
-    """
+def receive_listener() -> socket.socket | None:
+    """Return the listening socket, which comes through standard input, a socket. None: the supervisor ended before it sent it."""
     with socket.socket(fileno=os.dup(sys.stdin.fileno())) as channel, contextlib.suppress(KeyboardInterrupt):
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         if descriptors:
             return socket.socket(fileno=descriptors[0])
     return None
+
+
+async def await_turn(path: Path, listener: socket.socket) -> None:
+    """Return when this process is to serve; from then on, supervisors get the listener from it."""
+    succession = Succession(path)
+    loop = asyncio.get_running_loop()
+    turn = asyncio.Event()
+
+    def wait() -> None:
+        succession.await_turn()
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(turn.set)
+
+    # A daemon thread: one of the pool would keep a process that is told to end from ending.
+    threading.Thread(target=wait, name="turn", daemon=True).start()
+    await turn.wait()
+    succession.hand_out(listener)

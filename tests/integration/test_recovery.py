@@ -17,6 +17,8 @@ from orchestration import run_state
 from orchestration.launcher import WORKER_TAG
 from resources.domain import SourceName
 from resources.embedded.processes import Identity
+from resources.embedded.sockets import socket_path
+from resources.embedded.succession import SERVING
 from resources.launch import JOB_TAG, start_sync
 from resources.syncing import hold
 from tests.fixtures.company import Company
@@ -139,7 +141,7 @@ def test_a_killed_http_service_is_replaced_before_its_clients_notice(
 ) -> None:
     before = identity(company, "serving")
     address = company.settings.base_url
-    standby = until(lambda: others(before), "a standby process")
+    standby = until(lambda: warm_standby(company), "a standby process")
     os.kill(before.pid, signal.SIGKILL)
     since = time.monotonic()
     # A new connection for each: those that arrive before the standby serves wait in the socket's queue.
@@ -148,18 +150,14 @@ def test_a_killed_http_service_is_replaced_before_its_clients_notice(
         if number == 0:
             show(f"serving: {time.monotonic() - since:.2f} s from kill to the first answer")
     until(lambda: replaced(company, "serving", before), "`status` showing the other process")
-    assert identity(company, "serving").pid in standby
+    assert identity(company, "serving") == standby
 
 
-def others(serving: Identity) -> set[int]:
-    """Return the processes that run the same command for the same HOME as this one and have loaded what they need."""
-    ours = psutil.Process(serving.pid)
-    command, home = ours.cmdline(), ours.environ().get("CONCORDANCE_HOME")
-    found: set[int] = set()
-    for process in psutil.process_iter(["cmdline"]):
-        if process.info["cmdline"] != command or process.pid == serving.pid:
-            continue
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("CONCORDANCE_HOME") == home and process.status() == psutil.STATUS_SLEEPING:
-                found.add(process.pid)
-    return found
+def warm_standby(company: Company) -> Identity | None:
+    """Return the process that waits behind the HTTP service, once it has loaded everything: it then asks for the lock."""
+    found = run_state.read(company.settings).services["serving"].standby
+    lock = str(socket_path(company.settings, SERVING).with_suffix(".lock"))
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if found is not None and lock in {file.path for file in psutil.Process(found.pid).open_files()}:
+            return found
+    return None

@@ -19,6 +19,7 @@ from orchestration.environment import child_environment
 from orchestration.services import Service, answers
 from orchestration.supervisor import AlreadyRunningError, Supervisor
 from resources.embedded.processes import Identity, alive, free_port, identify
+from resources.embedded.sockets import socket_path
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import Settings
 
@@ -256,18 +257,21 @@ def test_a_hung_service_is_not_kept(settings: Settings, killed_supervisor: list[
 TAKES_TURNS = """
 import http.server, pathlib, socket, sys
 sys.path.insert(0, sys.argv[1])
-from serving.standby import await_turn
+from resources.embedded.succession import Succession
+from serving.standby import receive_listener
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
     def log_message(self, *_):
         pass
-waiting = pathlib.Path(sys.argv[2]) / "waiting"
-with waiting.open("a") as out:
-    out.write("waiting\\n")
-listener = await_turn()
+listener = receive_listener()
 if listener is not None:
+    with (pathlib.Path(sys.argv[2]) / "waiting").open("a") as out:
+        out.write("waiting\\n")
+    succession = Succession(pathlib.Path(sys.argv[3]))
+    succession.await_turn()
+    succession.hand_out(listener)
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
@@ -275,20 +279,25 @@ if listener is not None:
 """
 
 
-@pytest.fixture
-def in_turns(settings: Settings) -> Iterator[int]:
-    """A service with a standby process; its port."""
-    number = free_port()
-    root = Path(__file__).parents[2]
-    service = Service(
+def pair(settings: Settings, number: int) -> Service:
+    """A service with a standby process."""
+    root, place = Path(__file__).parents[2], socket_path(settings, "pair.sock")
+    return Service(
         name="pair",
-        command=lambda: [sys.executable, "-c", TAKES_TURNS, str(root), str(settings.home)],
+        command=lambda: [sys.executable, "-c", TAKES_TURNS, str(root), str(settings.home), str(place)],
         ready=lambda: answers(f"http://127.0.0.1:{number}/"),
         environment=child_environment(settings),
         port=("CONCORDANCE_TOY_PORT", "127.0.0.1", number),
-        standby=True,
+        succession=place,
     )
-    supervisor = Supervisor(settings, [[service]])
+
+
+@pytest.fixture
+def in_turns(settings: Settings) -> Iterator[int]:
+    """The port of a service with a standby process."""
+    number = free_port()
+    settings.home.mkdir()
+    supervisor = Supervisor(settings, [[pair(settings, number)]])
     supervisor.start()
     yield number
     supervisor.stop()
@@ -305,10 +314,86 @@ def test_a_standby_takes_over_and_no_connection_is_refused(settings: Settings, i
         until(lambda: run_state.running(settings), "the service")
         before = service_identity(settings, "pair")
         os.kill(before.pid, signal.SIGKILL)
-        with socket.create_connection(("127.0.0.1", in_turns), timeout=60) as connection:
-            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert connection.recv(100).startswith(b"HTTP/1.0 200")
+        assert_answers(in_turns)
         until(lambda: service_identity_or_none(settings, "pair") not in (None, before), "the other process")  # noqa: B023
+
+
+def assert_answers(number: int) -> None:
+    """A new connection is accepted, however long its answer takes."""
+    with socket.create_connection(("127.0.0.1", number), timeout=60) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.0 200")
+
+
+SUPERVISE_PAIR = """
+import sys, threading
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from pathlib import Path
+from test_supervisor import pair
+from orchestration.supervisor import Supervisor
+from resources.settings import Settings
+settings = Settings(_env_file=None, home=Path(sys.argv[3]))
+Supervisor(settings, [[pair(settings, int(sys.argv[4]))]]).start()
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def unsupervised(settings: Settings) -> Iterator[int]:
+    """The port of a service with a standby process whose supervisor was killed."""
+    here, number = Path(__file__).parent, free_port()
+    settings.home.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISE_PAIR, str(here.parents[1]), str(here), str(settings.home), str(number)]
+    )
+    until(lambda: run_state.running(settings), "the supervisor to be up")
+    until(lambda: waiting(settings) == 2 and standby(settings) is not None, "a standby process")
+    process.kill()
+    process.wait()
+    yield number
+    run_state.end(settings)
+
+
+def standby(settings: Settings) -> Identity | None:
+    return run_state.read(settings).services["pair"].standby
+
+
+def test_a_standby_takes_over_without_a_supervisor(settings: Settings, unsupervised: int) -> None:
+    first, second = service_identity(settings, "pair"), standby(settings)
+    assert second is not None
+    os.kill(first.pid, signal.SIGKILL)
+    assert_answers(unsupervised)
+    supervisor = Supervisor(settings, [[pair(settings, unsupervised)]])
+    supervisor.start()
+    try:
+        assert service_identity(settings, "pair") == second, "the one that took over is adopted"
+        until(lambda: waiting(settings) == 3 and standby(settings) not in (None, second), "a standby behind it")
+        os.kill(second.pid, signal.SIGKILL)
+        assert_answers(unsupervised)
+    finally:
+        supervisor.stop()
+
+
+def test_an_adopted_service_and_its_standby_are_both_kept(settings: Settings, unsupervised: int) -> None:
+    first, second = service_identity(settings, "pair"), standby(settings)
+    supervisor = Supervisor(settings, [[pair(settings, unsupervised)]])
+    supervisor.start()
+    try:
+        assert (service_identity(settings, "pair"), standby(settings)) == (first, second)
+        os.kill(first.pid, signal.SIGKILL)
+        assert_answers(unsupervised)
+        until(lambda: service_identity_or_none(settings, "pair") == second, "the standby in its place")
+    finally:
+        supervisor.stop()
+
+
+def test_the_end_of_an_unsupervised_service_ends_its_standby(settings: Settings, unsupervised: int) -> None:
+    first, second = service_identity(settings, "pair"), standby(settings)
+    assert second is not None
+    assert run_state.end(settings)
+    assert not alive(first)
+    assert not alive(second)
+    assert not answers(f"http://127.0.0.1:{unsupervised}/")
 
 
 def service_identity_or_none(settings: Settings, name: str) -> Identity | None:
