@@ -15,6 +15,7 @@ import polars as pl
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
 from assets.keywords import others
+from assets.parsed import TABLE as PARSED
 from assets.parsed import Pending
 from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
 from assets.stages.diff import GONE
@@ -23,6 +24,7 @@ from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
 from assets.targets import Collection, Target
 from resources import qdrant
+from resources.damage import rows_lost
 from resources.durations import duration
 from resources.errors import AbortSyncError
 from resources.syncing import SyncRun
@@ -132,8 +134,9 @@ def index_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
     with PointWriter(run, collection) as writer:
         for part in batches(pending, WINDOW_DOCUMENTS):
             chunks = _chunks(run, part, profiles)
-            vectors = Vectors(run, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
             facts = _facts(run, {document.content_key for document in part})
+            _check_complete(run, part, profiles, chunks, facts)
+            vectors = Vectors(run, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
             entries = [
                 Entry(
                     document=document,
@@ -152,6 +155,31 @@ def index_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
                     run.touched.update(entry.document.partition for entry in group)
                 run.progress("indexed")
     return totals
+
+
+def _check_complete(
+    run: SyncRun,
+    documents: Sequence[Pending],
+    profiles: Mapping[str, Profile],
+    chunks: Mapping[tuple[str, str], Any],
+    facts: Mapping[str, Any],
+) -> None:
+    """Raise `AbortSyncError` if the lake lost the text or the chunks of one of these documents.
+
+    A text that waits for its turn to be parsed is not lost; a run that parsed nothing itself knows of none.
+    """
+    waiting = [document for document in documents if document.content_key not in facts]
+    if "parsed" in run.completed or run.lake.open(PARSED) is None:
+        lost = [document.source_id for document in waiting if document.content_key not in run.deferred]
+        if lost:
+            raise rows_lost(run.lake, PARSED, run.source.value, lost)
+    lost = [
+        document.source_id
+        for document in documents
+        if document.content_key in facts and _key(document, profiles) not in chunks
+    ]
+    if lost:
+        raise rows_lost(run.lake, CHUNKED, run.source.value, lost)
 
 
 def _key(document: Pending, profiles: Mapping[str, Profile]) -> tuple[str, str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import polars as pl
-
 from assets.chunked import TABLE as CHUNKED
 from assets.parsed import TABLE as PARSED
+from assets.rows import raw_table
 from resources.blobs import Blobs
-from resources.errors import ConcordanceError
-from resources.lake import Lake
+from resources.domain import SourceName
 from resources.postgres import Connection
+from resources.tables import embedded_table
 from sql import queries
 
 upkeep = queries("upkeep")
@@ -24,21 +23,14 @@ class Content(NamedTuple):
     reason: str
 
 
-def damaged_tables(lake: Lake, *, indexed: bool) -> dict[str, str]:
-    """Return what is wrong with each table that cannot be read. With documents in the index, the texts' tables must be there."""
-    names = lake.names()
-    faults: dict[str, str] = {}
-    for name in names:
-        try:
-            if lake.open(name) is None:
-                faults[name] = "its log is missing"
-            else:
-                lake.scan(name).select(pl.len()).collect()
-        except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
-            faults[name] = str(error).splitlines()[0]
-    if indexed:
-        faults |= {name: "the table is missing" for name in (PARSED, CHUNKED) if name not in names}
-    return faults
+def expected_tables(connection: Connection) -> set[str]:
+    """Return the tables that must be there, by what the registry says is indexed."""
+    found = upkeep.lake_contents(connection)
+    names = {raw_table(SourceName(source)) for source in found["sources"]}
+    if found["indexed"]:
+        names |= {PARSED, CHUNKED}
+        names |= {embedded_table(one["model"], one["dimensions"]) for one in found["models"]}
+    return names
 
 
 def lost_contents(connection: Connection, blobs: Blobs) -> list[Content]:

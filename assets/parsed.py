@@ -66,8 +66,9 @@ def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
     todo = [document for key, document in by_key.items() if _worth_a_try(run, verdicts.get(key))]
     totals = {"documents": len(pending), "parsed": 0, "reused": len(by_key) - len(todo), "skipped": 0, "failed": 0}
     rows: list[dict[str, Any]] = []
+    unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
-    for row in _parse(run, todo):
+    for row in _parse(run, todo, unread):
         rows.append(row)
         totals["parsed" if row["status"] == "ok" else row["status"]] += 1
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
@@ -75,11 +76,13 @@ def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
             rows, written = [], time.monotonic()
         run.progress("parsed")
     _append(run, rows)
+    totals["failed"] += len(unread)
     if pending:
-        latest = _verdicts(run, by_key)
+        latest = _verdicts(run, by_key) | unread
         deferred = {document.content_key for document in todo} - latest.keys()
         if deferred:
             log.info("parsed.deferred", job_id=run.job_id, documents=len(deferred))
+            run.deferred |= deferred
         judged = [document for document in pending if document.content_key not in deferred]
         run.touched.update(document.partition for document in judged if document.state == State.LIVE)
         _write_outcomes(run, judged, {document.content_key for document in todo}, latest)
@@ -115,7 +118,10 @@ def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any
     return {row["content_key"]: row for row in frame.iter_rows(named=True)}
 
 
-def _parse(run: SyncRun, todo: Sequence[Pending]) -> Iterator[dict[str, Any]]:
+def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield a row of the lake for each file that was tried. One whose stored bytes are missing or damaged enters `unread`
+    instead: that is no verdict on the file, which is tried again once its bytes are back.
+    """
     if not todo:
         return
     settings = run.settings
@@ -143,7 +149,10 @@ def _parse(run: SyncRun, todo: Sequence[Pending]) -> Iterator[dict[str, Any]]:
                 and outcome.seconds >= settings.parse_seconds
             ):
                 slow.add(owner)
-            yield _judge(outcome, book=outcome.key in books)
+            if outcome.unread:
+                unread[outcome.key] = {"status": "failed", "reason": outcome.error, "attempts": 0}
+            else:
+                yield _judge(outcome, book=outcome.key in books)
 
 
 def _person(run: SyncRun, document: Pending) -> str:
@@ -161,6 +170,7 @@ def _job(run: SyncRun, document: Pending) -> ParseJob:
         title=document.title,
         description=document.description,
         profile=document.profile,
+        content_hash=document.content_hash,
     )
 
 

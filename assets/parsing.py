@@ -221,6 +221,8 @@ class ParserPool:
             outcome = report.outcome
             if outcome.error == "memory":
                 outcome = msgspec.structs.replace(outcome, error=self._memory_reason())
+            elif outcome.unread:
+                outcome = msgspec.structs.replace(outcome, error=worker.unread.pop(outcome.key, outcome.error))
             self._ready.append(outcome)
             self._ready_bytes.append(size)
 

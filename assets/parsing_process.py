@@ -7,6 +7,7 @@ never holds more than a part of one in memory.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import os
 import subprocess
@@ -32,6 +33,8 @@ BATCHES_AHEAD = 2
 READ_BYTES = 2**18
 _PIPE_BYTES = 2**20
 _ROOT = Path(__file__).resolve().parent.parent
+
+_REMEDY = "Run `concordance reconcile --deep --apply`, which fetches them again from the source; an upload must be uploaded again."
 
 _log = structlog.get_logger(__name__)
 
@@ -87,6 +90,10 @@ class Worker:
         self.unsent: deque[Held] = deque()
         self.file: BinaryIO | None = None
         """The file that is being sent."""
+        self.unread: dict[str, str] = {}
+        """Why the bytes of a job could not be sent, by its key."""
+        self._sending: ParseJob | None = None
+        self._digest = hashlib.sha256()
         self.outgoing = bytearray()
         self.silent = 0.0
         """Seconds that the pool has waited for a word or a free pipe."""
@@ -114,17 +121,23 @@ class Worker:
         elif self.unsent:
             job = self.unsent.popleft().job
             self._frame(encoder.encode(msgspec.structs.replace(job, path=None, data=None)))
+            self._sending, self._digest = job, hashlib.sha256()
             try:
                 self.file = io.BytesIO(job.data) if job.data is not None else Path(job.path or "").open("rb")  # noqa: SIM115
             except OSError as error:
-                self._give_up(error)
+                self._give_up(_unreadable(job, error))
         return bool(self.outgoing)
 
     def _send_part(self, file: BinaryIO) -> None:
+        job = self._sending
         try:
             part = file.read(READ_BYTES)
         except OSError as error:
-            self._give_up(error)
+            self._give_up(_unreadable(job, error))
+            return
+        self._digest.update(part)
+        if not part and job is not None and job.content_hash not in (None, self._digest.hexdigest()):
+            self._give_up("are not the bytes that were stored")
             return
         self._frame(part)
         if not part:
@@ -133,8 +146,11 @@ class Worker:
     def _frame(self, body: bytes) -> None:
         self.outgoing += FRAME.pack(len(body)) + body
 
-    def _give_up(self, error: OSError) -> None:
-        _log.warning("stored_file_unreadable", reason=error.strerror or str(error))
+    def _give_up(self, reason: str) -> None:
+        _log.warning("stored_file_unreadable", reason=reason)
+        if self._sending is not None:
+            named = (self._sending.content_hash or self._sending.key)[:12]
+            self.unread[self._sending.key] = f"Its stored bytes (blob {named}…) {reason}. {_REMEDY}"
         self.outgoing += FRAME.pack(UNREADABLE)
         self._close_file()
 
@@ -154,6 +170,14 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
+
+
+def _unreadable(job: ParseJob | None, error: OSError) -> str:
+    """Return what is wrong with the bytes of a job, as the end of a sentence."""
+    if isinstance(error, FileNotFoundError):
+        return "are missing"
+    where = "" if job is None or job.path is None else f" at {job.path}"
+    return f"cannot be read{where}: {error.strerror or error}"
 
 
 def _enlarge(descriptor: int) -> None:

@@ -56,6 +56,8 @@ class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes | None = None
     description: str | None = None
     profile: str = "auto"
+    content_hash: str | None = None
+    """sha256 in hex that the bytes must have; None: they are not compared."""
 
 
 class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,8 @@ class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     skipped: bool = False
     seconds: float = 0.0
+    unread: bool = False
+    """The stored bytes are missing or damaged: nothing is known of the file itself."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +85,7 @@ def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
     from assets.stages.parse import parse
 
     if data is None:
-        return ParseOutcome(key=job.key, error="The stored file could not be read.")
+        return ParseOutcome(key=job.key, error="The stored file could not be read.", unread=True)
     started = time.monotonic()
     document, error, skipped = None, None, False
     try:

@@ -18,8 +18,8 @@ from assets.parsed import Pending
 from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
 from assets.targets import Collection
 from resources import bm25, qdrant, sketch
+from resources.damage import rows_lost
 from resources.domain import chunk_id
-from resources.errors import AbortSyncError
 from resources.naming import keyword_text, name_words, names_of
 from resources.syncing import SyncRun
 from resources.tables import embedded_table
@@ -196,9 +196,7 @@ class Vectors:
         table = embedded_table(collection.model, collection.dimensions)
         found, matrix = run.lake.vectors(table, ordered)
         if not found.all():
-            raise AbortSyncError(
-                f"{int((~found).sum())} chunks have no vector in the lake yet. Materialize the asset embedded, then indexed."
-            )
+            raise rows_lost(run.lake, table, run.source.value, [f"{int((~found).sum())} chunks"])
         self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
         self._matrix = matrix
 

@@ -18,10 +18,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from assets.erase import alone
-from assets.integrity import damaged_tables, lost_contents
+from assets.integrity import expected_tables, lost_contents
 from orchestration import run_state
 from resources import keys
 from resources.blobs import Blobs
+from resources.damage import damaged_tables
 from resources.embedded.postgres import EmbeddedPostgres
 from resources.embedded.postgres_dump import dump, load_dump
 from resources.errors import ConfigurationError, InvalidRequestError, NotRunningError
@@ -153,8 +154,8 @@ def _lake_faults(settings: Settings, copy: Path) -> list[str]:
     """Return why the copied lake could not rebuild everything that the registry lists."""
     with session(settings.postgres_dsn) as connection:
         lost = lost_contents(connection, Blobs(copy.as_uri()))
-        row = connection.execute("SELECT EXISTS (SELECT 1 FROM chunks) AS indexed").fetchone()
-    tables = damaged_tables(Lake(copy.as_uri()), indexed=row is not None and row["indexed"])
+        expected = expected_tables(connection)
+    tables = damaged_tables(Lake(copy.as_uri()), expected)
     return [f"table {name}: {reason}" for name, reason in sorted(tables.items())] + [
         f"{content.source_id}: {content.reason}" for content in lost
     ]

@@ -166,18 +166,18 @@ def _lake(site: Installation) -> Iterator[Finding]:
 
 def _contents(settings: Settings) -> Iterator[Finding]:
     """Open every table, and look for the bytes of every live document."""
-    from assets.integrity import damaged_tables, lost_contents
+    from assets.integrity import expected_tables, lost_contents
     from resources.blobs import Blobs
+    from resources.damage import damaged_tables, remedy
     from resources.lake import Lake
     from resources.postgres import session
 
     with session(settings.postgres_dsn) as connection:
         lost = lost_contents(connection, Blobs(settings.lake_address))
-        row = connection.execute("SELECT EXISTS (SELECT 1 FROM chunks) AS indexed").fetchone()
-    damaged = damaged_tables(Lake(settings.lake_address), indexed=row is not None and row["indexed"])
+        expected = expected_tables(connection)
+    damaged = damaged_tables(Lake(settings.lake_address), expected)
     for name, reason in sorted(damaged.items()):
-        remedy = "Restore the lake from a backup: docs/operations.md, Back up and restore."
-        yield Finding("lake", False, f"table {name}: {reason}", remedy)
+        yield Finding("lake", False, f"table {name}: {reason}", remedy(name))
     for source_id, reason in lost[:SHOWN]:
         yield Finding("lake", False, f"{source_id}: {reason}", "Run: concordance reconcile --deep --apply")
     if len(lost) > SHOWN:

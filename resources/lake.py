@@ -181,6 +181,14 @@ class Lake:
             found = stored_folders(self._url, "tables")
         return sorted(name for name in found if is_table(name))
 
+    def lacking(self, name: str) -> list[str] | None:
+        """Return the columns that the stored table lacks, None when nothing was ever written to it."""
+        delta = self.open(name)
+        if delta is None:
+            return None
+        there = {field.name for field in delta.schema().fields}
+        return [column for column in table(name).schema if column not in there]
+
     def files(self, name: str) -> int:
         """Return how many files a reader of the table opens."""
         delta = self.open(name)

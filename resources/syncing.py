@@ -19,8 +19,9 @@ import psycopg
 import structlog
 
 from resources.alerts import alert
+from resources.damage import explained
 from resources.domain import SOURCE_LABELS, STAGES, SourceName
-from resources.errors import BusyError, ConcordanceError, ServiceUnavailableError
+from resources.errors import BusyError, ServiceUnavailableError
 from resources.postgres import Connection, connect, session
 from resources.retrying import Tally
 from resources.settings import Settings
@@ -141,6 +142,8 @@ class SyncRun:
     """Repeated fetches of this run."""
     relist: bool = False
     """If True, list from the beginning instead of from the cursor; content with an unchanged version is still not fetched."""
+    deferred: set[str] = field(default_factory=set[str])
+    """Content keys that this run left to the next one to parse."""
     _told: float = 0.0
 
     @cached_property
@@ -220,11 +223,12 @@ class SyncRun:
         try:
             yield
         except BaseException as error:
+            found = explained(error, self.settings)
             if self.error is None:
-                self.error = (
-                    str(error) if isinstance(error, ConcordanceError) else f"{type(error).__name__} in stage {name}"
-                )
+                self.error = str(found) if found is not None else f"{type(error).__name__} in stage {name}"
             log.exception("stage.failed", job_id=self.job_id, stage=name)
+            if found is not None and found is not error:
+                raise found from error
             raise
         self.completed.add(name)
         self.progress(name, force=True)
@@ -271,8 +275,11 @@ def open_sync(
         try:
             yield run
         except BaseException as error:
+            found = explained(error, settings)
             if run.error is None:
-                run.error = str(error) if isinstance(error, ConcordanceError) else type(error).__name__
+                run.error = str(found) if found is not None else type(error).__name__
+            if found is not None and found is not error:
+                raise found from error
             raise
         finally:
             _close(run, dsn)
@@ -346,6 +353,8 @@ def _close(run: SyncRun, dsn: str) -> None:
     if run.error is None and missing:
         run.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
     status = "failed" if run.error else "success"
+    if run.error is not None:
+        run.error = run.error.replace("\x00", "\ufffd")  # Postgres has no NUL in a text; the job must end all the same
     try:
         if run.connection.broken or run.connection.closed:
             end_job(dsn, run.job_id, run.error)

@@ -49,6 +49,18 @@ WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS
 -- Let the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 UPDATE documents SET version = '' WHERE source = :source AND source_id = ANY(:source_ids);
 
+-- name: lake_contents^
+-- What the lake should hold: sources with contents, whether anything is indexed, and the models that indexed it. Grain: one row.
+-- Index: primary keys; reads a row of each source and collection.
+SELECT
+    array(
+        SELECT s.source
+        FROM source_states AS s
+        WHERE EXISTS (SELECT 1 FROM documents AS d WHERE d.source = s.source AND d.state = 'live' AND d.content_hash IS NOT NULL)
+    ) AS sources,
+    EXISTS (SELECT 1 FROM chunks) AS indexed,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('model', c.model, 'dimensions', c.dimensions)), '[]') FROM index_collections AS c WHERE c.active) AS models;
+
 -- name: live_contents
 -- Contents of live documents, with their size where the source's size is that of the stored bytes. Grain: document.
 SELECT source_id, content_hash, CASE WHEN source IN ('files', 'upload') THEN size END AS size

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import deltalake
+import polars as pl
 import pytest
 
-from assets.integrity import damaged_tables, lost_contents
+from assets import pipeline
+from assets.integrity import expected_tables, lost_contents
 from assets.reconcile import reconcile
+from resources import qdrant
 from resources.blobs import Blobs
+from resources.damage import damaged_tables
 from resources.domain import SourceName
 from resources.errors import AbortSyncError
 from resources.lake import Lake
 from resources.postgres import session
+from resources.syncing import open_sync
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 
@@ -27,12 +33,16 @@ def filled(installation: Installation) -> Installation:
     return installation
 
 
+VECTORS = "embedded_sentence_transformers_all_minilm_l6_v2_384"
+
+
 def tables(installation: Installation) -> Path:
     return installation.settings.home / "lake" / "tables"
 
 
 def damaged(installation: Installation) -> dict[str, str]:
-    return damaged_tables(Lake(installation.settings.lake_address), indexed=True)
+    with session(installation.settings.postgres_dsn) as connection:
+        return damaged_tables(Lake(installation.settings.lake_address), expected_tables(connection))
 
 
 def lost(installation: Installation) -> list[tuple[str, str]]:
@@ -53,10 +63,132 @@ def test_a_truncated_log_is_named_with_its_reason(filled: Installation) -> None:
     assert "table raw_files of the lake is damaged" in job["error_message"]
 
 
-@pytest.mark.parametrize("name", ["parsed", "chunked"])
+@pytest.mark.parametrize("name", ["raw_files", "parsed", "chunked", VECTORS])
 def test_a_missing_table_is_named(filled: Installation, name: str) -> None:
     shutil.rmtree(tables(filled) / name)
     assert damaged(filled) == {name: "the table is missing"}
+
+
+def lose_index(installation: Installation) -> None:
+    client = qdrant.client(installation.settings)
+    client.delete_collection(qdrant.current_collection(client) or "")
+    client.close()
+
+
+def last_error(installation: Installation) -> str:
+    (job,) = installation.rows("SELECT status, error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    assert job["status"] == "failed"
+    return str(job["error_message"])
+
+
+@pytest.mark.parametrize("name", ["parsed", "chunked", VECTORS])
+def test_a_sync_that_needs_a_missing_table_names_it_and_what_to_do(filled: Installation, name: str) -> None:
+    shutil.rmtree(tables(filled) / name)
+    lose_index(filled)
+    with pytest.raises(AbortSyncError, match=f"table {name} of the lake is missing.*docs/otter.txt|1 chunks"):
+        filled.sync()
+    assert name in last_error(filled)
+    assert "concordance sync files --full --wait" in last_error(filled)
+    filled.sync(full=True)
+    assert filled.agrees()
+    assert damaged(filled) == {}
+
+
+@pytest.mark.parametrize("name", ["parsed", "chunked", VECTORS])
+def test_a_backfill_of_one_stage_that_needs_a_missing_table_names_it(filled: Installation, name: str) -> None:
+    shutil.rmtree(tables(filled) / name)
+    with (
+        pytest.raises(AbortSyncError, match=f"table {name} of the lake is missing"),
+        open_sync(filled.settings, SourceName.FILES, requested_by="test") as run,
+        run.stage("indexed"),
+    ):
+        pipeline.indexed(run, everything=True)
+
+
+def unlink(file: Path) -> None:
+    file.unlink()
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def overwrite(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:4] + b"\xff" * (len(data) // 3) + data[4 + len(data) // 3 :])
+
+
+def drop_column(file: Path) -> None:
+    table = deltalake.DeltaTable(str(file.parent))
+    rows = pl.read_parquet(file)
+    deltalake.write_deltalake(table, rows.drop(rows.columns[1]).to_arrow(), mode="overwrite", schema_mode="overwrite")
+
+
+@pytest.mark.parametrize("name", ["raw_files", "parsed", VECTORS])
+@pytest.mark.parametrize("damage", [unlink, cut, overwrite, drop_column])
+def test_a_sync_that_meets_a_damaged_table_names_it_and_what_to_do(
+    filled: Installation, name: str, damage: Callable[[Path], None]
+) -> None:
+    damage(next((tables(filled) / name).glob("*.parquet")))
+    filled.write("new.txt", "The heron waits.\n")
+    with pytest.raises(AbortSyncError, match=f"The table {name} "):
+        filled.sync(full=True)
+    error = last_error(filled)
+    assert name in error
+    assert "folder" in error
+    shutil.rmtree(tables(filled) / name)  # what the message says
+    if name == "raw_files":
+        assert reconcile(filled.settings, SourceName.FILES, apply=True).clean()
+    else:
+        filled.sync(full=True)
+        assert filled.agrees()
+    assert damaged(filled) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("DROP TABLE chunks CASCADE", 'relation "chunks"'),
+        ("ALTER TABLE documents DROP COLUMN attempts CASCADE", 'column "attempts"'),
+    ],
+)
+def test_a_table_or_column_that_the_database_lacks_is_named(filled: Installation, change: str, named: str) -> None:
+    with session(filled.settings.postgres_dsn) as connection:
+        connection.execute(change.encode())
+    filled.write("new.txt", "The heron waits.\n")
+    with pytest.raises(AbortSyncError, match=named):
+        filled.sync()
+    assert named in last_error(filled)
+    assert "backup" in last_error(filled)
+
+
+def forget(installation: Installation) -> None:
+    """Let the next sync make everything anew from the stored bytes."""
+    for name in ("parsed", "chunked"):
+        shutil.rmtree(tables(installation) / name)
+    with session(installation.settings.postgres_dsn) as connection:
+        connection.execute("UPDATE documents SET indexed_content = NULL")
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
+def test_bytes_that_are_lost_or_damaged_are_named_and_never_indexed(filled: Installation, damage: str) -> None:
+    (blob,) = (filled.settings.home / "lake" / "blobs").glob("??/??/*")
+    whole = blob.read_bytes()
+    forget(filled)
+    for _ in range(4):  # more often than a file that cannot be parsed is tried
+        if damage == "missing":
+            blob.unlink(missing_ok=True)
+        else:
+            blob.write_bytes(whole[:10] if damage == "cut short" else b"X" * len(whole))
+        filled.sync()
+        (document,) = filled.rows("SELECT state, reason FROM documents")
+        assert document["state"] == "failed"
+        assert f"blob {blob.name[:12]}… " in document["reason"].replace(")", " ")
+        assert "concordance reconcile --deep --apply" in document["reason"]
+        assert not any("XXX" in point["chunk_text"] for point in filled.points())
+    reconcile(filled.settings, SourceName.FILES, apply=True, deep=True)
+    assert blob.read_bytes() == whole
+    assert filled.rows("SELECT state, reason FROM documents") == [{"state": "live", "reason": None}]
 
 
 def test_a_missing_file_of_a_table_is_named(filled: Installation) -> None:
