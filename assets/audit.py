@@ -155,23 +155,23 @@ def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditRe
             report.examples.append(f"{rights.source_id}: {', '.join(sorted(excess | rights.excess))}")
     report.excess.postgres += sum(len(rights.excess) for rights in too_much)
     report.missing.postgres += sum(len(rights.missing) for rights in too_little)
-    _paint(run, names, [rights.doc_id for rights in faded])
+    _update_payloads(run, names, [rights.doc_id for rights in faded])
     report.mended += len({rights.doc_id for rights in (*too_much, *too_little, *faded)})
 
 
 def _give(run: SyncRun, too_little: list[_Rights]) -> None:
     """Give what the source gives. Of uploads, whose owners change them meanwhile, the next sync does: it reads them anew."""
     if run.source is SourceName.UPLOAD:
-        upkeep.doubt(run.connection, doc_ids=[rights.doc_id for rights in too_little])
+        upkeep.mark_changed(run.connection, doc_ids=[rights.doc_id for rights in too_little])
         days = sorted({rights.partition for rights in too_little})
-        upkeep.list_anew(run.connection, source=run.source.value, partitions=days)
+        upkeep.mark_for_relisting(run.connection, source=run.source.value, partitions=days)
         return
     with run.connection.transaction():
         upkeep.grant(run.connection, rows=_rows(too_little))
         registry.raise_version(run.connection)
 
 
-def _paint(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
+def _update_payloads(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
     """Let the points of these documents say what the registry says."""
     if not doc_ids:
         return
@@ -181,7 +181,7 @@ def _paint(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
         qdrant.set_payload(run.qdrant, name, payloads)
     done = [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
     with run.connection.transaction():
-        registry.repainted(run.connection, rows=_json.encode(done).decode())
+        registry.payloads_updated(run.connection, rows=_json.encode(done).decode())
         registry.raise_version(run.connection)
 
 

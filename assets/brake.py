@@ -30,7 +30,7 @@ class Brake:
         self._size: int | None = None
         self._gone = 0
 
-    def sift(self, source_ids: Sequence[str], times: dict[str, datetime]) -> list[str]:
+    def split_allowed_and_held(self, source_ids: Sequence[str], times: dict[str, datetime]) -> list[str]:
         """Return those of the deletions that are carried out now; the others wait. Ids that the registry does not have are left out."""
         if not source_ids:
             return []

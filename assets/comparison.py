@@ -40,7 +40,7 @@ class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the lake says the source holds."""
 
 
-class Torn(NamedTuple):
+class IncompleteDocument(NamedTuple):
     """A live document whose entry in the index is not whole."""
 
     doc_id: str
@@ -92,7 +92,7 @@ def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:
         return [found for found, there in zip(hashes, pool.map(blobs.exists, hashes), strict=True) if not there]
 
 
-class Strays(NamedTuple):
+class OrphanPoints(NamedTuple):
     """Points of one collection that no chunk of a live document stands behind, and the documents that they name."""
 
     collection: str
@@ -100,7 +100,7 @@ class Strays(NamedTuple):
     doc_ids: list[str]
 
 
-def orphan_points(run: SyncRun) -> Iterator[Strays]:
+def orphan_points(run: SyncRun) -> Iterator[OrphanPoints]:
     """Yield points that no chunk of a live document stands behind, a page at a time.
 
     Points that name none of our sources are taken for those of `files`, which every installation has.
@@ -115,7 +115,7 @@ def orphan_points(run: SyncRun) -> Iterator[Strays]:
             ]
             if found:
                 named = {str((record.payload or {}).get("doc_id")) for record in found}
-                yield Strays(name, [record.id for record in found], sorted(filter(_is_id, named)))
+                yield OrphanPoints(name, [record.id for record in found], sorted(filter(_is_id, named)))
 
 
 def _is_id(text: str) -> bool:
@@ -131,7 +131,7 @@ def _behind(run: SyncRun, chunk_ids: list[str]) -> set[str]:
     return {row["chunk_id"] for row in rows}
 
 
-def torn(run: SyncRun) -> Iterator[list[Torn]]:
+def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
     """Yield live documents whose chunks lack points, or of which chunks are lost, a page at a time."""
     active = qdrant.current_collection(run.qdrant)
     there = set(qdrant.collections(run.qdrant))
@@ -150,7 +150,7 @@ def torn(run: SyncRun) -> Iterator[list[Torn]]:
             if name in there:
                 found |= qdrant.existing(run.qdrant, name, ids)
         faults = [
-            Torn(
+            IncompleteDocument(
                 doc_id=row["doc_id"],
                 source_id=row["source_id"],
                 points=sum(chunk_id not in found for chunk_id in row["chunk_ids"]),

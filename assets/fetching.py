@@ -14,7 +14,7 @@ import msgspec
 from resources.domain import Item
 from resources.errors import DocumentError, RetryLaterError, ServiceUnavailableError, SkipDocumentError
 from resources.ports import Source
-from resources.retrying import Tally, patiently
+from resources.retrying import Tally, call_with_retry
 from resources.syncing import SyncRun
 from sql import queries
 
@@ -67,7 +67,7 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
         return run.blobs.put(source.fetch(item))
 
     try:
-        blob = patiently(put, run.tally, waits=run.settings.retry_seconds)
+        blob = call_with_retry(put, run.tally, waits=run.settings.retry_seconds)
     except SkipDocumentError as error:
         return Fetched(item=item, error=str(error), skipped=True)
     except DocumentError as error:

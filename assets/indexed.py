@@ -74,26 +74,26 @@ def remove_gone(run: SyncRun, collection: Collection) -> int:
     return len(rows)
 
 
-def repaint(run: SyncRun, active: Target) -> int:
+def update_payloads(run: SyncRun, active: Target) -> int:
     """Bring payloads up to date where only metadata or permissions changed: nothing is embedded, vectors stay."""
     name = active.collection.name
-    rows = list(registry.to_repaint(run.connection, source=run.source.value, signatures=active.signatures()))
+    rows = list(registry.payloads_to_update(run.connection, source=run.source.value, signatures=active.signatures()))
     for part in batches(rows, REMOVE_DOCUMENTS):
-        done = _paint(run, name, part)
+        done = _update_payloads(run, name, part)
         with run.connection.transaction():
-            registry.repainted(run.connection, rows=done)
+            registry.payloads_updated(run.connection, rows=done)
             registry.raise_version(run.connection)
         run.touched.update(row["partition"] for row in part)
         run.counts.synced += len(part)
         run.progress("indexed")
     for other in others(run, name):
-        behind = list(registry.to_repaint_beside(run.connection, source=run.source.value, collection=other))
+        behind = list(registry.payloads_to_update_beside(run.connection, source=run.source.value, collection=other))
         for part in batches(behind, REMOVE_DOCUMENTS):
-            registry.repainted_beside(run.connection, collection=other, rows=_paint(run, other, part))
+            registry.payloads_updated_beside(run.connection, collection=other, rows=_update_payloads(run, other, part))
     return len(rows)
 
 
-def _paint(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) -> str:
+def _update_payloads(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) -> str:
     """Let a collection's points say what the registry says, and return the rows that note it."""
     qdrant.set_payload(run.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
     return _json.encode(

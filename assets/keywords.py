@@ -24,33 +24,33 @@ registry = queries("registry")
 _json = msgspec.json.Encoder()
 
 
-def reword(run: SyncRun, active: Target) -> int:
+def refresh_keyword_vectors(run: SyncRun, active: Target) -> int:
     """Let both stores find documents by the names that they have now; return how many there were in the active collection."""
     where = {"source": run.source.value, "version": VERSION}
     name = active.collection.name
-    rows = list(registry.to_reword(run.connection, **where, signatures=active.signatures()))
+    rows = list(registry.keywords_to_refresh(run.connection, **where, signatures=active.signatures()))
     for group in _groups(rows):
-        passages = registry.to_reword_passages(run.connection, version=VERSION, doc_ids=_ids(group))
+        passages = registry.keyword_passages_to_refresh(run.connection, version=VERSION, doc_ids=_ids(group))
         renewed = _renew(run, name, active.collection.bm25_avg_len, group, list(passages))
         with run.connection.transaction():
             registry.name_passages(run.connection, **renewed)
-            registry.reworded(run.connection, rows=_done(group))
+            registry.keywords_refreshed(run.connection, rows=_done(group))
             registry.raise_version(run.connection)
         run.progress("indexed")
     for other in others(run, name):
-        _reword_beside(run, other)
+        _refresh_beside(run, other)
     return len(rows)
 
 
-def _reword_beside(run: SyncRun, name: str) -> None:
+def _refresh_beside(run: SyncRun, name: str) -> None:
     where = {"collection": name, "version": VERSION}
     average = registry.collection(run.connection, name=name)["bm25_avg_len"]
-    for group in _groups(list(registry.to_reword_beside(run.connection, **where, source=run.source.value))):
-        passages = registry.to_reword_passages_beside(run.connection, **where, doc_ids=_ids(group))
+    for group in _groups(list(registry.keywords_to_refresh_beside(run.connection, **where, source=run.source.value))):
+        passages = registry.keyword_passages_to_refresh_beside(run.connection, **where, doc_ids=_ids(group))
         renewed = _renew(run, name, average, group, list(passages))
         with run.connection.transaction():
             registry.name_passages_beside(run.connection, **renewed)
-            registry.reworded_beside(run.connection, collection=name, rows=_done(group))
+            registry.keywords_refreshed_beside(run.connection, collection=name, rows=_done(group))
 
 
 def _renew(

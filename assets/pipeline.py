@@ -8,8 +8,8 @@ from typing import Any
 from assets.chunked import batches, chunk_missing
 from assets.collection import ensure_collection
 from assets.embedded import embed_missing
-from assets.indexed import index_missing, refresh_checks, remove_gone, repaint
-from assets.keywords import reword
+from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
+from assets.keywords import refresh_keyword_vectors
 from assets.parsed import Pending, parse_missing
 from assets.raw import collect, raw_table
 from assets.targets import Target, served, shadow
@@ -73,8 +73,8 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     active = served(run)
     active = ensure_collection(run, active, pending(run, active, everything=everything))
     removed = remove_gone(run, active.collection)
-    repainted = repaint(run, active)
-    reworded = reword(run, active)
+    repainted = update_payloads(run, active)
+    reworded = refresh_keyword_vectors(run, active)
     totals = {"documents": 0, "points": 0, "removed": removed, "repainted": repainted, "reworded": reworded}
     todo = [document for document in pending(run, active, everything=everything) if document.state == "live"]
     # first: once the active collection has them, nothing says any more that these are new

@@ -61,7 +61,7 @@ VERSION = f"{bm25.VERSION} {sketch.VERSION}"
 
 
 def keywords_of(row: Mapping[str, Any]) -> str:
-    """Return what a document's keyword vectors are made with beyond its texts, as the registry keeps it; see `to_reword`."""
+    """Return what a document's keyword vectors are made with beyond its texts, as the registry keeps it; see `keywords_to_refresh`."""
     return "\n".join([VERSION, *names_of(row)])
 
 

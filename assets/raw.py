@@ -78,7 +78,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
     _prune_approved(run, totals)
     lost = source.lost(known)
     for partition in lost:
-        _lose(run, partition, totals)
+        _hide_partition(run, partition, totals)
     faults = _unknown_partitions(run, available, known)
     for partition in available:
         if run.partitions is not None and partition not in run.partitions:
@@ -87,7 +87,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
             _collect_partition(run, source, partition, totals)
         except LostPartitionError as error:
             run.fault(partition, "raw", str(error), skipped=True)
-            _lose(run, partition, totals)
+            _hide_partition(run, partition, totals)
         except ServiceUnavailableError:
             raise  # our own Postgres or lake: nothing more can be done
         except AuthorizationError:
@@ -101,7 +101,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
     run.error = " ".join(faults) or None  # the other partitions go on; the job still ends as failed
     for partition in source.retired(known):
         if run.partitions is None or partition in run.partitions:
-            _retire(run, partition, totals)
+            _remove_partition(run, partition, totals)
 
 
 def _asked(question: Any) -> Any:
@@ -224,7 +224,7 @@ def _take_in(
     emptied += [(source_id, batch.partition) for source_id in batch.deleted if source_id not in known]
     vanished = _vanished(run, batch, ids, unseen)
     moves = _moves(batch, known, vanished)
-    deleted = brake.sift(list(vanished), batch.deleted_at)
+    deleted = brake.split_allowed_and_held(list(vanished), batch.deleted_at)
     append(run, stored, emptied + [(source_id, vanished[source_id]) for source_id in deleted])
     with run.connection.transaction():
         if rows or changed_refusals:
@@ -343,7 +343,7 @@ def _prune_approved(run: SyncRun, totals: dict[str, Any]) -> None:
     _remove(run, {row["source_id"]: row["partition"] for row in rows}, times, totals)
 
 
-def _retire(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
+def _remove_partition(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
     """Tombstone what a partition holds that is no longer configured: what may not be read any more is not shown."""
     rows = registry.unseen(run.connection, source=run.source.value, partition=partition, seen=[])
     _remove(run, {row["source_id"]: partition for row in rows}, {}, totals)
@@ -363,7 +363,7 @@ def _remove(run: SyncRun, gone: dict[str, str], times: dict[str, Any], totals: d
     totals["deleted"] += len(deleted)
 
 
-def _lose(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
+def _hide_partition(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
     """Hide what a partition holds, since it cannot be read any more; it is listed anew when it can."""
     source = run.source.value
     with run.connection.transaction():

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from assets.comparison import LakeFaults, Torn, lake_faults, orphan_points, torn
+from assets.comparison import IncompleteDocument, LakeFaults, incomplete_documents, lake_faults, orphan_points
 from assets.pipeline import WORK, raw
 from assets.rows import append
 from assets.witness import EVERYTHING, Witness
@@ -80,16 +80,18 @@ class _Found:
         self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
         self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
         self.lake: LakeFaults = lake_faults(run, deep=deep)
-        self.torn: list[Torn] = [document for page in torn(run) for document in page]
+        self.incomplete: list[IncompleteDocument] = [
+            document for page in incomplete_documents(run) for document in page
+        ]
         self.points = 0
         self.examples: list[str] = []
-        for strays in orphan_points(run):
-            self.points += len(strays.ids)
-            self.examples += [f"{strays.collection}/{point}" for point in strays.ids[: EXAMPLES - len(self.examples)]]
+        for orphans in orphan_points(run):
+            self.points += len(orphans.ids)
+            self.examples += [f"{orphans.collection}/{point}" for point in orphans.ids[: EXAMPLES - len(self.examples)]]
             if mend:
                 # first, so that a document which comes back is written whole
-                upkeep.doubt_points(run.connection, doc_ids=strays.doc_ids)
-                qdrant.delete_points(run.qdrant, strays.collection, strays.ids)
+                upkeep.mark_points_incomplete(run.connection, doc_ids=orphans.doc_ids)
+                qdrant.delete_points(run.qdrant, orphans.collection, orphans.ids)
 
     def held(self) -> set[str]:
         """Return the documents that the registry takes for present at the source."""
@@ -102,7 +104,7 @@ class _Found:
             source_id
             for source_id in gone
             if source_id in witness.deleted
-            or witness.vouches_for(self.known[source_id][0])
+            or witness.is_authoritative_for(self.known[source_id][0])
             or self.known[source_id][0] in witness.lost_partitions
         }
 
@@ -132,12 +134,12 @@ def reconcile(
 def _mended(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
     """Mend from the registry first, then by a sync that lists everything, then count again."""
     before = _Found(run, mend=True, deep=deep)
-    if before.torn:
-        upkeep.write_anew(run.connection, doc_ids=[document.doc_id for document in before.torn])
+    if before.incomplete:
+        upkeep.mark_for_rewrite(run.connection, doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
         run.blobs.delete(content)  # bytes that are not what they were must not pass for present
     if before.lake.missing:
-        upkeep.fetch_anew(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
+        upkeep.mark_for_refetch(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
     error = _sync(run, witness)
     _bury(run, witness)
     report = _report(run, witness, before)
@@ -149,7 +151,7 @@ def _mended(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
         len(before.unshown(witness) & after.held()),
         len(before.unknown(witness) - after.held()),
         after.points,
-        sum(document.points + bool(document.rows) for document in after.torn),
+        sum(document.points + bool(document.rows) for document in after.incomplete),
     ]
     report.mended = max(0, report.faults() - sum(left))
     report.waiting = len(after.waiting)
@@ -187,8 +189,8 @@ def _unclear(witness: Witness, partition: str) -> bool:
 
 def _report(run: SyncRun, witness: Witness, found: _Found) -> Report:
     unshown, unknown = found.unshown(witness), found.unknown(witness)
-    without_rows = {document.source_id for document in found.torn if document.rows}
-    without_points = [document.source_id for document in found.torn if document.points]
+    without_rows = {document.source_id for document in found.incomplete if document.rows}
+    without_points = [document.source_id for document in found.incomplete if document.points]
     examples: dict[str, Iterable[str]] = {
         "orphans.lake": sorted(found.lake.orphans),
         "orphans.postgres": sorted(unshown),
@@ -204,7 +206,7 @@ def _report(run: SyncRun, witness: Witness, found: _Found) -> Report:
         missing=Sides(
             lake=len(found.lake.missing),
             postgres=len(unknown) + len(without_rows),
-            qdrant=sum(document.points for document in found.torn),
+            qdrant=sum(document.points for document in found.incomplete),
         ),
         waiting=len(found.waiting),
         unlisted=witness.unlisted,

@@ -104,7 +104,7 @@ class Witness:
         if EVERYTHING not in self.unlisted:
             self.retired(known)
 
-    def vouches_for(self, partition: str) -> bool:
+    def is_authoritative_for(self, partition: str) -> bool:
         """Tell whether the source said to the end what it has in a partition, or that it does not have it any more."""
         return partition in self.complete or partition in self.retired_partitions
 

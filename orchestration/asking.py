@@ -1,6 +1,6 @@
-"""Asks questions of a collection by the production retriever, as the people they are asked as: which documents come back, in order.
+"""Run questions through the production retriever with each caller's permissions and return the ranked documents.
 
-Nothing is cached and nothing written. An answer for which a part of the search was down is none: `ServiceUnavailableError`.
+Nothing is cached or written. A search that was degraded raises `ServiceUnavailableError` instead of counting as an answer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ DEPTH = 10
 AT_ONCE = 4
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as it is asked. With `never`, only its documents are searched, so that no better one hides them."""
+class EvaluationQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question of the question set, with the caller it is asked as. With `never`, only its documents are searched, so that no better
+    one hides them.
+    """
 
     id: str
     text: str
@@ -63,8 +65,8 @@ class Answer(msgspec.Struct, frozen=True):
         return list(found)
 
 
-class Asker:
-    """Open stores, and the questions asked of them. Made by `asker`."""
+class QuestionRunner:
+    """Runs questions against open stores. Made by `question_runner`."""
 
     def __init__(self, settings: Settings, database: Database, searches: Searches) -> None:
         self._settings = settings.model_copy(update={"search_cache_seconds": 0})
@@ -72,13 +74,13 @@ class Asker:
         self._searches = searches
 
     async def access(self, email: str, groups: Sequence[str]) -> Access:
-        """Return whom the serving side would take a person for, with these groups in the token."""
+        """Return the `Access` that the HTTP service would give this person with these groups in the token."""
         fresh_since = datetime.now(UTC) - duration(self._settings.acl_max_age)
         return await with_directory(
             self._database, Access(email=email, principals=principals_of(email, groups)), fresh_since
         )
 
-    async def ask(self, target: Target, asked: Sequence[Asked]) -> list[Answer]:
+    async def ask(self, target: Target, asked: Sequence[EvaluationQuestion]) -> list[Answer]:
         """Return the answers of a collection, in the order of the questions. Raises `ServiceUnavailableError`."""
         embedder = QueryEmbedder.pinned(target.embedder, target.collection.name)
         metrics = Metrics()
@@ -94,7 +96,7 @@ class Asker:
         )
         turn = asyncio.Semaphore(AT_ONCE)
 
-        async def one(question: Asked) -> Answer:
+        async def one(question: EvaluationQuestion) -> Answer:
             async with turn:
                 return await _answer(retriever, question)
 
@@ -102,19 +104,19 @@ class Asker:
 
 
 @asynccontextmanager
-async def asker(settings: Settings) -> AsyncGenerator[Asker]:
+async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
     """Open the stores for a block."""
     database = Database(settings.postgres_dsn)
     searches = Searches(settings)
     await database.open()
     try:
-        yield Asker(settings, database, searches)
+        yield QuestionRunner(settings, database, searches)
     finally:
         await database.close()
         await searches.close()
 
 
-async def _answer(retriever: Retriever, asked: Asked) -> Answer:
+async def _answer(retriever: Retriever, asked: EvaluationQuestion) -> Answer:
     filters = Filters(document_ids=sorted(asked.documents), include_archived=True) if asked.never else None
     found = await retriever.passages(SearchRequest(query=asked.text, top_k=DEPTH, filters=filters), asked.access)
     degraded = [message for code, message in found.warnings if code != "held_back"]

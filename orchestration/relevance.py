@@ -18,7 +18,7 @@ import msgspec
 
 from assets.stages.measure_ranking import QueryScores, score
 from assets.targets import Target, target
-from orchestration.asking import DEPTH, Answer, Asked, Asker, asker
+from orchestration.asking import DEPTH, Answer, EvaluationQuestion, QuestionRunner, question_runner
 from orchestration.question_set import Stored, stored
 from resources.errors import NotRunningError
 from resources.postgres import Connection
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
     """One question asked: what it found is worth (None: it must never find anything), and what it must not have shown."""
 
     stored: Stored
-    asked: Asked
+    asked: EvaluationQuestion
     answer: Answer
     scores: QueryScores | None
     leaked: frozenset[str]
@@ -154,14 +154,14 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
 async def _ask(
     settings: Settings, connection: Connection, active: Target, questions: Sequence[Stored]
 ) -> list[Outcome]:
-    async with asker(settings) as open_asker:
-        asked = [await _asked(open_asker, one) for one in questions]
-        answers = await open_asker.ask(active, asked)
+    async with question_runner(settings) as runner:
+        asked = [await _evaluation_question(runner, one) for one in questions]
+        answers = await runner.ask(active, asked)
         shown_wrongly = shown_without_right(connection, asked, answers)
         if shown_wrongly:
             # a right that was taken away between the answer and this look is no leak: what stays when it is asked again is
             again = [one for one in asked if one.id in shown_wrongly]
-            shown_wrongly = shown_without_right(connection, again, await open_asker.ask(active, again))
+            shown_wrongly = shown_without_right(connection, again, await runner.ask(active, again))
     wanted = [one for one in zip(asked, answers, strict=True) if not one[0].never]
     scores = score(
         {one.id: dict.fromkeys(one.documents, 1) for one, _ in wanted},
@@ -179,25 +179,25 @@ async def _ask(
     ]
 
 
-async def _asked(asker: Asker, question: Stored) -> Asked:
-    return Asked(
+async def _evaluation_question(runner: QuestionRunner, question: Stored) -> EvaluationQuestion:
+    return EvaluationQuestion(
         id=str(question.id),
         text=question.question,
         documents=frozenset(document.doc_id for document in question.documents),
-        access=await asker.access(question.email, question.groups),
+        access=await runner.access(question.email, question.groups),
         never=question.never,
     )
 
 
 def shown_without_right(
-    connection: Connection, asked: Sequence[Asked], answers: Sequence[Answer]
+    connection: Connection, asked: Sequence[EvaluationQuestion], answers: Sequence[Answer]
 ) -> dict[str, set[str]]:
     """Return the documents that were shown without a right in the registry, by question."""
     found = {one.id: _unreadable(connection, answer.shown(), one) for one, answer in zip(asked, answers, strict=True)}
     return {question: documents for question, documents in found.items() if documents}
 
 
-def _unreadable(connection: Connection, doc_ids: Set[str], asked: Asked) -> set[str]:
+def _unreadable(connection: Connection, doc_ids: Set[str], asked: EvaluationQuestion) -> set[str]:
     rows = registry.unreadable(connection, doc_ids=sorted(doc_ids), principals=sorted(asked.access.principals))
     return {row["doc_id"] for row in rows}
 

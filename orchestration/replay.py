@@ -14,7 +14,7 @@ import msgspec
 
 from assets.stages.measure_ranking import score
 from assets.targets import Target
-from orchestration.asking import Answer, Asked, Asker, asker
+from orchestration.asking import Answer, EvaluationQuestion, QuestionRunner, question_runner
 from orchestration.question_set import Stored, stored
 from resources.domain import Access
 from resources.postgres import Connection
@@ -58,10 +58,10 @@ async def _compare(
     settings: Settings, connection: Connection, questions: Sequence[Stored], active: Target, made: Target
 ) -> Verdict:
     # permissions are those of the registry as it stands: when they were last checked decides nothing here
-    async with asker(settings.model_copy(update={"acl_max_age": "3650d"})) as open_asker:
-        named = await _named(connection, open_asker, questions)
+    async with question_runner(settings.model_copy(update={"acl_max_age": "3650d"})) as runner:
+        named = await _named(connection, runner, questions)
         asked = named or _titles(connection)
-        before, after = [_score(asked, await open_asker.ask(one, asked)) for one in (active, made)]
+        before, after = [_score(asked, await runner.ask(one, asked)) for one in (active, made)]
     loss = max(0.0, before.recall - after.recall, before.mrr - after.mrr)
     return Verdict(
         questions=len(asked),
@@ -73,21 +73,25 @@ async def _compare(
     )
 
 
-async def _named(connection: Connection, asker: Asker, questions: Sequence[Stored]) -> list[Asked]:
-    asked: list[Asked] = []
+async def _named(
+    connection: Connection, runner: QuestionRunner, questions: Sequence[Stored]
+) -> list[EvaluationQuestion]:
+    asked: list[EvaluationQuestion] = []
     for one in questions:
-        access = await asker.access(one.email, one.groups)
+        access = await runner.access(one.email, one.groups)
         wanted = {document.doc_id for document in one.documents}
         gone = queries("questions").unreadable(connection, doc_ids=sorted(wanted), principals=sorted(access.principals))
         if readable := wanted - {row["doc_id"] for row in gone}:
-            asked.append(Asked(id=str(one.id), text=one.question, documents=frozenset(readable), access=access))
+            asked.append(
+                EvaluationQuestion(id=str(one.id), text=one.question, documents=frozenset(readable), access=access)
+            )
     return asked
 
 
-def _titles(connection: Connection) -> list[Asked]:
+def _titles(connection: Connection) -> list[EvaluationQuestion]:
     rows: Sequence[Mapping[str, Any]] = list(registry.readable_sample(connection, most=TITLES))
     return [
-        Asked(
+        EvaluationQuestion(
             id=row["doc_id"],
             text=row["title"][:MAX_QUERY],
             documents=frozenset({row["doc_id"]}),
@@ -97,7 +101,7 @@ def _titles(connection: Connection) -> list[Asked]:
     ]
 
 
-def _score(asked: Sequence[Asked], answers: Sequence[Answer]) -> Score:
+def _score(asked: Sequence[EvaluationQuestion], answers: Sequence[Answer]) -> Score:
     judgements = {one.id: dict.fromkeys(one.documents, 1) for one in asked}
     rankings = {one.id: answer.ranking(one.documents) for one, answer in zip(asked, answers, strict=True)}
     scores = score(judgements, rankings).values()

@@ -49,7 +49,7 @@ def keyword_text(words: str, text: str) -> str:
     return f"{words}\n{text}" if words else text
 
 
-def parted(query: str) -> str:
+def split_compounds(query: str) -> str:
     """Return the query with compounds also split: `budget_2026.xlsx` also searches for `budget`, `2026` and `xlsx`."""
     joined = [word for word in query.split() if _JOINTS.search(word)]
     return " ".join([query, *(_JOINTS.sub(" ", word).strip() for word in joined)])

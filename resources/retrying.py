@@ -53,7 +53,7 @@ NO_CALLS = Tally()
 """Tally of sources that make no calls."""
 
 
-def patiently(
+def call_with_retry(
     action: Callable[[], T],
     tally: Tally,
     *,

@@ -1,4 +1,4 @@
-"""From a request to what an answer is made from: the question made to stand alone, searched, judged by the gate, its sources chosen."""
+"""Prepare a question for answering: make it standalone, search, apply the answer gate and choose the sources."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FindsPassages(Protocol):
         ...
 
 
-class Asked(NamedTuple):
-    """A question with its sources; without sources there is no answer. `searched`: what was searched and is answered."""
+class PreparedQuestion(NamedTuple):
+    """A question with its sources; without sources there is no answer. `searched`: the standalone form that was searched."""
 
     question: str
     searched: str
@@ -48,8 +48,8 @@ class Asked(NamedTuple):
     model_ms: float
 
 
-class Asker:
-    """Prepares questions."""
+class QuestionPreparer:
+    """Turns requests into prepared questions."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Asker:
         self._embedding_model = embedding_model
         self._clock = clock
 
-    async def prepare(self, request: AskRequest, access: Access) -> Asked:
+    async def prepare(self, request: AskRequest, access: Access) -> PreparedQuestion:
         """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`."""
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
@@ -88,7 +88,7 @@ class Asker:
                 budget=self._settings.answer_context_tokens,
                 count=self._count,
             )
-        return Asked(
+        return PreparedQuestion(
             question, searched, history, sources, judged, found.warnings, found.held_back, found.registry, model_ms
         )
 

@@ -27,7 +27,7 @@ from serving.answers.extractive import choose, compose, headings, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA, messages
-from serving.answers.question import Asked, Asker, FindsPassages
+from serving.answers.question import FindsPassages, PreparedQuestion, QuestionPreparer
 from serving.answers.schemas import Answer, AskRequest, Event
 from serving.answers.words import content
 from serving.audit import Audit
@@ -72,7 +72,7 @@ class Answers:
         self._metrics = AnswerMetrics(metrics.registry)
         self._clock = clock
         self._model = model or language_model(settings)
-        self._asker = Asker(
+        self._preparer = QuestionPreparer(
             settings,
             retriever,
             self._model,
@@ -109,7 +109,7 @@ class Answers:
         self, request: AskRequest, access: Access, *, live: bool, fallback: bool
     ) -> AsyncGenerator[Event]:
         began = time.perf_counter()
-        asked = await self._asker.prepare(request, access)
+        asked = await self._preparer.prepare(request, access)
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
         shown_ids = list(dict.fromkeys(one.hit.doc_id for one in asked.sources))
         await self._audit.record(
@@ -145,7 +145,7 @@ class Answers:
         yield Event("done", answer)
 
     async def _write(
-        self, request: AskRequest, asked: Asked, access: Access, draft: Draft, *, live: bool, fallback: bool
+        self, request: AskRequest, asked: PreparedQuestion, access: Access, draft: Draft, *, live: bool, fallback: bool
     ) -> AsyncGenerator[Event]:
         if not asked.sources:
             draft.text = NO_DATA
@@ -168,7 +168,14 @@ class Answers:
         yield Event("token", {"text": draft.text})
 
     async def _from_model(
-        self, model: LanguageModel, request: AskRequest, asked: Asked, access: Access, draft: Draft, *, live: bool
+        self,
+        model: LanguageModel,
+        request: AskRequest,
+        asked: PreparedQuestion,
+        access: Access,
+        draft: Draft,
+        *,
+        live: bool,
     ) -> AsyncGenerator[Event]:
         hits = [one.hit for one in asked.sources]
         seconds = self._settings.answer_cache_seconds if asked.registry else 0
@@ -211,7 +218,7 @@ class Answers:
             )
             self._background.put("answer_cache_store", cache.row(cache_key, written, seconds))
 
-    async def _quote(self, request: AskRequest, asked: Asked, draft: Draft) -> None:
+    async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
         """Answer with the best sentences of the sources."""
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
         passages = [(headings(one.hit.title, one.hit.section_path), one.hit.chunk_text) for one in asked.sources]
@@ -235,7 +242,7 @@ class Answers:
             return None
 
     def _answer(
-        self, asked: Asked, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
+        self, asked: PreparedQuestion, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
     ) -> Answer:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
         return Answer(
@@ -258,7 +265,7 @@ class Answers:
             warnings=draft.told(),
         )
 
-    def _keep(self, answer: Answer, asked: Asked, access: Access, *, completed: bool) -> None:
+    def _keep(self, answer: Answer, asked: PreparedQuestion, access: Access, *, completed: bool) -> None:
         self._metrics.answered(answer)
         hits = [one.hit for one in asked.sources]
         if asked.registry:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from resources.domain import Access
-from resources.naming import parted
+from resources.naming import split_compounds
 from serving.database import Database
 from serving.retrieval.plan import Plan
 
@@ -33,7 +33,7 @@ def parameters(search: Plan, access: Access, chunk_ids: Sequence[str] | None = N
     # a tag may hold one value or a list of them; Qdrant matches either
     tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
     return {
-        "query": parted(search.query),
+        "query": split_compounds(search.query),
         "principals": sorted(access.principals),
         "depth": search.depth,
         "chunk_ids": None if chunk_ids is None else list(chunk_ids),

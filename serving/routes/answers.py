@@ -21,7 +21,7 @@ from serving.answers import store
 from serving.answers.schemas import Answer, AskRequest, Event, FeedbackRequest, FeedbackResponse, KeptAnswer
 from serving.deps import Services
 from serving.errors import ProblemError
-from serving.routes.search import take_turn
+from serving.routes.search import enforce_rate_limit
 
 SETTLE_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
@@ -65,7 +65,7 @@ async def ask(
 
     With `stream` true, or `Accept: text/event-stream`, as server-sent events: `sources`, `token`…, `check`, `done`.
     """
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     if not wants_events(request, data):
         return Response(await services.answers.ask(data, request.user), status_code=200)
     events = services.answers.stream(data, request.user)

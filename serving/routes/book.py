@@ -26,7 +26,7 @@ from serving.contracts.book import (
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.references import page
-from serving.routes.search import take_turn
+from serving.routes.search import enforce_rate_limit
 
 
 @post("/ask", operation_id="askBook", status_code=200, tags=["answers"], summary="Answer a question, as the book asks")
@@ -34,7 +34,7 @@ async def ask_book(
     request: Request[Access, Any, Any], data: JSONBody[BookQuestion], services: NamedDependency[Services]
 ) -> BookAnswer:
     """Answer from what the caller may read, from three passages, each named in prose. A model that stays down is an error."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     answer = await services.answers.ask(to_ask(data.query, data.collection_id), request.user, fallback=False)
     return from_answer(answer)
 
@@ -50,7 +50,7 @@ async def ask_selection(
     request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], services: NamedDependency[Services]
 ) -> BookAnswer:
     """Answer a question about a selected text from its own file alone."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     named = page(data.source_file, services.settings.file_roots)
     wanted = msgspec.structs.asdict(named) | {
         "collection_id": data.collection_id,

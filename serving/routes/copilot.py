@@ -21,7 +21,7 @@ from serving.contracts.copilot import (
     to_search,
 )
 from serving.deps import Services
-from serving.routes.search import take_turn
+from serving.routes.search import enforce_rate_limit
 
 
 @post("/api/search", operation_id="searchFiles", status_code=200, tags=["search"], summary="Search, as NeuroDrive asks")
@@ -29,7 +29,7 @@ async def search_files(
     request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], services: NamedDependency[Services]
 ) -> DriveSearchResponse:
     """Find relevant passages that the caller may read; irrelevant ones are left out rather than padded."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     found = await services.retriever.search(to_search(data), request.user)
     return from_search(data, found, gate_of(services.embedder.model, services.settings.answer_gate))
 
@@ -41,5 +41,5 @@ async def chat(
     request: Request[Access, Any, Any], data: JSONBody[ChatRequest], services: NamedDependency[Services]
 ) -> ChatResponse:
     """Answer from what the caller may read, with up to five earlier messages understood."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     return from_answer(await services.answers.ask(to_ask(data), request.user))

@@ -19,7 +19,7 @@ from serving.contracts.relevance import NOT_EMBEDDED, least_cosine
 from serving.deps import Services
 from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation
 from serving.retrieval.plan import normalise
-from serving.routes.search import take_turn
+from serving.routes.search import enforce_rate_limit
 
 NAMES = {
     "invalid-request": "InvalidQueryError",
@@ -83,7 +83,7 @@ async def rag_search(
     request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], services: NamedDependency[Services]
 ) -> RagSearchResponse:
     """Find passages that the caller may read by their meaning (`vector`), or by meaning and words (`hybrid`)."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     _check(data)
     found = await services.retriever.search(to_search(data), request.user)
     if data.mode == "vector" and any(warning.code == NOT_EMBEDDED for warning in found.warnings):

@@ -15,7 +15,7 @@ from serving.errors import ProblemError
 from serving.schemas import SearchRequest, SearchResponse
 
 
-def take_turn(services: Services, access: Access) -> None:
+def enforce_rate_limit(services: Services, access: Access) -> None:
     """Count a search against the person's rate limit. Raises the `rate-limited` problem."""
     wait = services.limit.take(access.email)
     if wait > 0:
@@ -30,5 +30,5 @@ async def search(
     request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
 ) -> SearchResponse:
     """Find passages that the caller may read, best first, each with its source and place."""
-    take_turn(services, request.user)
+    enforce_rate_limit(services, request.user)
     return await services.retriever.search(data, request.user)

@@ -16,7 +16,7 @@ from resources.qdrant import qdrant_errors
 from serving.deps import Services
 from serving.references import MAX_LENGTH, reference
 from serving.retrieval.plan import Narrowing, filter_for
-from serving.routes.search import take_turn
+from serving.routes.search import enforce_rate_limit
 from serving.schemas import MAX_QUERY, SearchRequest
 from serving.why import NOBODY, RANKS, Trace, parameters, rank_of, trace
 
@@ -37,7 +37,7 @@ async def why(
     What does not exist and what the caller may not read are answered alike, administrators included, after the same work.
     """
     access = request.user
-    take_turn(services, access)
+    enforce_rate_limit(services, access)
     wanted = parameters(reference(source), access, services.fresh_since())
     rows = await services.database.fetch("why", wanted)
     row = rows[0] if rows else None

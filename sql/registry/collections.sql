@@ -128,7 +128,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 )
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
--- name: to_repaint_beside
+-- name: payloads_to_update_beside
 -- Live documents whose payload in a collection beside the active one is out of date. Parameters: source, collection. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM index_entries AS e
@@ -137,14 +137,14 @@ LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
 WHERE e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.payload IS DISTINCT FROM d.payload_hash
 ORDER BY d.doc_id;
 
--- name: repainted_beside!
+-- name: payloads_updated_beside!
 -- Parameters: collection, rows jsonb. Grain: document.
 UPDATE index_entries AS e SET payload = r.indexed_payload
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
--- name: to_reword_beside
--- As `to_reword`, of a collection beside the active one. Parameters: source, collection, version. Grain: document.
+-- name: keywords_to_refresh_beside
+-- As `keywords_to_refresh`, of a collection beside the active one. Parameters: source, collection, version. Grain: document.
 SELECT d.doc_id::text AS doc_id, d.title, d.source_title, d.path, e.chunk_count
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -154,8 +154,8 @@ WHERE
     :version || E'\n' || d.title || E'\n' || d.source_title || E'\n' || substring(d.path FROM '[^/]*$')
 ORDER BY d.doc_id;
 
--- name: to_reword_passages_beside
--- As `to_reword_passages`. Parameters: doc_ids, collection, version. Grain: chunk. Index: chunks_beside (doc_id, chunk_index).
+-- name: keyword_passages_to_refresh_beside
+-- As `keyword_passages_to_refresh`. Parameters: doc_ids, collection, version. Grain: chunk. Index: chunks_beside (doc_id, chunk_index).
 SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
 FROM chunks_beside AS c
 INNER JOIN index_entries AS e ON e.doc_id = c.doc_id AND e.collection = :collection
@@ -169,7 +169,7 @@ UPDATE chunks_beside AS c SET name_words = r.words, sketch = r.sketch
 FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
 WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
--- name: reworded_beside!
+-- name: keywords_refreshed_beside!
 -- Parameters: collection, rows jsonb (doc_id, indexed_keywords). Grain: document.
 UPDATE index_entries AS e SET keywords = r.indexed_keywords
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)

@@ -9,7 +9,7 @@ WHERE
     AND (indexed_content IS NOT NULL OR EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = documents.doc_id))
 ORDER BY doc_id;
 
--- name: to_repaint
+-- name: payloads_to_update
 -- Documents whose content is indexed and whose payload is out of date. Parameters: source, signatures. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM documents AS d
@@ -19,7 +19,7 @@ WHERE
     AND d.indexed_payload IS DISTINCT FROM d.payload_hash
 ORDER BY d.doc_id;
 
--- name: to_reword
+-- name: keywords_to_refresh
 -- Documents whose content is indexed, but under other names or with keyword vectors or sketches of another version. Parameters: source,
 -- signatures, version. Grain: document.
 SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
@@ -29,7 +29,7 @@ WHERE
     AND indexed_keywords IS DISTINCT FROM :version || E'\n' || title || E'\n' || source_title || E'\n' || substring(path FROM '[^/]*$')
 ORDER BY doc_id;
 
--- name: to_reword_passages
+-- name: keyword_passages_to_refresh
 -- Of such documents, the first passage, and where another version made the vectors, all. Parameters: doc_ids, version. Grain: chunk.
 -- Index: chunks (doc_id, chunk_index).
 SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
@@ -46,7 +46,7 @@ UPDATE chunks AS c SET name_words = r.words, sketch = r.sketch
 FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
 WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
--- name: reworded!
+-- name: keywords_refreshed!
 -- Both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.
 UPDATE documents AS d SET indexed_keywords = r.indexed_keywords
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
@@ -81,7 +81,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 )
 WHERE d.doc_id = r.doc_id;
 
--- name: repainted!
+-- name: payloads_updated!
 -- Payloads are as wanted. Parameters: rows jsonb. Grain: document.
 UPDATE documents AS d SET indexed_payload = r.indexed_payload, indexed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)

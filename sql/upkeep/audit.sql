@@ -30,11 +30,11 @@ UPDATE documents AS d SET payload_hash = '', indexed_payload = NULL, permissions
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
 WHERE d.doc_id = r.doc_id AND d.state = 'live';
 
--- name: list_anew!
+-- name: mark_for_relisting!
 -- Let the next sync list these partitions from the beginning. Grain: partition. Parameters: source, partitions text[].
 UPDATE partitions SET cursor = NULL WHERE source = :source AND partition = ANY(:partitions::text []);
 
--- name: doubt!
+-- name: mark_changed!
 -- Let the next listing write these documents again. Parameters: doc_ids.
 UPDATE documents SET payload_hash = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
 

@@ -35,17 +35,17 @@ WHERE d.source = :source AND d.state = 'live' AND d.doc_id > :after::uuid
 ORDER BY d.doc_id
 LIMIT :most;
 
--- name: write_anew!
+-- name: mark_for_rewrite!
 -- Let the indexed stage write these documents again, from the lake. Parameters: doc_ids. Index: primary key.
 UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
 
--- name: doubt_points!
+-- name: mark_points_incomplete!
 -- The points of these documents are about to be deleted because nobody may find them: they count as incomplete until a sync has
 -- removed the rest. Parameters: doc_ids. Index: primary key.
 UPDATE documents SET indexed_content = ''
 WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS NOT NULL;
 
--- name: fetch_anew!
+-- name: mark_for_refetch!
 -- Let the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 UPDATE documents SET version = '' WHERE source = :source AND source_id = ANY(:source_ids);
 

@@ -65,8 +65,8 @@ def test_what_a_killed_process_left_is_written_once(site: Site) -> None:
     left = Spool.new(site.settings.home / "audit")
     left.append(event)
     left.append(event)  # as after a kill between writing to Postgres and removing the file
-    with left.path.open("ab") as torn:
-        torn.write(b'{"email": "cut sho')
+    with left.path.open("ab") as partial:
+        partial.write(b'{"email": "cut sho')
     left.close()
     with site.running() as running:
         eventually(lambda: rows(site), [(BOB, "ferry \ufffd at nine")])

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from structlog.testing import capture_logs
 
-from orchestration.asking import Answer, Asked
+from orchestration.asking import Answer, EvaluationQuestion
 from orchestration.cli import run as command
 from orchestration.definitions import definitions
 from orchestration.relevance import shown_without_right
@@ -184,7 +184,7 @@ def test_the_directory_is_asked_whom_a_person_belongs_to(zoo: Installation, ques
 
 def test_what_is_shown_without_a_right_is_a_leak(zoo: Installation) -> None:
     access = Access(email=BOB, principals=frozenset({BOB}))
-    asked = Asked(id="1", text="?", documents=frozenset(), access=access)
+    asked = EvaluationQuestion(id="1", text="?", documents=frozenset(), access=access)
     salary, otter = (document_id(SourceName.FILES, name) for name in (SALARY, OTTER))
     with session(zoo.settings.postgres_dsn) as connection:
         found = shown_without_right(connection, [asked], [Answer([[otter, salary]], 0)])

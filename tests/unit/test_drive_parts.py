@@ -25,7 +25,7 @@ from resources.sources.drive.client import Budget
 from resources.sources.drive.cursor import Cursor, Place
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, PageTokenError, explain
 from resources.sources.drive.kinds import kind_of, name_for
-from resources.sources.drive.notes import Folder, Notes, RootNote, Shortcut
+from resources.sources.drive.notes import Folder, PartitionState, RootNote, Shortcut
 from resources.sources.drive.permissions import Grant
 from resources.sources.drive.records import describe
 from resources.sources.drive.sorting import sort
@@ -108,7 +108,7 @@ class Kept(dict[str, Any]):
 
 def test_notes_come_back_as_they_were() -> None:
     kept = Kept()
-    notes = Notes(kept, "p").load()
+    notes = PartitionState(kept, "p").load()
     root = RootNote(id="r", name="Root", kind="folder", drive="d", parent="u", above=("u",))
     notes.set_root(root)
     notes.set_members(["1 ada"])
@@ -120,7 +120,7 @@ def test_notes_come_back_as_they_were() -> None:
     kept.save(notes.take())
     assert notes.take() == {}
 
-    again = Notes(kept, "p")
+    again = PartitionState(kept, "p")
     assert again.pointed_at() == {"t"}
     assert again.root == root
     assert again.members == ["1 ada"]
@@ -132,19 +132,19 @@ def test_notes_come_back_as_they_were() -> None:
     assert again.due(datetime(2026, 1, 3, tzinfo=UTC)) == []
     again.set_folder("a", Folder(name="A", parent="r", access="x", limited=True))
     kept.save(again.take())
-    assert Notes(kept, "p").due(datetime(2026, 1, 3, tzinfo=UTC)) == []
+    assert PartitionState(kept, "p").due(datetime(2026, 1, 3, tzinfo=UTC)) == []
 
 
 def test_starting_over_forgets_all_but_the_root() -> None:
     kept = Kept()
-    notes = Notes(kept, "p").load()
+    notes = PartitionState(kept, "p").load()
     notes.set_root(RootNote(id="r", name="Root", kind="mine"))
     notes.set_folder("a", Folder(name="A"))
     notes.set_person("1", "ada@acme.example")
     notes.set_shortcut("s", Shortcut(target="t", parent="a"))
     notes.set_end(datetime(2026, 1, 2, tzinfo=UTC), "a")
     kept.save(notes.take())
-    again = Notes(kept, "p")
+    again = PartitionState(kept, "p")
     again.start_over()
     again.set_person("1", "ada@acme.example")
     kept.save(again.take())
@@ -152,7 +152,7 @@ def test_starting_over_forgets_all_but_the_root() -> None:
 
 
 def test_what_lies_below_a_folder() -> None:
-    notes = Notes(Kept(), "p").load()
+    notes = PartitionState(Kept(), "p").load()
     for one, parent in {
         "r": None,
         "a": "r",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.naming import MOST_WORDS, keyword_text, name_words, names_of, parted
+from resources.naming import MOST_WORDS, keyword_text, name_words, names_of, split_compounds
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,7 @@ def test_a_registry_row_has_three_names() -> None:
 
 
 def test_joined_words_of_a_query_are_asked_for_apart_as_well() -> None:
-    assert parted("where is budget_2026-final.xlsx") == "where is budget_2026-final.xlsx budget 2026 final xlsx"
-    assert parted("plain words") == "plain words"
+    assert (
+        split_compounds("where is budget_2026-final.xlsx") == "where is budget_2026-final.xlsx budget 2026 final xlsx"
+    )
+    assert split_compounds("plain words") == "plain words"

@@ -11,7 +11,7 @@ import pytest
 
 from assets.stages.measure_ranking import QueryScores
 from orchestration import sample
-from orchestration.asking import Answer, Asked
+from orchestration.asking import Answer, EvaluationQuestion
 from orchestration.question_set import Stored, read
 from orchestration.relevance import Outcome, figures
 from resources.domain import Access, SourceName, document_id
@@ -41,7 +41,7 @@ def outcome(recall: float | None, *leaked: str) -> Outcome:
         id=1, question="?", documents=[], email=ACCESS.email, groups=[], never=recall is None, state="accepted",
         origin="command", added_by="a", added_at=datetime.now(UTC),
     )  # fmt: skip
-    asked = Asked(id="1", text="?", documents=frozenset(), access=ACCESS)
+    asked = EvaluationQuestion(id="1", text="?", documents=frozenset(), access=ACCESS)
     return Outcome(stored, asked, Answer([], 0), scores, frozenset(leaked))
 
 

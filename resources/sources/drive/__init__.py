@@ -26,11 +26,11 @@ from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
 from resources.sources.drive.listing import Listing
-from resources.sources.drive.notes import Notes
+from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.targets import Targets
-from resources.sources.drive.tree import Forest
+from resources.sources.drive.tree import FolderTree
 
 _ROUNDS = 3
 """A feed that still cannot be followed after this many listings is left to the next sync."""
@@ -56,7 +56,7 @@ class Drive(Source):
         self._now = now
         self._tally = Tally()
         self._authority = Authority(settings, self._tally)
-        self._kept: dict[str, Notes] = {}
+        self._kept: dict[str, PartitionState] = {}
 
     @property
     def name(self) -> SourceName:
@@ -122,9 +122,9 @@ class Drive(Source):
         notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
         return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)
 
-    def _notes(self, partition: str) -> Notes:
+    def _notes(self, partition: str) -> PartitionState:
         if partition not in self._kept:
-            self._kept[partition] = Notes(self._memory, partition)
+            self._kept[partition] = PartitionState(self._memory, partition)
         return self._kept[partition]
 
     @cached_property
@@ -140,8 +140,8 @@ class Drive(Source):
         return Roots(self._settings, self._client, self._notes)
 
     @cached_property
-    def _forest(self) -> Forest:
-        return Forest(self._client, self._roots, self._notes)
+    def _tree(self) -> FolderTree:
+        return FolderTree(self._client, self._roots, self._notes)
 
     @cached_property
     def _feeds(self) -> Feeds:
@@ -153,14 +153,14 @@ class Drive(Source):
 
     @cached_property
     def _documents(self) -> Documents:
-        return Documents(self._settings, self._client, self._forest, self._readers, self._notes)
+        return Documents(self._settings, self._client, self._tree, self._readers, self._notes)
 
     @cached_property
     def _listing(self) -> Listing:
         return Listing(
             self._client,
             self._roots,
-            self._forest,
+            self._tree,
             self._feeds,
             self._readers,
             self._documents,
@@ -172,7 +172,7 @@ class Drive(Source):
     def _following(self) -> Following:
         return Following(
             self._roots,
-            self._forest,
+            self._tree,
             self._feeds,
             self._readers,
             self._documents,

@@ -20,7 +20,7 @@ from googleapiclient.errors import BatchError, HttpError
 from googleapiclient.http import BatchHttpRequest
 
 from resources.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
-from resources.retrying import Tally, patiently
+from resources.retrying import Tally, call_with_retry
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
 from resources.sources.drive.faults import explain
@@ -112,7 +112,7 @@ class DriveClient:
             self._tally.call(method)
             return cast("JSON", self._answered(method, lambda http: request.execute(http=http, num_retries=0)))
 
-        return patiently(once, self._tally, waits=self._waits, sleep=self._sleep)
+        return call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
 
     def pages(self, method: str, items: str, **parameters: Any) -> Iterator[JSON]:
         """Yield the entries of a list, page by page, from the first."""
@@ -188,7 +188,7 @@ class DriveClient:
             if passing:
                 raise max(passing, key=lambda error: error.retry_after or 0)
 
-        patiently(once, self._tally, waits=self._waits, sleep=self._sleep)
+        call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
         return [found[str(number)] for number in range(len(many))]
 
     def _answered(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:

@@ -15,11 +15,11 @@ from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.kinds import FOLDER, SHORTCUT
-from resources.sources.drive.notes import Notes, Shortcut
+from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import Grant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS, describe, refuse
-from resources.sources.drive.tree import Forest, Trail, parent_of
+from resources.sources.drive.tree import FolderTree, Trail, parent_of
 
 _OUTSIDE = (
     "It is a shortcut to a file outside of CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
@@ -56,23 +56,28 @@ class Documents:
     """Describes files for one sync."""
 
     def __init__(
-        self, settings: Settings, client: DriveClient, forest: Forest, readers: Readers, notes: Callable[[str], Notes]
+        self,
+        settings: Settings,
+        client: DriveClient,
+        tree: FolderTree,
+        readers: Readers,
+        notes: Callable[[str], PartitionState],
     ) -> None:
         self._settings = settings
         self.follows_shortcuts = settings.drive_follow_shortcuts
         self._client = client
-        self._forest = forest
+        self._tree = tree
         self._readers = readers
         self._notes = notes
 
-    def describe(self, files: Sequence[JSON], notes: Notes) -> Found:
+    def describe(self, files: Sequence[JSON], notes: PartitionState) -> Found:
         """Describe files and shortcuts (no folders) that are not in the trash; `notes` are of the partition that found them."""
         found = Found()
-        self._forest.find(files, notes)
+        self._tree.find(files, notes)
         places: list[tuple[JSON, Trail]] = []
         shortcuts: list[tuple[JSON, Trail]] = []
         for file in files:
-            trail = self._forest.trail(parent_of(file))
+            trail = self._tree.trail(parent_of(file))
             if trail is None:
                 found.outside.append(file)
             elif file["mimeType"] == SHORTCUT:
@@ -94,7 +99,7 @@ class Documents:
             grants = self.grants(notes, [file for file, _ in placed])
             for file, trail in placed:
                 grant = grants[file["id"]]
-                document = describe(file, trail, self._forest.chain(trail), grant, self._settings)
+                document = describe(file, trail, self._tree.chain(trail), grant, self._settings)
                 if isinstance(document, Refusal):
                     found.refused.append(document)
                     continue
@@ -102,7 +107,7 @@ class Documents:
                 if grant.expires is not None:
                     notes.set_end(grant.expires, file["id"])
 
-    def grants(self, notes: Notes, files: Sequence[JSON]) -> dict[str, Grant]:
+    def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, Grant]:
         """Return who may find files or folders, by id."""
         return self._readers.grants(notes.load(), files, self._is_limited)
 
@@ -112,7 +117,7 @@ class Documents:
         answers = self._client.batch("files.get", many)
         return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
 
-    def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: Notes) -> bool:
+    def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: PartitionState) -> bool:
         """Describe a target outside of every root at the first of its shortcuts whose place is known.
 
         Return False if there is none, or if shortcuts are not followed.
@@ -120,22 +125,22 @@ class Documents:
         if not self.follows_shortcuts:
             return False
         for shortcut in shortcuts:
-            self._forest.find([{"parents": [shortcut.parent]}], notes)
-            trail = self._forest.trail(shortcut.parent)
+            self._tree.find([{"parents": [shortcut.parent]}], notes)
+            trail = self._tree.trail(shortcut.parent)
             if trail is not None:
                 self.place([(file, trail)], found)
                 return True
         return False
 
-    def is_inside(self, file: JSON, notes: Notes) -> bool:
+    def is_inside(self, file: JSON, notes: PartitionState) -> bool:
         """Tell whether a file lies in a root."""
-        self._forest.find([file], notes)
-        return self._forest.trail(parent_of(file)) is not None
+        self._tree.find([file], notes)
+        return self._tree.trail(parent_of(file)) is not None
 
     def _is_limited(self, file: JSON) -> bool:
-        return file.get("inheritedPermissionsDisabled") is True or self._forest.limited(parent_of(file))
+        return file.get("inheritedPermissionsDisabled") is True or self._tree.limited(parent_of(file))
 
-    def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: Found, notes: Notes) -> None:
+    def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: Found, notes: PartitionState) -> None:
         to_files: list[tuple[JSON, Trail, str]] = []
         for file, trail in shortcuts:
             details: JSON = file.get("shortcutDetails") or {}
@@ -151,11 +156,11 @@ class Documents:
                     file["id"], Shortcut(target=str(target), parent=parent)
                 )
         targets = self.ask(sorted({target for _, _, target in to_files})) if to_files else {}
-        self._forest.find([target for target in targets.values() if target is not None], notes)
+        self._tree.find([target for target in targets.values() if target is not None], notes)
         outside: dict[str, tuple[JSON, Trail]] = {}
         for file, trail, target_id in sorted(to_files, key=lambda one: one[0]["id"]):
             target = targets[target_id]
-            inside = target is not None and self._forest.trail(parent_of(target)) is not None
+            inside = target is not None and self._tree.trail(parent_of(target)) is not None
             shortcut = Shortcut(target=target_id, parent=parent_of(file) or "", outside=not inside)
             self._notes(trail.partition).load().set_shortcut(file["id"], shortcut)
             if target is None or target["mimeType"] == SHORTCUT:
@@ -170,9 +175,9 @@ class Documents:
                 outside.setdefault(target_id, (target, trail))
         self.place(outside.values(), found)
 
-    def _to_folder(self, file: JSON, trail: Trail, target: str, found: Found, notes: Notes) -> None:
-        self._forest.find([{"parents": [target]}], notes)
-        if self._forest.trail(target) is not None:
+    def _to_folder(self, file: JSON, trail: Trail, target: str, found: Found, notes: PartitionState) -> None:
+        self._tree.find([{"parents": [target]}], notes)
+        if self._tree.trail(target) is not None:
             found.settled.append(file["id"])
             return
         found.refused.append(

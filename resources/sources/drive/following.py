@@ -20,12 +20,12 @@ from resources.sources.drive.documents import Documents, Found
 from resources.sources.drive.faults import PageTokenError
 from resources.sources.drive.feeds import Feeds, Page
 from resources.sources.drive.listing import Listing
-from resources.sources.drive.notes import Notes, RootNote, Shortcut
+from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.sorting import Changes, sort
 from resources.sources.drive.targets import Targets
-from resources.sources.drive.tree import Forest, folder_of, parent_of
+from resources.sources.drive.tree import FolderTree, folder_of, parent_of
 
 
 class Again(NamedTuple):
@@ -41,7 +41,7 @@ class _Page:
     """One page at work for one partition."""
 
     root: RootNote
-    notes: Notes
+    notes: PartitionState
     page: Page
     changes: Changes
     found: Found = field(default_factory=Found)
@@ -62,17 +62,17 @@ class Following:
     def __init__(
         self,
         roots: Roots,
-        forest: Forest,
+        tree: FolderTree,
         feeds: Feeds,
         readers: Readers,
         documents: Documents,
         listing: Listing,
         targets: Targets,
-        notes: Callable[[str], Notes],
+        notes: Callable[[str], PartitionState],
         now: Callable[[], datetime],
     ) -> None:
         self._roots = roots
-        self._forest = forest
+        self._tree = tree
         self._feeds = feeds
         self._readers = readers
         self._documents = documents
@@ -164,12 +164,12 @@ class Following:
         """Decide for each folder: nothing, list what lies below, or everything below is gone."""
         notes, changes = work.notes, work.changes
         for folder_id in changes.gone:
-            self._forest.learn(folder_id, None)
+            self._tree.learn(folder_id, None)
         for folder_id, file in changes.folders.items():
-            self._forest.learn(folder_id, folder_of(file))
+            self._tree.learn(folder_id, folder_of(file))
         if work.root.kind == "folder" and work.root != notes.root and work.root.id not in changes.gone:
             work.root = self._listing.climb(partition, work.root, notes)
-        self._forest.find([*changes.folders.values(), *changes.files.values()], notes)
+        self._tree.find([*changes.folders.values(), *changes.files.values()], notes)
         was = {
             one: notes.inside(one, work.root.id) for one in (*changes.folders, *changes.gone) if one in notes.folders
         }
@@ -178,7 +178,7 @@ class Following:
         for folder_id, file in changes.folders.items():
             before = notes.folders.get(folder_id)
             if folder_id in grants:
-                self._forest.grant(folder_id, grants[folder_id].digest)
+                self._tree.grant(folder_id, grants[folder_id].digest)
                 now = folder_of(file, grants[folder_id].digest)
                 if now != before or not was[folder_id]:
                     if now.closed:
@@ -190,7 +190,7 @@ class Following:
                 if (ends := grants[folder_id].expires) is not None:
                     notes.set_end(ends, folder_id)
             elif was.get(folder_id):
-                if self._forest.trail(folder_id) is None:
+                if self._tree.trail(folder_id) is None:
                     work.emptied.append(folder_id)
                 else:
                     self._gather(work, file)  # another root has it now
@@ -220,7 +220,7 @@ class Following:
         ids = {file["id"] for file in work.relist}
         kept: list[JSON] = []
         for file in work.relist:
-            trail = self._forest.trail(file["id"])
+            trail = self._tree.trail(file["id"])
             if trail is not None and not ids.intersection(trail.folders[1:]):
                 kept.append(file)
         return kept
@@ -244,7 +244,7 @@ class Following:
             file = changed.get(shortcut_id)
             if file is None:
                 return shortcut.parent in work.forgotten
-            trail = self._forest.trail(parent_of(file))
+            trail = self._tree.trail(parent_of(file))
             return trail is None or trail.partition != partition
 
         self._targets.settle(notes, changes, found, has_left, work.deleted)
@@ -275,5 +275,5 @@ class Following:
         )
 
     def _is_below(self, folder_id: str, root: RootNote) -> bool:
-        trail = self._forest.trail(folder_id)
+        trail = self._tree.trail(folder_id)
         return trail is not None and root.id in trail.folders

@@ -17,11 +17,11 @@ from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import NotFoundError, PageTokenError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.kinds import FOLDER
-from resources.sources.drive.notes import Folder, Notes, RootNote
+from resources.sources.drive.notes import Folder, PartitionState, RootNote
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS
 from resources.sources.drive.roots import Roots
-from resources.sources.drive.tree import Forest, folder_of
+from resources.sources.drive.tree import FolderTree, folder_of
 
 PAGE = 1000
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list"""
@@ -45,16 +45,16 @@ class Listing:
         self,
         client: DriveClient,
         roots: Roots,
-        forest: Forest,
+        tree: FolderTree,
         feeds: Feeds,
         readers: Readers,
         documents: Documents,
-        notes: Callable[[str], Notes],
+        notes: Callable[[str], PartitionState],
         view: str,
     ) -> None:
         self._client = client
         self._roots = roots
-        self._forest = forest
+        self._tree = tree
         self._feeds = feeds
         self._readers = readers
         self._documents = documents
@@ -78,7 +78,7 @@ class Listing:
                 at = Cursor(token=at.token, account=at.account)
         raise AbortSyncError("Drive keeps refusing its own page tokens while it is listed; the next sync tries again.")
 
-    def below(self, folders: Sequence[JSON], partition: str, notes: Notes) -> Iterator[list[JSON]]:
+    def below(self, folders: Sequence[JSON], partition: str, notes: PartitionState) -> Iterator[list[JSON]]:
         """Yield the files below some folders, page by page, and make the folders below them known."""
         root = self._roots.root(partition)
         by_drive: dict[str | None, list[str]] = {}
@@ -95,16 +95,18 @@ class Listing:
                         yield [file for file in page["files"] if file["mimeType"] != FOLDER]
                 level = further
 
-    def climb(self, partition: str, root: RootNote, notes: Notes) -> RootNote:
+    def climb(self, partition: str, root: RootNote, notes: PartitionState) -> RootNote:
         """Note a root with the folders above it, and return it so."""
-        self._forest.top(partition, root)
+        self._tree.top(partition, root)
         if root.kind == "folder":
-            self._forest.find([{"parents": [root.parent], "driveId": root.drive}] if root.parent else [], notes)
-            root = self._roots.update(partition, above=self._forest.above(root.id))
+            self._tree.find([{"parents": [root.parent], "driveId": root.drive}] if root.parent else [], notes)
+            root = self._roots.update(partition, above=self._tree.above(root.id))
         notes.set_root(root)
         return root
 
-    def _begin(self, partition: str, notes: Notes, before: Cursor | None, size: int) -> Generator[Batch, None, Cursor]:
+    def _begin(
+        self, partition: str, notes: PartitionState, before: Cursor | None, size: int
+    ) -> Generator[Batch, None, Cursor]:
         """Take the feed's token unless there is one, list the folders, and yield what is remembered of them."""
         root = self._roots.root(partition, fresh=True)
         token = before.token if before is not None else self._feeds.start(root.drive)
@@ -115,7 +117,7 @@ class Listing:
             self._readers.learn_members(root.drive, notes)
         access = self._root_access(root, notes)
         notes.set_folder(root.id, Folder(name=root.name, parent=root.parent, access=access))
-        self._forest.grant(root.id, access)
+        self._tree.grant(root.id, access)
         self._list_folders(root, notes)
         at = Cursor(token=token, account=self._view, listing=Place(size=size))
         yield Batch(
@@ -123,14 +125,14 @@ class Listing:
         )
         return at
 
-    def _root_access(self, root: RootNote, notes: Notes) -> str:
+    def _root_access(self, root: RootNote, notes: PartitionState) -> str:
         """Return who may find the root itself, as a digest; nobody when it cannot be read for the moment."""
         if root.kind == "drive":
             return self._readers.drive(root.id).digest
         file = self._documents.ask([root.id])[root.id]
         return "" if file is None else self._documents.grants(notes, [file])[root.id].digest
 
-    def _list_folders(self, root: RootNote, notes: Notes) -> None:
+    def _list_folders(self, root: RootNote, notes: PartitionState) -> None:
         condition = f"mimeType = '{FOLDER}' and trashed = false"
         if root.kind != "folder":
             found = [file for page in self._list(condition, root.drive, PAGE) for file in page["files"]]
@@ -145,26 +147,26 @@ class Listing:
             self._remember(found, root, notes)
             level = [file["id"] for file in found]
 
-    def _remember(self, folders: Sequence[JSON], root: RootNote, notes: Notes) -> None:
+    def _remember(self, folders: Sequence[JSON], root: RootNote, notes: PartitionState) -> None:
         """Note folders, with who may find them where they are the root's own."""
         for file in folders:
-            self._forest.learn(file["id"], folder_of(file))
+            self._tree.learn(file["id"], folder_of(file))
         inside = [file for file in folders if self._is_below(file["id"], root)]
         grants = self._documents.grants(notes, inside)
         for file in inside:
             grant = grants[file["id"]]
-            self._forest.grant(file["id"], grant.digest)
+            self._tree.grant(file["id"], grant.digest)
             notes.set_folder(file["id"], folder_of(file, grant.digest))
             if grant.expires is not None:
                 notes.set_end(grant.expires, file["id"])
 
     def _is_below(self, folder_id: str, root: RootNote) -> bool:
-        trail = self._forest.trail(folder_id)
+        trail = self._tree.trail(folder_id)
         return trail is not None and root.id in trail.folders
 
-    def _pages(self, partition: str, notes: Notes, at: Cursor) -> Generator[Batch, None, Cursor]:
+    def _pages(self, partition: str, notes: PartitionState, at: Cursor) -> Generator[Batch, None, Cursor]:
         root = self._roots.root(partition)
-        self._forest.top(partition, root)
+        self._tree.top(partition, root)
         queries = self._queries(root, notes)
         place = at.listing or Place()
         for number in range(place.query, len(queries)):
@@ -191,7 +193,7 @@ class Listing:
                 page = ahead if following is None else next(pages, None)
         return at
 
-    def _queries(self, root: RootNote, notes: Notes) -> list[Sequence[str]]:
+    def _queries(self, root: RootNote, notes: PartitionState) -> list[Sequence[str]]:
         """Return the folders of each query that lists the root's files, the same ones when the listing is resumed.
 
         A whole drive is one query, of no folder.

@@ -53,7 +53,7 @@ class RootNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Folders above a folder that is a root: a change of theirs may take it to another drive, or out of sight."""
 
 
-class Notes:
+class PartitionState:
     """The memory of one partition with the changes of this sync. Not thread-safe: the listing alone uses it."""
 
     def __init__(self, memory: Memory, partition: str) -> None:
@@ -67,7 +67,7 @@ class Notes:
         self.people: dict[str, str] = {}
         self.shortcuts: dict[str, Shortcut] = {}
 
-    def load(self) -> Notes:
+    def load(self) -> PartitionState:
         """Read folders, people and shortcuts, once."""
         if not self._loaded:
             self._loaded = True

@@ -14,7 +14,7 @@ from resources.errors import ConcordanceError
 from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
-from resources.sources.drive.notes import Notes
+from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.permissions import Grant
 
 FIELDS = "id,type,emailAddress,domain,allowFileDiscovery,deleted,expirationTime,view"
@@ -33,7 +33,7 @@ class Readers:
         """Ids that say nothing by themselves: domains, and rights that end."""
         self._members: dict[str, list[JSON]] = {}
 
-    def grants(self, notes: Notes, files: Sequence[JSON], limited: Callable[[JSON], bool]) -> dict[str, Grant]:
+    def grants(self, notes: PartitionState, files: Sequence[JSON], limited: Callable[[JSON], bool]) -> dict[str, Grant]:
         """Return the grant of each file by its id. Raises what calls raise, a file that may not be asked excepted."""
         found: dict[str, Grant] = {}
         waiting: list[JSON] = []
@@ -63,7 +63,7 @@ class Readers:
         """Return who is in a shared drive."""
         return permissions.read(self._who(drive), self._now())
 
-    def learn_members(self, drive: str, notes: Notes) -> None:
+    def learn_members(self, drive: str, notes: PartitionState) -> None:
         """Note whom the ids of a shared drive's members stand for."""
         self._learn(notes, self._who(drive))
 
@@ -72,7 +72,7 @@ class Readers:
             self._members[drive] = self._list([drive])[0] or []
         return self._members[drive]
 
-    def _by_ids(self, notes: Notes, file: JSON, alone: set[str], found: dict[str, Grant]) -> bool:
+    def _by_ids(self, notes: PartitionState, file: JSON, alone: set[str], found: dict[str, Grant]) -> bool:
         if file["id"] in alone:
             return False
         grant, unknown = permissions.by_ids(file["permissionIds"], notes.people)
@@ -81,7 +81,7 @@ class Readers:
         found[file["id"]] = permissions.with_owner(grant, owner_of(file))
         return True
 
-    def _choose(self, notes: Notes, waiting: Sequence[JSON], alone: set[str]) -> list[JSON]:
+    def _choose(self, notes: PartitionState, waiting: Sequence[JSON], alone: set[str]) -> list[JSON]:
         """Return the files to ask: those that only they can answer for, and one for each id that is new."""
         chosen: list[JSON] = []
         covered: set[str] = set()
@@ -116,14 +116,14 @@ class Readers:
             listed += answer.get("permissions", ())
         return listed
 
-    def _read(self, notes: Notes, file: JSON, listed: list[JSON] | None) -> Grant:
+    def _read(self, notes: PartitionState, file: JSON, listed: list[JSON] | None) -> Grant:
         owner = owner_of(file)
         if listed is None:
             return permissions.with_owner(Grant(frozenset(), "private"), owner)
         self._learn(notes, listed)
         return permissions.with_owner(permissions.read(listed, self._now()), owner)
 
-    def _learn(self, notes: Notes, listed: Sequence[JSON]) -> None:
+    def _learn(self, notes: PartitionState, listed: Sequence[JSON]) -> None:
         learnt = permissions.learn(listed, self._now())
         for permission_id, principal in learnt.items():
             notes.set_person(permission_id, principal)

@@ -17,7 +17,7 @@ from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.kinds import FOLDER
-from resources.sources.drive.notes import Notes, RootNote
+from resources.sources.drive.notes import PartitionState, RootNote
 
 MY_DRIVE = "my_drive"
 SHARED_DRIVES = "shared_drives"
@@ -29,7 +29,7 @@ _DRIVE_IDS = "0A"
 class Roots:
     """The roots of one sync. Drive is asked for its shared drives once, when they first matter."""
 
-    def __init__(self, settings: Settings, client: DriveClient, notes: Callable[[str], Notes]) -> None:
+    def __init__(self, settings: Settings, client: DriveClient, notes: Callable[[str], PartitionState]) -> None:
         wanted = settings.drive_roots or (MY_DRIVE, SHARED_DRIVES)
         self._client = client
         self._notes = notes

@@ -16,7 +16,7 @@ from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import BATCH, JSON
 from resources.sources.drive.cursor import Cursor
 from resources.sources.drive.documents import Documents, Found
-from resources.sources.drive.notes import Notes, Shortcut
+from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.sorting import Changes
 
@@ -27,14 +27,14 @@ WATCHED = BATCH
 class Targets:
     """Keeps targets in step for one sync."""
 
-    def __init__(self, roots: Roots, documents: Documents, notes: Callable[[str], Notes]) -> None:
+    def __init__(self, roots: Roots, documents: Documents, notes: Callable[[str], PartitionState]) -> None:
         self._roots = roots
         self._documents = documents
         self._notes = notes
 
     def settle(
         self,
-        notes: Notes,
+        notes: PartitionState,
         changes: Changes,
         found: Found,
         left: Callable[[str, Shortcut], bool],
@@ -85,7 +85,9 @@ class Targets:
             cursor=cursors.encode(Cursor(token=at.token, account=at.account, watched=watched)),
         )
 
-    def _show(self, notes: Notes, files: Iterable[JSON], found: Found, deleted: dict[str, datetime | None]) -> None:
+    def _show(
+        self, notes: PartitionState, files: Iterable[JSON], found: Found, deleted: dict[str, datetime | None]
+    ) -> None:
         """Describe files outside of every root at the place of a shortcut that leads to them; others outside are deleted."""
         by_target: dict[str, list[str]] = {}
         for shortcut_id, shortcut in sorted(notes.shortcuts.items()):
@@ -102,7 +104,7 @@ class Targets:
             elif file["id"] not in self._pointed_at(notes):
                 deleted[file["id"]] = None
 
-    def _pointed_at(self, but: Notes) -> set[str]:
+    def _pointed_at(self, but: PartitionState) -> set[str]:
         """Return what shortcuts of other partitions point at: those partitions look after it."""
         others = [notes for one in self._roots.partitions() if (notes := self._notes(one)) is not but]
         return set[str]().union(*(notes.pointed_at() for notes in others))

@@ -13,7 +13,7 @@ from resources import domain
 from resources.errors import ConcordanceError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
-from resources.sources.drive.notes import Folder, Notes, RootNote
+from resources.sources.drive.notes import Folder, PartitionState, RootNote
 from resources.sources.drive.roots import Roots
 
 FOLDER_FIELDS = "id,name,mimeType,parents,trashed,driveId,inheritedPermissionsDisabled,capabilities(canListChildren)"
@@ -27,10 +27,10 @@ class Trail(NamedTuple):
     names: tuple[str, ...]
 
 
-class Forest:
+class FolderTree:
     """The folders that this sync knows of. What was seen in this sync stands over what is remembered."""
 
-    def __init__(self, client: DriveClient, roots: Roots, notes: Callable[[str], Notes]) -> None:
+    def __init__(self, client: DriveClient, roots: Roots, notes: Callable[[str], PartitionState]) -> None:
         self._client = client
         self._roots = roots
         self._notes = notes
@@ -82,7 +82,7 @@ class Forest:
             at = self._folders.get(at.parent)
         return tuple(found)
 
-    def find(self, files: Iterable[JSON], notes: Notes) -> None:
+    def find(self, files: Iterable[JSON], notes: PartitionState) -> None:
         """Make known where these files lie: from memory, else by asking Drive, a level of folders at a time.
 
         Folders outside of every root are remembered in `notes`. One inside that is not remembered is not: the feed, or the

@@ -33,7 +33,7 @@ from resources.sources.slack.files import Downloads
 from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
-from resources.sources.slack.settle import Desk
+from resources.sources.slack.settle import ChannelBatchBuilder
 
 PROBES = 5
 """Archived channels that one sync tries to read for the first time."""
@@ -140,7 +140,7 @@ class Slack(Source):
             names = Names(self._people.name, self._people.own_name, mentions.name)
             budget, author = self._budget, self._people.name
         gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
-        desk = Desk(
+        builder = ChannelBatchBuilder(
             channel,
             self._client,
             ledger,
@@ -151,7 +151,7 @@ class Slack(Source):
             author=author,
         )
         lookback = duration(self._settings.slack_lookback) // SECOND
-        return ChannelSync(self._client, ledger, desk, budget, mentions, events, gap=gap, lookback=lookback)
+        return ChannelSync(self._client, ledger, builder, budget, mentions, events, gap=gap, lookback=lookback)
 
     def _current(self, channel: str) -> dict[str, Any]:
         """Return a channel as it is now: the list may be older than an event. Raises `LostPartitionError`."""

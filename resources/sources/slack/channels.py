@@ -20,7 +20,7 @@ from resources.sources.slack.client import Client
 from resources.sources.slack.history import Page, pages
 from resources.sources.slack.ledger import Event, Ledger
 from resources.sources.slack.mentions import Mentions
-from resources.sources.slack.settle import Desk, Kind
+from resources.sources.slack.settle import ChannelBatchBuilder, Kind
 from resources.sources.slack.windows import SECOND, micros, stamp
 
 PORTION = 50
@@ -67,7 +67,7 @@ class ChannelSync:
         self,
         client: Client,
         ledger: Ledger,
-        desk: Desk,
+        builder: ChannelBatchBuilder,
         budget: Budget,
         mentions: Mentions,
         events: Sequence[Event],
@@ -77,7 +77,7 @@ class ChannelSync:
     ) -> None:
         self._client = client
         self._ledger = ledger
-        self._desk = desk
+        self._builder = builder
         self._budget = budget
         self._mentions = mentions
         self._gap = gap
@@ -107,7 +107,7 @@ class ChannelSync:
             yield from self._rotate(cursor)
             yield from self._look_again(cursor)
         except LostPartitionError:
-            if not self._desk.channel.archived or self._desk.channel.private:
+            if not self._builder.channel.archived or self._builder.channel.private:
                 raise
             # Slack puts the app out of a channel that is archived: what was read stays as it was, as the channel does
             cursor.listing, cursor.walk = False, None
@@ -123,7 +123,7 @@ class ChannelSync:
     def _list(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield the whole history, so that what no page shows is gone. Cut short, it goes on below the last page saved."""
         first = begun = cursor.walk is None
-        for page in pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=cursor.walk):
+        for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=cursor.walk):
             cursor.until = max(cursor.until, page.newest)
             yield from self._settle(page, cursor, "page")
             if page.last:
@@ -140,7 +140,7 @@ class ChannelSync:
         """Yield what is new and what changed within the look-back, or in the whole channel where one page holds it."""
         floor = self._floor(cursor.newest - self._lookback)
         low = 0 if cursor.whole else floor
-        channel = self._desk.channel.id
+        channel = self._builder.channel.id
         for page in pages(self._client, self._ledger, channel, gap=self._gap, high=cursor.walk, low=low):
             cursor.until = max(cursor.until, cursor.newest, page.newest)
             yield from self._settle(page, cursor, "delta")
@@ -167,7 +167,7 @@ class ChannelSync:
                     yield from self._read_around(at, cursor)
             for root in threads - self._threads_read:
                 self._threads_read.add(root)
-                self._desk.read_thread(root, cursor.turn)
+                self._builder.read_thread(root, cursor.turn)
             self._ledger.settle(event)
             if number % PORTION == 0:
                 yield self._batch(cursor)
@@ -196,49 +196,49 @@ class ChannelSync:
         around = self._ledger.around(at, at + 1)
         low = min([at, *(window.anchor for window in around)])
         high = max([at, *(window.last for window in around)]) + 1
-        for page in pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=high, low=low):
+        for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=high, low=low):
             yield from self._settle(page, cursor, "delta")
         self._ranges_read.append((low, high))
 
     def _rotate(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield what changed in one page of older history."""
-        if not self._seen_from or not self._budget.has_turn(self._desk.channel.id):
+        if not self._seen_from or not self._budget.has_turn(self._builder.channel.id):
             return
         start = self._seen_from if cursor.rotate is None else min(cursor.rotate, self._seen_from)
         start = max([window.last + 1 for window in self._ledger.around(start, start)], default=start)
-        page = next(pages(self._client, self._ledger, self._desk.channel.id, gap=self._gap, high=start))
+        page = next(pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=start))
         yield from self._settle(page, cursor, "delta")
         cursor.rotate = None if page.last else page.low
         cursor.whole = page.last and self._seen + len(page.messages) <= self._client.page
 
     def _settle(self, page: Page, cursor: Cursor, kind: Kind) -> Iterator[Batch]:
         """Compare a page with the ledger; threads are read and saved in portions, the rest is left for the caller's batch."""
-        desk = self._desk
-        due = desk.open(page, everything=kind != "delta", turn=cursor.turn)
+        builder = self._builder
+        due = builder.open(page, everything=kind != "delta", turn=cursor.turn)
         for number, root in enumerate(due, 1):
-            desk.read_thread(root, cursor.turn)
+            builder.read_thread(root, cursor.turn)
             if number % PORTION == 0 and number < len(due):
                 yield self._batch(cursor, kind)
-        desk.close()
-        for root, latest, turn in desk.threads:
+        builder.close()
+        for root, latest, turn in builder.threads:
             cursor.lively[stamp(root)] = (latest, turn)
-        for root in desk.ended:
+        for root in builder.ended:
             cursor.lively.pop(stamp(root), None)
         self._trim(cursor)
 
     def _look_again(self, cursor: Cursor) -> Iterator[Batch]:
         """Read threads again that seem unchanged: an edited reply shows nowhere else, a new one on an old parent nowhere soon."""
-        share = self._budget.share(self._desk.channel.id)
-        waiting = {root: turn for root, turn in self._desk.unread.items() if turn < cursor.turn}
+        share = self._budget.share(self._builder.channel.id)
+        waiting = {root: turn for root, turn in self._builder.unread.items() if turn < cursor.turn}
         order = {root: turn - (AHEAD if stamp(root) in cursor.lively else 0) for root, turn in waiting.items()}
         for name, (_, turn) in cursor.lively.items():
             root = int(name.replace(".", ""))
-            if root not in self._desk.shown and turn < cursor.turn:
+            if root not in self._builder.shown and turn < cursor.turn:
                 order[root] = turn - 2 * AHEAD
         chosen = sorted(order, key=lambda root: (order[root], -root))[:share]
         self._budget.spend(len(chosen))
         for root in chosen:
-            latest = self._desk.read_thread(root, cursor.turn)
+            latest = self._builder.read_thread(root, cursor.turn)
             cursor.lively.pop(stamp(root), None)
             if latest:
                 cursor.lively[stamp(root)] = (latest, cursor.turn)
@@ -255,4 +255,4 @@ class ChannelSync:
 
     def _batch(self, cursor: Cursor, kind: Kind = "delta") -> Batch:
         cursor.mentioned = sorted(self._mentions.told.union(cursor.mentioned))
-        return self._desk.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)
+        return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)

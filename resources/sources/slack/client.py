@@ -23,7 +23,7 @@ from resources.errors import (
     RateLimitedError,
     RetryLaterError,
 )
-from resources.retrying import WAITS, Tally, patiently
+from resources.retrying import WAITS, Tally, call_with_retry
 from resources.sources.slack.paces import PER_MINUTE, Paces
 
 HISTORY_LIMIT = 900
@@ -98,7 +98,7 @@ class Client:
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """Return a method's answer. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
-        return patiently(lambda: self._once(method, arguments), self.tally, waits=self._waits, sleep=self._sleep)
+        return call_with_retry(lambda: self._once(method, arguments), self.tally, waits=self._waits, sleep=self._sleep)
 
     def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Yield what lies under `key` in a method's answers, page by page."""

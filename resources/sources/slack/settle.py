@@ -22,7 +22,7 @@ from resources.sources.slack.windows import Window, assign, micros, stamp
 Kind = Literal["delta", "page", "complete"]
 
 
-class Desk:
+class ChannelBatchBuilder:
     """Works through one channel and collects what the next batch will say. Not thread-safe.
 
     `contents` is where the bytes of conversations are put, by source id, for as long as their batch is being taken in.
