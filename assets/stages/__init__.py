@@ -1,1 +1,1 @@
-"""Pure functions of the stages: no Dagster, no network, no clock."""
+"""Pure functions of the pipeline stages: no Dagster, network, database or clock."""

@@ -1,10 +1,10 @@
-"""A parsed document enters, its chunks leave: passages that fit the model's window, cut where the text itself pauses.
+"""Split a parsed document into chunks that fit the embedding model's window, preferably at natural boundaries.
 
-Rules, in the order in which they yield: no chunk is larger than the profile's size; no sentence, row, list item or code
+Rules, strongest first: no chunk is larger than the profile's size; no sentence, row, list item or code
 block is cut unless it alone is larger; a heading and a table's header stay with what follows; a chunk that has the minimum
-ends where a new section begins, or a new page unless a sentence runs on over its edge; neighbours within a section and page
+ends where a new section begins, or a new page unless a sentence continues across it; neighbours within a section and page
 overlap by whole sentences or list items, never by rows or code, and never across headings; a last chunk below the minimum
-joins its neighbour or takes sentences from it. A chunk with several pages or sections knows where each begins.
+is merged into its neighbour or takes sentences from it. A chunk that spans pages or sections records where each begins.
 Time is linear in the text's length.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["CHUNKING_VERSION", "chunk"]
 
 
 class Atom(msgspec.Struct, kw_only=True):
-    """Units that stay together: headings with what they head."""
+    """Units that stay together: headings with the content below them."""
 
     units: list[Unit]
     start: int
@@ -53,7 +53,7 @@ def _atoms(units: Iterator[Unit], blocks: list[Block], splitter: Splitter) -> li
         if unit.leads:
             waiting.append(unit)
             continue
-        # Headings that do not fit together with what they head go by themselves, the outermost first.
+        # Headings that do not fit together with their content become atoms of their own, the outermost first.
         while waiting and (unit.alone or not splitter.fits(waiting[0].start, unit.end)):
             atoms.append(_atom([waiting.pop(0)], blocks))
         atoms.append(_atom([*waiting, unit], blocks))
@@ -105,7 +105,7 @@ class _Packer:
         return self._splitter.fits(self._atoms[first].start, self._atoms[last - 1].end)
 
     def _apart(self, index: int) -> bool:
-        """Tell whether this atom and the one before never share a chunk."""
+        """Return True if this atom and the previous one must not share a chunk."""
         before, atom = self._atoms[index - 1], self._atoms[index]
         if before.alone or atom.alone:
             return True
@@ -117,7 +117,7 @@ class _Packer:
         return self._size(first, index) >= self._profile.minimum
 
     def _page_begins(self, index: int) -> bool:
-        """Tell whether a page begins here with something new, not in the middle of a sentence."""
+        """Return True if a page begins here and not in the middle of a sentence."""
         before, atom = self._atoms[index - 1], self._atoms[index]
         runs_on = before.prose and atom.prose and self._splitter.text[atom.start].islower()
         return before.page != atom.page and not runs_on
@@ -136,7 +136,7 @@ class _Packer:
         return start
 
     def _tail(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Join a last chunk below the minimum to the one before, or let it take sentences from there."""
+        """Merge a last chunk below the minimum into the previous one, or move sentences from there into it."""
         if len(ranges) < 2 or self._size(*ranges[-1]) >= self._profile.minimum:
             return ranges
         (before, end), (first, last) = ranges[-2], ranges[-1]
@@ -160,7 +160,7 @@ class _Packer:
 
 
 class _Describer:
-    """Makes the chunk of a range of atoms."""
+    """Builds the chunk for a range of atoms."""
 
     def __init__(self, document: ParsedDocument, measure: Measure) -> None:
         self._document = document
@@ -168,7 +168,7 @@ class _Describer:
         self._anchors: list[str | None] = []
         anchor = None
         for block in document.blocks:
-            # a heading's anchor holds until the next heading; a block with one of its own (a message) begins a place too
+            # a heading's anchor applies until the next heading; a block with its own anchor (a message) begins a place too
             anchor = block.anchor if block.kind == "heading" or block.anchor is not None else anchor
             self._anchors.append(anchor)
 
@@ -202,7 +202,7 @@ class _Describer:
         )
 
     def _places(self, units: list[Unit], body: int) -> tuple[Place, ...]:
-        """Return where page or section change; the headings before `body` belong to what they head."""
+        """Return where the page or section changes; the headings before `body` count with the content below them."""
         places: list[Place] = []
         block = -1
         for number, unit in enumerate(units):
@@ -216,7 +216,7 @@ class _Describer:
         return tuple(places) if len(places) > 1 else ()
 
     def _path(self, index: int) -> tuple[str, ...]:
-        """Return the headings that a block stands under; a heading stands under itself."""
+        """Return the headings above a block; a heading is part of its own path."""
         block = self._document.blocks[index]
         if block.kind == "heading":
             return (*block.section_path, self._document.text[block.start : block.end])

@@ -1,4 +1,4 @@
-"""Insert, update, keep: what a batch of documents as their source describes them means against what the registry knows."""
+"""Compare a batch of source items with the registry and sort it into documents to fetch, rewrite or keep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ATTEMPTS = 3
 
 
 GONE = (State.DELETED, State.LOST_ACCESS)
-"""States of documents that nobody finds and whose content is kept: when they come back unchanged, nothing is fetched."""
+"""States of documents that are not searchable and whose content is kept: if they return unchanged, nothing is fetched."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diff(msgspec.Struct, kw_only=True):
-    """The work that a batch makes: bytes to fetch, metadata to rewrite; the rest is as it was."""
+    """The work that a batch causes: bytes to fetch and metadata to rewrite. Everything else is unchanged."""
 
     fetch: list[Item] = []
     rewrite: list[Item] = []
@@ -43,7 +43,7 @@ class Diff(msgspec.Struct, kw_only=True):
 
 
 def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False) -> Diff:
-    """Sort a batch by what has to be done. `known` is keyed by source id; `full` fetches everything again."""
+    """Return the work for a batch. `known` is keyed by source id; `full` fetches everything again."""
     result = Diff()
     for item in seen:
         before = known.get(item.source_id)

@@ -1,4 +1,4 @@
-"""Who may find a document: the permissions that its source reports, narrowed by the rules of the platform. Never widened."""
+"""Compute who may find a document: the permissions of its source, narrowed by the platform's rules and never widened."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from resources.permissions import granted
 
 
 def effective_permissions(item: Item) -> tuple[str, ...]:
-    """Return the principals that may find the document, sorted and without doubles; none means nobody."""
+    """Return the principals that may find the document, sorted and without duplicates; an empty result means no one."""
     return tuple(sorted(set(granted(item.permissions, item.owner, item.tags))))

@@ -1,4 +1,4 @@
-"""Keys that say when work can be reused: what parsing depends on, what a point's payload says, what the index should hold."""
+"""Compute the keys that decide whether work can be reused: content keys, payload hashes and index signatures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def content_key(item: Item, content_hash: str) -> str:
-    """Return the key of a document's parsed text: equal keys are parsed, chunked and embedded once, whoever holds them.
+    """Return the key of a document's parsed text: equal keys are parsed, chunked and embedded once, regardless of the owner.
 
     The key of an `owner_scoped` document ends with its owner.
 
-    The bytes and their type decide; where a person described the file, or it is an image, which has no other text, the words
-    about it count too. Pages of a book have a rule of their own (fewer than 50 words are skipped).
+    The key depends on the bytes and their type. For a file with a description, and for an image, which has no other text, it also
+    depends on title and description. Pages of a book have a key of their own, because those with fewer than 50 words are skipped.
     """
     parts = [content_hash, item.mime_type]
     if item.description or item.mime_type.startswith("image/"):
@@ -38,18 +38,18 @@ def content_key(item: Item, content_hash: str) -> str:
 
 
 def scoped_hash(content_key: str, text_hash: str) -> str:
-    """Return what a chunk's vector is kept under: the hash of its text, for an `owner_scoped` document together with the owner."""
+    """Return the key of a chunk's vector: the hash of its text, combined with the owner for an `owner_scoped` document."""
     scope = _SCOPE.search(content_key)
     return text_hash if scope is None else hashlib.sha256(f"{scope[1]}:{text_hash}".encode()).hexdigest()
 
 
 def is_book(tags: Mapping[str, object]) -> bool:
-    """Tell whether the document is a page of a book (a file root of kind `book`)."""
+    """Return True if the document is a page of a book (a file root of kind `book`)."""
     return tags.get("kind") == "book"
 
 
 def payload_hash(item: Item, permissions: tuple[str, ...]) -> str:
-    """Return a hash of everything that a point's payload says of its document beyond the chunk itself."""
+    """Return a hash of the document's part of a point's payload."""
     facts = (
         item.partition,
         item.title,
@@ -71,12 +71,12 @@ def payload_hash(item: Item, permissions: tuple[str, ...]) -> str:
 
 
 def signature(parser_version: str, profile_version: str, collection: str) -> str:
-    """Return what, appended to a content key, names the index entry that a document should have."""
+    """Return the suffix that turns a content key into the name of the index entry that a document should have."""
     return f"{parser_version}|{profile_version}|{collection}"
 
 
 def own_title(title: str | None) -> str | None:
-    """Return the title that a file gives itself if it is one for people: not a file name, not what a program put there."""
+    """Return the file's embedded title, or None if it is a file name or a placeholder of the program that wrote it."""
     text = " ".join((title or "").split())
     if not text or len(text) > MAX_TITLE or _NO_TITLE.search(text):
         return None

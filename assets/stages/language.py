@@ -1,4 +1,4 @@
-"""Text enters, its ISO 639-1 language leaves, or None where the text is too short or too odd to tell."""
+"""Identify the language of a text as an ISO 639-1 code; None if the text is too short or the guess too uncertain."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 from resources.domain import Block
 
 SAMPLE = 240
-"""Characters looked at: the identifier walks bytes in Python, some 0.6 microseconds each, and is sure long before."""
+"""Characters examined: the identifier loops over bytes in Python (about 0.6 microseconds each) and is certain long before."""
 CONFIDENCE = 0.5
-"""Least probability to name a language: below it the guess is mostly wrong (tables, code, a word or two)."""
+"""Minimum probability: below it the guess is mostly wrong (tables, code, a word or two)."""
 _DIGITS = re.compile(r"\d+")
 _PROSE = frozenset({"paragraph", "list", "heading"})
 
 
 @cache
 def load() -> Any:
-    """Return the identifier, loaded once a process: more than half a second."""
+    """Return the identifier, loaded once per process because that takes more than half a second."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def identify_language(text: str, blocks: Sequence[Block]) -> str | None:
-    """Return the language of the document's prose, judged by the first `SAMPLE` characters of it."""
+    """Return the language of the document's prose, identified from its first `SAMPLE` characters."""
     sample = ""
     for kinds in (frozenset({"paragraph", "list"}), _PROSE, frozenset({"table"})):
         pieces: list[str] = []

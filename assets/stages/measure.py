@@ -1,4 +1,4 @@
-"""A text enters, its tokens are counted once; how many lie between two offsets, and where so many end, leaves."""
+"""Count the tokens of a text once and answer how many lie between two offsets, and where a given number ends."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from itertools import accumulate
 from resources.ports import Tokenizer
 
 SHORT_WORD = 40
-"""Words up to this many characters are counted once and remembered; longer ones are tokenized where they stand."""
+"""Words up to this many characters are counted once and cached; longer ones are tokenized each time."""
 CACHED_WORDS = 200_000
 LONG_WORD = 100
-"""The tokenizer gives a single unknown token for a longer word, however long.
+"""The tokenizer returns a single unknown token for any longer word.
 
 Source: `max_input_chars_per_word` of WordPiece, https://huggingface.co/docs/tokenizers/api/models
 """
 
 PIECE = 1_000_000
-"""Characters whose words are learnt at once."""
+"""Characters whose words are counted in one pass."""
 PART = 100_000
-"""Characters of one word that are tokenized at once, roughly."""
+"""Approximate number of characters of one word that are tokenized at a time."""
 _WORD = re.compile(r"\S+")
 _GAP = re.compile(r"\s")
 _ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 def parts_words(character: str) -> bool:
-    """Tell whether the tokenizer begins anew at this character: white space, punctuation, Chinese characters.
+    """Return True if the tokenizer starts a new word at this character: white space, punctuation, Chinese characters.
 
     Source: `BasicTokenizer` of BERT, https://github.com/google-research/bert/blob/master/tokenization.py
     """
@@ -40,14 +40,14 @@ def parts_words(character: str) -> bool:
 
 
 class WordCounts:
-    """Remembers how many tokens each word has: three quarters of the time goes into tokenizing the same words again."""
+    """Caches the number of tokens of each word; without it, three quarters of the time goes into repeated words."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.counts: dict[str, int] = {}
 
     def learn(self, words: set[str]) -> None:
-        """Count the words that are new. White space parts words, so that their counts do not depend on neighbours."""
+        """Count words that are not cached yet. Words are separated by white space, so their counts do not depend on neighbours."""
         new = [word for word in words if word not in self.counts]
         if not new:
             return
@@ -67,7 +67,7 @@ class WordCounts:
 
 
 _known: list[WordCounts] = []
-"""Counts of the tokenizer used last; a process uses one."""
+"""Counts of the last tokenizer used; a process uses only one."""
 
 
 def _counts_of(tokenizer: Tokenizer) -> WordCounts:
@@ -77,7 +77,7 @@ def _counts_of(tokenizer: Tokenizer) -> WordCounts:
 
 
 def _parts(word: str) -> Iterator[tuple[int, str]]:
-    """Yield a word, with each part's offset, cut at places where the tokenizer begins anew: Chinese has no spaces."""
+    """Yield a word, with each part's offset, cut where the tokenizer starts a new word: Chinese has no spaces."""
     start = 0
     while start < len(word):
         end = min(len(word), start + PART)
@@ -88,7 +88,7 @@ def _parts(word: str) -> Iterator[tuple[int, str]]:
 
 
 class Measure:
-    """Token counts within one text. Exact between two places where `parts` is true."""
+    """Token counts within one text, exact between two positions for which `parts` returns True."""
 
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
         self.text = text
@@ -105,7 +105,7 @@ class Measure:
             self._weights.extend(accumulate(long.get(index, 1) for index in range(len(self._starts))))
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield the text in parts that end between words: what is known of all words at once takes many times its size."""
+        """Yield the text in parts that end between words; data about all words at once would take many times the text's memory."""
         start = 0
         while start < len(self.text):
             gap = _GAP.search(self.text, start + PIECE)
@@ -135,7 +135,7 @@ class Measure:
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def weight(self, start: int, end: int) -> int:
-        """Return the tokens, with a word too long for the tokenizer counted by its length: never less than `tokens`."""
+        """Return the number of tokens, counting a word too long for the tokenizer by its length; never less than `tokens`."""
         first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
         return last - first if self._weights is None else self._weights[last] - self._weights[first]
 
@@ -147,11 +147,11 @@ class Measure:
         return self._starts[last] if last < len(self._starts) else len(self.text)
 
     def recount(self, start: int, end: int) -> int:
-        """Return the tokens of a passage that begins or ends within a word, by tokenizing it by itself."""
+        """Return the number of tokens of a passage that begins or ends within a word, by tokenizing it separately."""
         return len(self.tokenizer.spans(self.text[start:end]))
 
     def parts(self, position: int) -> bool:
-        """Tell whether the counts on both sides of this place are exact: never within a short word."""
+        """Return True if the counts on both sides of this position are exact; never the case within a short word."""
         text = self.text
         if position <= 0 or position >= len(text) or text[position - 1].isspace() or text[position].isspace():
             return True

@@ -1,7 +1,7 @@
-"""Rankings and relevance judgements enter; nDCG, recall, reciprocal rank, their uncertainty, and comparisons leave.
+"""Compute nDCG, recall and reciprocal rank with confidence intervals, and compare two configurations.
 
-The measures are trec_eval's, through ir-measures, and the statistics SciPy's: none of the formulas is ours. A ranking is a list
-of document ids, the best first; judgements map query id → document id → grade (above 0 is relevant).
+The measures come from trec_eval (through ir-measures) and the statistics from SciPy; no formula is implemented here. A ranking is
+a list of document ids, best first; judgements map query id → document id → grade (above 0 is relevant).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ RESAMPLES = 9999
 """Source: Davison & Hinkley, Bootstrap Methods and their Application (1997), section 4.2.2: 999 or more; B+1 divides the levels."""
 CONFIDENCE = 0.95
 SEED = 20_251_120
-"""Any number: the same rankings give the same intervals."""
+"""Fixed, so that the same rankings give the same intervals."""
 
 
 class QueryScores(msgspec.Struct, frozen=True):
-    """What one query's ranking is worth, each 0..1."""
+    """Scores of one query's ranking, each between 0 and 1."""
 
     ndcg_10: float
     recall_5: float
@@ -35,7 +35,7 @@ class QueryScores(msgspec.Struct, frozen=True):
 class Measures(
     msgspec.Struct, frozen=True, rename={"ndcg_10": "ndcg@10", "recall_10": "recall@10", "recall_50": "recall@50"}
 ):
-    """Means over queries, and the 95 % confidence interval of the mean nDCG@10 over queries of this kind."""
+    """Means over queries, and the 95 % confidence interval of the mean nDCG@10."""
 
     ndcg_10: float
     recall_10: float
@@ -45,15 +45,15 @@ class Measures(
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How one configuration's nDCG@10 differs from another's on the very same queries."""
+    """How one configuration's nDCG@10 differs from another's on the same queries."""
 
     difference: float
     """Mean of first minus second; positive when the first is better."""
     ci95: tuple[float, float]
     p: float
-    """Two-sided: how often chance alone, swapping the two on each query at random, makes a difference this large."""
+    """Two-sided p-value: how often randomly swapping the two on each query makes a difference at least this large."""
     better: int
-    """Queries on which the first is better; the rest are worse or equal."""
+    """Queries on which the first configuration is better; the rest are worse or equal."""
     worse: int
 
 
@@ -65,7 +65,7 @@ def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     measures = {
         nDCG @ 10: "ndcg_10", R @ 5: "recall_5", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"
     }  # fmt: skip
-    # trec_eval sorts by score and breaks ties by name: falling numbers keep the ranking as it is
+    # trec_eval sorts by score and breaks ties by name: descending numbers preserve the ranking
     run = {
         query: {doc: -float(rank) for rank, doc in enumerate(dict.fromkeys(docs))} for query, docs in rankings.items()
     }
@@ -77,9 +77,9 @@ def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
 
 
 def summarise(scores: Mapping[str, QueryScores]) -> Measures:
-    """Return means and the interval. Raises `ValueError` without any query."""
+    """Return the means and the interval. Raises `ValueError` if there are no queries."""
     if not scores:
-        raise ValueError("there is no judged query to measure")
+        raise ValueError("no judged queries to measure")
     ndcg = np.array([one.ndcg_10 for one in scores.values()])
     return Measures(
         ndcg_10=_rounded(ndcg.mean()),
@@ -91,10 +91,10 @@ def summarise(scores: Mapping[str, QueryScores]) -> Measures:
 
 
 def compare(first: Mapping[str, QueryScores], second: Mapping[str, QueryScores]) -> Comparison:
-    """Return the paired comparison of nDCG@10 over the queries that both have. Raises `ValueError` without any."""
+    """Return the paired comparison of nDCG@10 over the queries that both have. Raises `ValueError` if there are none."""
     shared = [query for query in first if query in second]
     if not shared:
-        raise ValueError("the two share no query")
+        raise ValueError("the two configurations have no query in common")
     differences = np.array([first[query].ndcg_10 - second[query].ndcg_10 for query in shared])
     return Comparison(
         difference=_rounded(differences.mean()),
@@ -106,7 +106,7 @@ def compare(first: Mapping[str, QueryScores], second: Mapping[str, QueryScores])
 
 
 def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean; where all values are equal, or there is one, the mean twice."""
+    """Return the bootstrap interval of the mean; the mean twice if all values are equal or there is only one."""
     if len(values) < 2 or np.ptp(values) == 0:
         return _rounded(values.mean()), _rounded(values.mean())
     from scipy.stats import bootstrap
@@ -123,7 +123,7 @@ def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _chance(differences: NDArray[np.float64]) -> float:
-    """Return p of the paired randomisation test (signs of the differences flipped at random).
+    """Return the p-value of the paired randomisation test (signs of the differences flipped at random).
 
     Source: Smucker, Allan, Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval Evaluation",
     CIKM 2007.

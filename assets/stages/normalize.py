@@ -1,7 +1,7 @@
-"""Drafts of blocks as a parser found them enter; one normalised text with blocks whose offsets fit it leaves.
+"""Normalise the drafts of a parser into one text with blocks and their offsets.
 
-Every parser hands its pieces to `assemble`, so white space, Unicode form and offsets are decided in this one place:
-what `text[start:end]` of a block shows is what was indexed, cited and highlighted.
+Every parser passes its drafts to `assemble`, so white space, Unicode form and offsets are decided in one place:
+`text[start:end]` of a block is exactly what is indexed, cited and highlighted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _UNWANTED = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls: Postgres refuses NUL, nobody searches for the rest
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # control characters: Postgres rejects NUL, and the rest is never searched for
     "\xad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark: they split words invisibly
-    "\u202a-\u202e\u2066-\u2069"  # bidirectional overrides: shown text would differ from indexed text
-    "\ud800-\udfff\ufffe\uffff]"  # lone surrogates and non-characters cannot be stored as UTF-8 or make no sense there
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional overrides: displayed text would differ from indexed text
+    "\ud800-\udfff\ufffe\uffff]"  # lone surrogates and non-characters cannot be stored as UTF-8 or have no meaning in it
 )
 _ASCII_LINE_ENDS = bytes.maketrans(b"\r\v\f\x1c\x1d\x1e", b"\n" * 6)
 _ASCII_UNWANTED = bytes([*range(9), *range(0x0E, 0x1C), 0x1F, 0x7F])
@@ -42,18 +42,18 @@ _COMPOUND = re.compile(r"(\w+)-(?=(\w+))")
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 
 MAX_CHARACTERS = 100_000_000
-"""Characters of text that one document may hold; twice the largest upload."""
+"""Maximum characters of text in one document; twice the largest upload."""
 MAX_BLOCKS = 4_000_000
 MAX_NAME = 300
-"""Characters of a heading that are kept in the path of the blocks below it: each of them carries the whole path."""
+"""Characters of a heading kept in the section path of the blocks below it, since every block carries the whole path."""
 MAX_STACKED = 30
-"""Combining marks kept on one character. Composing takes time quadratic in their number, and no writing system needs more.
+"""Combining marks kept per character. Composition takes time quadratic in their number, and no writing system needs more.
 
 Source: the Stream-Safe Text Format, Unicode Standard Annex 15, section 13, https://www.unicode.org/reports/tr15/
 """
 
 EDGE_LINES = 3
-"""How many lines at the top and at the bottom of a page may be a running header or footer."""
+"""Lines at the top and at the bottom of a page that may be a running header or footer."""
 
 
 class Draft(msgspec.Struct, kw_only=True):
@@ -69,17 +69,17 @@ class Draft(msgspec.Struct, kw_only=True):
 
 
 def clean(text: str) -> str:
-    """Return `text` in NFC with `\\n` line ends, plain spaces and nothing invisible that breaks search. Idempotent."""
+    """Return `text` in NFC with `\\n` line ends, plain spaces and without invisible characters that break search. Idempotent."""
     if text.isascii():
         data = text.encode("ascii").replace(b"\r\n", b"\n")
         return data.translate(_ASCII_LINE_ENDS, _ASCII_UNWANTED).decode("ascii")
     text = _UNWANTED.sub("", _LINE_ENDS.sub("\n", text))
-    # Removing or composing may bring a new pair together: NFC after the removal is stable, NFC before it is not.
+    # Removing a character may create a new composable pair: NFC after the removal is stable, NFC before it is not.
     text = _SPACES.sub(" ", text)
     suspect, excess = _stacks()
     if not suspect.search(text):
         return unicodedata.normalize("NFC", text)
-    # Composing may also split one mark into two, so the excess is removed before and after it.
+    # Composition may also split one mark into two, so the excess is removed before and after it.
     return excess.sub("", unicodedata.normalize("NFC", excess.sub("", text)))
 
 
@@ -103,7 +103,7 @@ def one_line(text: str) -> str:
 
 
 def dehyphenate(text: str) -> str:
-    """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text itself uses elsewhere is kept."""
+    """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text also uses elsewhere is kept."""
     if not _WRAPPED_WORD.search(text):
         return text
 
@@ -112,7 +112,7 @@ def dehyphenate(text: str) -> str:
         after = _WORD_AFTER.match(text, match.end())
         return before.group() if before else "", after.group() if after else ""
 
-    # Only the words that are asked about are remembered: a set of all words takes ten times the text's memory.
+    # Only the words in question are collected: a set of all words takes ten times the memory of the text.
     wanted = {tuple(half.lower() for half in halves(match)) for match in _WRAPPED_WORD.finditer(text)}
     joined = {left + right for left, right in wanted}
     lowered = text.lower()
@@ -129,9 +129,9 @@ def dehyphenate(text: str) -> str:
 
 
 def strip_repeated(pages: Sequence[str]) -> list[str]:
-    """Remove running headers, footers and page numbers: lines at a page's edge that recur on over half of the pages.
+    """Remove running headers, footers and page numbers: lines at a page's edge that recur on more than half of the pages.
 
-    Numbers are ignored in the comparison, so that `Page 3 of 9` recurs. Needs three pages to tell a header from a text.
+    Numbers are ignored in the comparison, so that `Page 3 of 9` recurs. At least three pages are needed to distinguish a header from text.
     """
     if len(pages) < 3:
         return list(pages)
@@ -179,9 +179,9 @@ def _without_trailing(text: str) -> str:
 
 
 def assemble(drafts: Iterable[Draft]) -> tuple[str, list[Block]]:
-    """Return the text and its blocks, in order, with empty drafts left out.
+    """Return the text and its blocks in order, omitting empty drafts.
 
-    Blocks are parted by a blank line, which belongs to none of them; table parts of one sheet by a line end. Raises
+    Blocks are separated by a blank line that belongs to none of them; table parts of one sheet by a line end. Raises
     `SkipDocumentError` for more text or blocks than a document may have.
     """
     parts: list[str] = []

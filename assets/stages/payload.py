@@ -1,4 +1,4 @@
-"""What a point in the vector index says of its chunk and document: a registry row and a chunk row enter, the payload leaves."""
+"""Build the payload of a point in the vector index from a registry row and a chunk row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHUNK_FIELDS = (
 
 
 def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part that all chunks of a document share; this part alone changes with a rename, a move or a new permission."""
+    """Return the part that all chunks of a document share; only this part changes with a rename, a move or a new permission."""
     return {
         "doc_id": str(row["doc_id"]),
         "title": row["title"],
@@ -55,5 +55,5 @@ def chunk_payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rfc3339(value: datetime | None) -> str | None:
-    """Return a time as Qdrant's datetime index reads it, in UTC."""
+    """Return a time in the format of Qdrant's datetime index, in UTC."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value is not None else None

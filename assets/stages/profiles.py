@@ -1,4 +1,4 @@
-"""A profile's name and the model's window enter; how to cut leaves. A profile that the model cannot see whole is refused."""
+"""Resolve a chunking profile for the embedding model's window. A profile larger than the window is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from resources.errors import ConfigurationError
 
 CHUNKING_VERSION = "c2"
-"""Raise it whenever the same text may be cut differently: it is part of every chunk's id."""
+"""Increment it whenever the same text may be chunked differently: it is part of every chunk id."""
 
 SPECIAL_TOKENS = 2
 """`[CLS]` and `[SEP]`, which a BERT model adds: a window of 256 leaves 254 for the text.
@@ -20,32 +20,32 @@ Source: J. Devlin et al., BERT, 2019, section 3, https://arxiv.org/abs/1810.0480
 """
 
 CHARACTERS_PER_TOKEN = 4
-"""What a token of prose averages; sizes in characters are compared with windows by it."""
+"""Average characters per token of prose, used to compare sizes in characters with windows."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """How a document is cut. `size`, `overlap` and `minimum` are counted in `unit`; `limit` is always in tokens."""
+    """How a document is chunked. `size`, `overlap` and `minimum` are counted in `unit`; `limit` is always in tokens."""
 
     name: str
     size: int
     overlap: int
     minimum: int
-    """A heading or page begins a new chunk once the current one has this size; a last chunk below it joins the one before."""
+    """A heading or page begins a new chunk once the current one has this size; a smaller last chunk is merged into the previous one."""
     unit: Literal["tokens", "characters"] = "tokens"
     tables_isolated: bool = False
     heading_aware: bool = True
     """Whether headings and pages begin new chunks."""
     limit: int = 0
-    """Tokens that no chunk exceeds, whatever the unit: what the model sees of it."""
+    """Maximum tokens of a chunk, whatever the unit: the model ignores the rest."""
 
     @property
     def version(self) -> str:
-        """What chunk ids depend on, e.g. `c2-auto-254`: chunking code, profile and size."""
+        """The version in chunk ids, for example `c2-auto-254`: chunking code, profile and size."""
         return f"{CHUNKING_VERSION}-{self.name}-{self.size}"
 
     @property
     def tokens(self) -> int:
-        """The size in tokens, estimated where the unit is characters."""
+        """The size in tokens, estimated if the unit is characters."""
         return self.size if self.unit == "tokens" else self.size // CHARACTERS_PER_TOKEN
 
 
@@ -63,7 +63,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 def resolve(name: str, window: int) -> Profile:
     """Return the profile for a model that sees `window` tokens, special ones included.
 
-    `auto` is 500 tokens or what fits, a tenth of it overlap. Raises `ConfigurationError` for an unknown name and for a
+    `auto` is 500 tokens, or fewer to fit the window, with 10 % overlap. Raises `ConfigurationError` for an unknown name and for a
     profile larger than the window, naming the largest that fits.
     """
     usable = window - SPECIAL_TOKENS
@@ -83,7 +83,7 @@ def resolve(name: str, window: int) -> Profile:
         largest = max(fitting, key=lambda other: other.tokens).name if fitting else "auto"
         raise ConfigurationError(
             f"CONCORDANCE_CHUNK_PROFILE: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
-            f"{usable} ({window} less {SPECIAL_TOKENS} of its own): what lies beyond would not be found. "
+            f"{usable} ({window} less {SPECIAL_TOKENS} of its own): the rest of each chunk would not be searchable. "
             f"The largest profile that fits is {largest}. Choose it, or a model with a larger window."
         )
     return msgspec.structs.replace(profile, limit=profile.size if profile.unit == "tokens" else usable)

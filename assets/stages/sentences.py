@@ -1,15 +1,15 @@
-"""Prose enters, the offsets where its sentences start leave: chunks are cut there and nowhere else if it can be helped."""
+"""Find where sentences start: the preferred places to split prose into chunks."""
 
 from __future__ import annotations
 
 import sentencex
 
 PIECE = 5_000
-"""Characters looked at at once: the splitter takes time quadratic in the length of text without spaces."""
+"""Characters processed at a time: the splitter takes time quadratic in the length of text without spaces."""
 
 
 def starts(text: str, language: str | None = None) -> list[int]:
-    """Return the offsets where a sentence starts, ascending, the first always 0. Empty text has none.
+    """Return the offsets where a sentence starts, in ascending order; the first is always 0. Empty text has none.
 
     `language` is an ISO 639-1 code; it decides which abbreviations (`z.B.`, `e.g.`) do not end a sentence.
     """
@@ -25,7 +25,7 @@ def starts(text: str, language: str | None = None) -> list[int]:
             start = offset + int(sentence["start_index"])
             if start > found[-1] and start > offset and not str(sentence["text"]).isspace():
                 found.append(start)
-        # The last sentence of a piece may go on: the next piece begins with it, or where white space parts this one.
+        # The last sentence of a piece may continue: the next piece begins with it, or at the last white space of this one.
         if found[-1] > offset and end < len(text):
             offset = found[-1]
         else:

@@ -1,7 +1,7 @@
-"""A parsed document enters; the smallest passages that may stand in a chunk leave: sentences, list items, rows, code.
+"""Split a parsed document into the smallest passages that a chunk may consist of: sentences, list items, rows, code.
 
-Each is no larger than a chunk. What is larger is cut at ever finer places: lines, clauses, words, and only a single word
-larger than a chunk within itself.
+Each unit fits a chunk. Larger passages are split at ever finer boundaries: lines, clauses, words. Only a single word that is
+larger than a chunk is split within.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Unit(msgspec.Struct, kw_only=True):
     end: int
     block: int
     leads: bool = False
-    """A heading, or a table's header: belongs to what follows it."""
+    """A heading or a table header: belongs to the unit after it."""
     prose: bool = False
-    """May be repeated as overlap."""
+    """Whether it may be repeated as overlap."""
     alone: int = 0
-    """Tokens of a piece of a word that was cut: it shares its chunk with nothing, or the words would be counted wrongly."""
+    """Tokens of a piece of a split word. It gets a chunk of its own, because counts next to it would be wrong."""
     row_start: int | None = None
     row_end: int | None = None
 
 
 class Splitter:
-    """Cuts one document's blocks into units that fit the profile."""
+    """Splits the blocks of one document into units that fit the profile."""
 
     def __init__(self, document: ParsedDocument, measure: Measure, profile: Profile) -> None:
         self.text = document.text
@@ -45,13 +45,13 @@ class Splitter:
         self.profile = profile
 
     def fits(self, start: int, end: int) -> bool:
-        """Tell whether the passage fits a chunk."""
+        """Return True if the passage fits a chunk."""
         if self.profile.unit == "characters" and end - start > self.profile.size:
             return False
         return self.measure.weight(start, end) <= self.profile.limit
 
     def units(self) -> Iterator[Unit]:
-        """Yield the document's units in order; together they hold every character that is not white space."""
+        """Yield the document's units in order; together they contain every character except white space."""
         for index, block in enumerate(self.document.blocks):
             if block.kind == "table":
                 yield from self._rows(index, block)
@@ -86,7 +86,7 @@ class Splitter:
             yield from self._fitting(start, end, Unit(start=0, end=0, block=index, row_start=row, row_end=row))
 
     def _sentences(self, start: int, end: int, index: int, *, whole: bool) -> Iterator[Unit]:
-        """Yield sentences; with `whole` only if the passage does not fit as it stands."""
+        """Yield sentences; with `whole`, only if the passage does not fit in one piece."""
         unit = Unit(start=0, end=0, block=index, prose=True)
         if whole and self.fits(start, end):
             yield msgspec.structs.replace(unit, start=start, end=end)
@@ -105,7 +105,7 @@ class Splitter:
             start = stop + 1
 
     def _fitting(self, start: int, end: int, like: Unit) -> Iterator[Unit]:
-        """Yield the passage, trimmed, in as few parts as fit."""
+        """Yield the trimmed passage in as few parts as fit."""
         while start < end:
             while start < end and self.text[start] in " \n":
                 start += 1
@@ -131,7 +131,7 @@ class Splitter:
         return end
 
     def _cut(self, start: int, end: int) -> int | None:
-        """Return the best place to cut so that what lies before fits, or None if one word is larger than a chunk."""
+        """Return the best position to split at so that the first part fits, or None if one word is larger than a chunk."""
         reach = min(end, self.measure.reach(start, self.profile.limit))
         if self.profile.unit == "characters":
             reach = min(reach, start + self.profile.size)
@@ -159,7 +159,7 @@ class Splitter:
         return position
 
     def _pieces(self, start: int, end: int, like: Unit) -> Iterator[Unit]:
-        """Cut within a word, verified by counting each piece by itself."""
+        """Split within a word, counting the tokens of each piece separately."""
         step = self.profile.size if self.profile.unit == "characters" else 4 * self.profile.limit
         while start < end:
             stop = min(end, start + step)

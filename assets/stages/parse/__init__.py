@@ -1,7 +1,7 @@
-"""The bytes of one file enter, a normalised `ParsedDocument` leaves, or a reason why not.
+"""Parse the bytes of one file into a normalised `ParsedDocument`, or raise with a reason.
 
 Pure and single-threaded; time and memory are bounded by the process that calls it (`assets.parsing`). Parsers are imported
-when their format is first met: a worker that sees only Markdown never loads the PDF library.
+when a file of their format is first parsed: a worker that sees only Markdown never loads the PDF library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resources.domain import ParsedDocument
 from resources.errors import DocumentError, FailedDocumentError, SkipDocumentError
 
 PARSER_VERSION = "p2"
-"""Raise it whenever the same bytes may give another text: everything is then parsed again."""
+"""Increment it whenever the same bytes may yield different text: everything is then parsed again."""
 
 _PARSERS = {
     "text/markdown": "markdown",
@@ -46,10 +46,10 @@ def parse(
 ) -> ParsedDocument:
     """Return the document's normalised text and blocks.
 
-    `description` is what a person wrote about the file: it stands before the text. Raises `SkipDocumentError` (empty,
-    encrypted, damaged, no text, unsupported) or `FailedDocumentError` (a fault of ours, worth another try), both with a
-    reason for a person; `MemoryError` passes through. The result depends on the arguments alone; `profile` changes how
-    the text is cut, never the text.
+    `description` is what a person wrote about the file; it precedes the text. Raises `SkipDocumentError` (empty,
+    encrypted, damaged, no text, unsupported) or `FailedDocumentError` (an internal error, worth a retry), both with a
+    human-readable reason; `MemoryError` passes through. The result depends only on the arguments; `profile` changes how
+    the text is chunked, never the text.
     """
     del profile
     kind = mime_type.split(";")[0].strip().lower()
@@ -69,7 +69,7 @@ def parse(
     except DocumentError:
         raise
     except MemoryError:
-        raise  # the process that set the limit names it
+        raise  # the process that set the limit reports it
     except RecursionError:
         raise SkipDocumentError("The file is nested too deeply to be read.") from None
     except Exception as error:
@@ -89,5 +89,5 @@ def parse(
 
 
 def word_count(document: ParsedDocument) -> int:
-    """Return the number of words; roots of kind `book` leave out documents below 50."""
+    """Return the number of words; roots of kind `book` skip documents with fewer than 50."""
     return sum(1 for _ in _WORD.finditer(document.text))

@@ -1,7 +1,7 @@
-"""A conversation as the Slack connector hands it over enters; one or more blocks for each message leave.
+"""Parse a conversation from the Slack connector into one or more blocks per message.
 
-Each block carries its message's anchor, so that a passage leads to the very message. The speaker stands before the words, code
-in fences stays code, lists stay lists; short messages of one talk end up in one chunk, as all short paragraphs do.
+Each block carries its message's anchor, so that a citation links to the message itself. The speaker's name precedes the text, fenced
+code stays code, lists stay lists; short messages of a conversation share a chunk, like all short paragraphs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FENCE = re.compile(r"```[ \t]*+\n?+(.*?)```", re.DOTALL)
 
 
 class Message(msgspec.Struct):
-    """What of a message is indexed."""
+    """The indexed fields of a message."""
 
     name: str
     text: str
@@ -36,17 +36,17 @@ class Conversation(msgspec.Struct):
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the blocks of a conversation. Raises `SkipDocumentError` when it is not one of ours."""
+    """Return the blocks of a conversation. Raises `SkipDocumentError` if a connector did not write it."""
     try:
         conversation = msgspec.json.decode(data, type=Conversation)
     except msgspec.MsgspecError as error:
-        raise SkipDocumentError(f"It is no conversation that a connector made: {error}.") from error
+        raise SkipDocumentError(f"The content is not a conversation written by a connector: {error}.") from error
     drafts = [draft for message in conversation.messages for draft in _drafts(message)]
     return Parsed(drafts=drafts)
 
 
 def _drafts(message: Message) -> Iterator[Draft]:
-    """Yield a message's blocks, the first with the speaker's name before it."""
+    """Yield the blocks of a message; the first begins with the speaker's name."""
     name = " ".join(message.name.split())
     files = ", ".join(" ".join(file.split()) for file in message.files)
     said = f"{name}: "
@@ -62,7 +62,7 @@ def _drafts(message: Message) -> Iterator[Draft]:
 
 
 def _pieces(text: str) -> Iterator[tuple[Any, str]]:
-    """Yield kind and text of what a message is made of."""
+    """Yield the kind and text of each part of a message."""
     parts = _FENCE.split(text)
     for number, part in enumerate(parts):
         if number % 2:

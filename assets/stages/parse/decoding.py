@@ -1,4 +1,4 @@
-"""Bytes of a text format enter, text and warnings leave; bytes that are no text are refused."""
+"""Decode the bytes of a text format; binary data is refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from resources.errors import SkipDocumentError
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark begins the same way
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose byte order mark begins the same way
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 65_536
-"""Bytes that the encoding is guessed from: the guess costs seconds a megabyte."""
+"""Bytes used to guess the encoding: guessing takes seconds per megabyte."""
 FEW = 4
 """Control characters that any file may hold."""
 _NO_TEXT = "The file holds binary data, not text. Save it as UTF-8 text or in a supported format."
@@ -39,7 +39,7 @@ def decode(data: bytes) -> tuple[str, list[str]]:
 
 
 def _checked(text: str, warnings: list[str]) -> tuple[str, list[str]]:
-    """Refuse what decodes but is no text: more than one control character in twenty of its beginning."""
+    """Refuse binary data that happens to decode: more than one control character in twenty at its beginning."""
     sample = text[:_SAMPLE]
     controls = len(_CONTROLS.findall(sample))
     if controls > FEW and controls * 20 > len(sample):
@@ -57,7 +57,7 @@ def _guessed(data: bytes) -> tuple[str, list[str]]:
 
     best = from_bytes(data[:_SAMPLE]).best()
     if best is None:
-        # A file that is UTF-8 but for a few bytes (a cut, a stray Latin-1 name) is still worth indexing.
+        # A file that is UTF-8 except for a few bytes (truncated, a Latin-1 name) is still worth indexing.
         text = data.decode("utf-8", errors="replace")
         return _checked(
             text.replace("\ufffd", "") if text.count("\ufffd") * 100 < len(text) else text,
@@ -68,7 +68,7 @@ def _guessed(data: bytes) -> tuple[str, list[str]]:
 
 
 def _unmarked_utf16(data: bytes) -> tuple[str, list[str]]:
-    """Read UTF-16 without a mark: text in it has its zero bytes on one side only."""
+    """Decode UTF-16 without a byte order mark: its text has zero bytes on one side only."""
     even, odd = data[:_SAMPLE:2].count(0), data[1:_SAMPLE:2].count(0)
     encoding = "utf-16-le" if odd > even else "utf-16-be"
     if min(even, odd) * 10 > max(even, odd):

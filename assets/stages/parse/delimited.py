@@ -1,4 +1,4 @@
-"""CSV and TSV enter; rows leave, one line each, with the header kept."""
+"""Parse CSV and TSV into rows, one line each, with the header kept."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Dialect(csv.excel):
 
 
 def _dialect(text: str) -> csv.Dialect:
-    """Return how the file is cut: by the delimiter that gives most rows the same number of cells.
+    """Return the dialect of the file, with the delimiter that gives most rows the same number of cells.
 
-    Not `csv.Sniffer`: its patterns take seconds for a few kilobytes of quotation marks.
+    `csv.Sniffer` is not used: its patterns take seconds for a few kilobytes of quotation marks.
     """
     sample = text[:_SAMPLE]
     sample = sample[: sample.rfind("\n") + 1] or sample
@@ -44,7 +44,7 @@ def _dialect(text: str) -> csv.Dialect:
 
 
 def is_header(row: list[str]) -> bool:
-    """Tell whether a first row names columns: every cell filled but at most one, and none of them a number."""
+    """Return True if a first row is a header: at most one empty cell, and no cell is a number."""
     filled = [cell for cell in row if cell.strip()]
     return len(filled) >= max(1, len(row) - 1) and not any(_NUMBER.fullmatch(cell.strip()) for cell in filled)
 
@@ -64,6 +64,6 @@ def _drafts(text: str) -> Iterator[Draft]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the rows of a delimited file. Its delimiter is guessed among comma, semicolon, tab and bar."""
+    """Return the rows of a delimited file. The delimiter is one of comma, semicolon, tab and vertical bar, guessed."""
     decoded, warnings = decode(data)
     return Parsed(drafts=list(_drafts(clean(decoded))), warnings=warnings)

@@ -1,4 +1,4 @@
-"""A Word document enters; headings, paragraphs, lists and tables leave in the order they stand in."""
+"""Parse a Word document into headings, paragraphs, lists and tables in document order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from resources.errors import SkipDocumentError
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop) ?(\d)", re.IGNORECASE)
 _NESTING = 5
-"""Tables within tables are read to this depth."""
+"""Maximum depth of nested tables that are read."""
 _REPEATED = 200
-"""Characters of a cell that are repeated in each row it spans."""
+"""Characters of a cell that are repeated in each row that it spans."""
 _MAX_LEVEL = 8
 
 
 def _cell_text(cell: Any, depth: int) -> str:
-    """Return the text of a cell (`w:tc`), with that of the tables in it."""
+    """Return the text of a cell (`w:tc`), including nested tables."""
     texts = [paragraph.text for paragraph in cell.p_lst]
     if depth < _NESTING:
         texts += [text for nested in cell.tbl_lst for row in _rows(nested, depth + 1) for text in row]
@@ -30,9 +30,9 @@ def _cell_text(cell: Any, depth: int) -> str:
 
 
 def _rows(grid: Any, depth: int = 0) -> list[list[str]]:
-    """Return the cells of a table (`w:tbl`): one that spans columns stands once in its row, one that spans rows in each.
+    """Return the cells of a table (`w:tbl`): a cell that spans columns appears once in its row, one that spans rows in each of them.
 
-    The cells are those of the file. python-docx's own `cells` hands out a merged one for every column that it claims to
+    The cells are read from the XML. python-docx's `cells` returns a merged cell once for every column that it claims to
     span, and a file may claim a hundred million.
     """
     rows: list[list[str]] = []
@@ -52,7 +52,7 @@ def _rows(grid: Any, depth: int = 0) -> list[list[str]]:
 
 
 def _list_level(paragraph: Any, style: str) -> int | None:
-    """Return a list item's depth, or None for what is no list item."""
+    """Return a list item's depth, or None if the paragraph is not a list item."""
     properties = paragraph._p.pPr
     numbering = properties.numPr if properties is not None else None
     if numbering is not None:
@@ -97,7 +97,7 @@ def _drafts(document: Any) -> Iterator[Draft]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the blocks of a DOCX file. Raises `SkipDocumentError` for bombs, protected and damaged files."""
+    """Return the blocks of a DOCX file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
     check(data, part="word/", kind="DOCX")
     from docx import Document
     from docx.opc.exceptions import OpcError

@@ -1,7 +1,7 @@
-"""HTML enters; headings, paragraphs, lists, tables and preformatted text leave, without scripts, styles and navigation.
+"""Parse HTML into headings, paragraphs, lists, tables and preformatted text, without scripts, styles and navigation.
 
-The tree is walked with a stack of our own, never by recursion: pages nested a hundred thousand deep exist to crash parsers. Pages
-whose tree would take the HTML parser too long are read without one.
+The tree is walked with an explicit stack instead of recursion, because pages nested a hundred thousand deep exist to crash parsers.
+Pages whose tree would take the HTML parser too long are read as plain text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _WHITE_SPACE = re.compile(r"\s+")
 _START_DIGITS = 9
-"""Digits of the number that a list may begin with. Source: CommonMark 0.31, section 5.2"""
+"""Maximum digits of a list's first number. Source: CommonMark 0.31, section 5.2"""
 _LISTS = frozenset({"ul", "ol", "menu"})
 
 
@@ -44,7 +44,7 @@ _CLOSED_BY_OTHERS = frozenset(
         "caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr",
     }
 )  # fmt: skip
-"""Elements that hold nothing, and those that the next of their kind closes.
+"""Void elements, and elements that the next one of their kind closes.
 
 Source: https://html.spec.whatwg.org/multipage/syntax.html, "Void elements" and "Optional tags"
 """
@@ -53,9 +53,9 @@ _BREAKS = re.compile(r"</?(?:" + "|".join((*sorted(_BLOCKS), "br", "h[1-6]")) + 
 _TAG_NAME = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]*)")
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 FREE_STEPS = 5_000_000
-"""Open elements summed over all tags: the parser may go over all of them at each tag. Any page may take this many."""
+"""Open elements summed over all tags, since the parser may visit all of them at each tag. Any page may have this many."""
 STEPS_A_CHARACTER = 8
-"""More of them for each character of a page. Real pages have some 20 open elements and a tag every 20 characters."""
+"""Additional ones allowed per character of a page. Real pages have some 20 open elements and a tag every 20 characters."""
 
 
 def _nests_too_deeply(text: str) -> bool:
@@ -92,7 +92,7 @@ def _without_structure(text: str, warnings: list[str]) -> Parsed:
 
 
 class _Close:
-    """Marks on the stack that an element's children are done."""
+    """Stack entry that marks the end of an element's children."""
 
     __slots__ = ("tag",)
 
@@ -136,7 +136,7 @@ class _Walker:
         return self.drafts
 
     def _whole(self, node: Any, tag: str) -> bool:
-        """Take elements that are read as one piece; tells whether this was one."""
+        """Read an element that is taken as a whole; return True if this was one."""
         if tag in _HEADINGS:
             self._flush()
             self._end_list()
@@ -205,7 +205,7 @@ class _Walker:
 
 
 def _rows(node: Any) -> list[list[str]] | None:
-    """Return a data table's cells, or None for a table that only lays out the page."""
+    """Return the cells of a data table, or None for a layout table."""
     if node.css_first("table table, h1, h2, h3, ul, ol, pre, p + p") is not None:
         return None
     rows = [[one_line(cell.text(separator=" ")) for cell in row.css("td, th")] for row in node.css("tr")]

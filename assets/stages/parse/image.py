@@ -1,4 +1,4 @@
-"""A picture enters; its title, its description and, with the extra `ocr` installed, the text in it leave."""
+"""Parse an image: its title, its description and, with the extra `ocr` installed, the text in it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
 
 MAX_PIXELS = 100_000_000
-"""Larger pictures are not opened: unpacked they would take over 300 MB."""
+"""Larger images are not opened: unpacked they would take over 300 MB."""
 OCR_SIDE = 4_000
-"""Pictures are scaled down to this many pixels a side before text is looked for."""
+"""Images are scaled down to this many pixels per side before text recognition."""
 
 
 @cache
@@ -40,7 +40,7 @@ def _recognise(data: bytes) -> str:
 
 
 def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
-    """Return what is known of a picture. Raises `SkipDocumentError` when it is damaged or too large."""
+    """Return the blocks of an image. Raises `SkipDocumentError` when it is damaged or too large."""
     from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
@@ -52,10 +52,10 @@ def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
                 picture.verify()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise SkipDocumentError(
-            f"The picture has more than {MAX_PIXELS // 10**6} million pixels. Scale it down."
+            f"The image has more than {MAX_PIXELS // 10**6} million pixels. Scale it down."
         ) from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError):
-        raise SkipDocumentError("The file is damaged or no PNG or JPEG picture.") from None
+        raise SkipDocumentError("The file is damaged or not a PNG or JPEG image.") from None
     drafts = [Draft(kind="heading", text=title, level=1)]
     if description:
         drafts.append(Draft(kind="paragraph", text=description))

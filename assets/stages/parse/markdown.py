@@ -1,7 +1,7 @@
-"""Markdown, MDX and malformed Markdown enter; headings with anchors, paragraphs, lists, tables and code leave.
+"""Parse Markdown, MDX and malformed Markdown into headings with anchors, paragraphs, lists, tables and code.
 
-Anchors are made as GitHub and Docusaurus make them, so that a citation's link lands on the heading. Emphasis and link
-targets are dropped from prose: they cost tokens and nobody searches for them. Lists stay Markdown, code stays as it is.
+Anchors follow the rules of GitHub and Docusaurus, so that a citation links to the heading. Emphasis and link targets are
+dropped from prose: they cost tokens and are not searched for. Lists remain Markdown, code is unchanged.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 
 _INLINE_LIMIT = 50_000
-"""Longer inline text is kept as it stands: the inline parser is quadratic on hostile input."""
+"""Longer inline text is kept unparsed: the inline parser is quadratic on hostile input."""
 
 
 class Slugs:
-    """Anchors of one document's headings, numbered where a heading repeats.
+    """Anchors of one document's headings; repeated headings are numbered.
 
-    Source: https://github.com/Flet/github-slugger, which GitHub's own rendering and Docusaurus agree with.
+    Source: https://github.com/Flet/github-slugger, which matches GitHub's rendering and Docusaurus.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def strip_html(fragment: str) -> str:
     from html import unescape
 
     bare = _TAG.sub(" ", _HIDDEN.sub(" ", _COMMENT.sub(" ", fragment)))
-    return unescape(_LONG_REFERENCE.sub("", bare))  # no character has so long a number, and `int` refuses the longest
+    return unescape(_LONG_REFERENCE.sub("", bare))  # no character has such a long number, and `int` rejects the longest
 
 
 def _custom_id(heading: str) -> tuple[str, str | None]:
@@ -108,7 +108,7 @@ def _custom_id(heading: str) -> tuple[str, str | None]:
 
 
 def _without_comments(text: str) -> str:
-    """Drop MDX comments; one that is never closed is text."""
+    """Drop MDX comments; an unclosed one is text."""
     parts: list[str] = []
     position = 0
     while (start := text.find("{/*", position)) >= 0 and (end := text.find("*/}", start + 3)) >= 0:
@@ -118,7 +118,7 @@ def _without_comments(text: str) -> str:
 
 
 def _without_colons(line: str) -> str:
-    """Return the title of an admonition's first line, and any other line as it is."""
+    """Return the title in the first line of an admonition, and any other line unchanged."""
     mark = _ADMONITION.match(line)
     if mark is None:
         return line
@@ -127,7 +127,7 @@ def _without_colons(line: str) -> str:
 
 
 def _without_mdx(body: str) -> str:
-    """Drop MDX imports, exports and comments and the colons of admonitions, outside of code fences."""
+    """Drop MDX imports, exports and comments and the colons of admonitions, except in code fences."""
     if "import " not in body and "export " not in body and ":::" not in body and "{/*" not in body:
         return body
     parts: list[str] = []
@@ -156,7 +156,7 @@ def _without_mdx(body: str) -> str:
 
 
 def _list_lines(tokens: list[Any], index: int) -> tuple[str, int]:
-    """Return a list as Markdown lines and the index after it; nested lists are indented by two spaces a level."""
+    """Return a list as Markdown lines and the index after it; nested lists are indented by two spaces per level."""
     lines: list[str] = []
     stack: list[int | None] = []
     marker = ""
@@ -237,7 +237,7 @@ def _drafts(body: str) -> Iterator[Draft]:
 
 
 def markdown(text: str) -> Parsed:
-    """Return the blocks of Markdown text; its title is that of the front matter, or its first top heading."""
+    """Return the blocks of Markdown text; its title comes from the front matter or the first top-level heading."""
     text = clean(text)
     front = _FRONT_MATTER.match(text)
     fields: dict[str, str] = {}

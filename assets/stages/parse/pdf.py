@@ -1,4 +1,4 @@
-"""A PDF enters; its text leaves page by page, without running headers and footers and with cut words joined."""
+"""Parse a PDF page by page, without running headers and footers and with hyphenated words joined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
 
 _HEAD = 1024
-"""The mark `%PDF-` must stand within the first kilobyte. Source: ISO 32000-1, annex H, implementation note 13."""
+"""The header `%PDF-` must occur within the first kilobyte. Source: ISO 32000-1, annex H, implementation note 13."""
 _NAMED_PAGES = 20
 _NO_TITLE = ("untitled", "microsoft word - ", "microsoft powerpoint - ", "(anonymous)", "anonymous", "unspecified")
 
@@ -21,9 +21,9 @@ def _open(data: bytes) -> Any:
     from pypdf import PasswordType, PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports every repair; the outcome tells what matters
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports every repair; the outcome is reported by us
     if b"%PDF-" not in data[:_HEAD]:
-        raise SkipDocumentError("The file is no PDF, whatever its name says.")
+        raise SkipDocumentError("The file is not a PDF, despite its name.")
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
@@ -42,7 +42,7 @@ def _metadata(reader: Any) -> tuple[str | None, str | None]:
     try:
         data = reader.metadata
         title, author = (data.title, data.author) if data else (None, None)
-    except (ValueError, KeyError, TypeError, AttributeError):  # damaged information dictionary: the text is what counts
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged metadata: the text is still usable
         return None, None
     title = one_line(clean(title)) if isinstance(title, str) else ""
     author = one_line(clean(author)) if isinstance(author, str) else ""
@@ -53,7 +53,7 @@ def _metadata(reader: Any) -> tuple[str | None, str | None]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the paragraphs of a PDF with their pages. Raises `SkipDocumentError` when it is encrypted or holds no text."""
+    """Return the paragraphs of a PDF with their pages. Raises `SkipDocumentError` if it is encrypted or contains no text."""
     from pypdf.errors import PyPdfError
 
     reader = _open(data)

@@ -1,4 +1,4 @@
-"""A PowerPoint file enters; slides leave as pages: titles as headings, text, tables and speaker notes."""
+"""Parse a PowerPoint file; each slide becomes a page with its title as a heading, text, tables and speaker notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_LEVEL = 8
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
-    """Yield shapes in order, those of groups included, without recursion."""
+    """Yield shapes in order, including those in groups, without recursion."""
     stack = list(reversed(list(shapes)))
     while stack:
         shape = stack.pop()
@@ -44,7 +44,7 @@ def _slide(slide: Any, page: int) -> Iterator[Draft]:
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if getattr(shape, "has_table", False):
-            # python-pptx's own `rows` counts them anew for each that it hands out
+            # python-pptx's `rows` counts all rows again for each one that it returns
             rows = [[cell.text for cell in row.tc_lst] for row in shape.table._tbl.tr_lst]
             yield from table(rows[1:], header=rows[0], page=page) if len(rows) > 1 else table(rows, page=page)
         elif shape.has_text_frame and (draft := _text(shape.text_frame, page)) is not None:
@@ -54,7 +54,7 @@ def _slide(slide: Any, page: int) -> Iterator[Draft]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the slides of a PPTX file. Raises `SkipDocumentError` for bombs, protected and damaged files."""
+    """Return the slides of a PPTX file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
     check(data, part="ppt/", kind="PPTX")
     from lxml.etree import XMLSyntaxError
     from pptx import Presentation
@@ -62,7 +62,7 @@ def parse(data: bytes) -> Parsed:
 
     try:
         deck = Presentation(io.BytesIO(data))
-        # A deck may name one slide any number of times; it is read once.
+        # A presentation may list a slide any number of times; it is read once.
         slides = list({slide.part.partname: slide for slide in deck.slides}.values())
         drafts = [draft for page, slide in enumerate(slides, start=1) for draft in _slide(slide, page)]
         title, author = deck.core_properties.title, deck.core_properties.author

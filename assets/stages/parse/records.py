@@ -1,4 +1,4 @@
-"""JSON and JSON lines enter; indented `key: value` text leaves, one block for each top-level entry."""
+"""Parse JSON and JSON Lines into indented `key: value` text, one block per top-level entry."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 
 _MAX_INDENT = 8
-"""Deeper levels are not indented further: white space is not worth tokens."""
+"""Deeper levels are not indented further, to save tokens."""
 _INLINE_ITEMS = 120
-"""A list of plain values shorter than this many characters stands on one line."""
+"""A list of scalars shorter than this many characters is written on one line."""
 
 
 def _scalar(value: Any) -> str:
@@ -29,7 +29,7 @@ def _scalar(value: Any) -> str:
 
 
 def _inline(value: Any) -> str | None:
-    """Return the value as one line, or None if it needs lines of its own."""
+    """Return the value as one line, or None if it needs several lines."""
     if isinstance(value, dict):
         return None if value else "{}"
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def _load(text: str) -> Any:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the entries of a JSON file; one that is broken or nested too deeply is indexed as the text it is."""
+    """Return the entries of a JSON file; an invalid or too deeply nested file is indexed as plain text."""
     decoded, warnings = decode(data)
     text = clean(decoded)
     try:

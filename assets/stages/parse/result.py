@@ -1,4 +1,4 @@
-"""What each format's parser hands back before normalisation."""
+"""The result of a format's parser, before normalisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assets.stages.normalize import Draft
 
 
 class Parsed(msgspec.Struct, kw_only=True):
-    """Drafts in reading order, and what the file says of itself."""
+    """Drafts in reading order, with the file's own metadata."""
 
     drafts: Iterable[Draft]
     title: str | None = None

@@ -1,7 +1,7 @@
-"""Rows of cells enter, table drafts leave: one line a row, cells parted by ` | `, in blocks that carry their header.
+"""Turn rows of cells into table drafts: one line per row, cells separated by ` | `, in blocks that repeat the header.
 
-Short blocks that repeat the header cost a few tokens and make each of them readable by itself: a row that is found by its
-cells is shown with its header.
+Repeating the header costs a few tokens and makes each short block readable without the others: a row that matches a query is
+shown with its header.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from assets.stages.normalize import Draft, clean, one_line
 
 BLOCK_CHARACTERS = 700
-"""Aimed at length of a block: some 200 tokens, so that it fits a chunk of the smallest usual window (256 tokens)."""
+"""Target length of a block: some 200 tokens, to fit a chunk of the smallest common window (256 tokens)."""
 HEADER_CHARACTERS = 200
 """A longer header is not repeated in every block: it would crowd out the rows."""
 
 
 def line(cells: Sequence[str]) -> str:
-    """Return one row as a line; empty cells at its end are dropped, and a bar inside a cell becomes a slash."""
+    """Return one row as a line; trailing empty cells are dropped, and a vertical bar inside a cell becomes a slash."""
     texts = [one_line(clean(cell)).replace(" | ", " / ") for cell in cells]
     while texts and not texts[-1]:
         texts.pop()
@@ -34,8 +34,8 @@ def table(
 ) -> Iterator[Draft]:
     """Yield the table's drafts, lazily.
 
-    With `numbered` (sheets and CSV) a block carries the number of its first data row, from 1, and the header stands in a
-    draft of its own with `row_start` 0 before the rows it heads. Otherwise the header is the first line of every block.
+    With `numbered` (sheets and CSV) a block carries the number of its first data row, from 1, and the header is a separate draft
+    with `row_start` 0 before its rows. Otherwise the header is the first line of every block.
     """
     head = line(header) if header else ""
     repeat = 0 < len(head) <= HEADER_CHARACTERS

@@ -1,4 +1,4 @@
-"""Plain text enters, its paragraphs leave."""
+"""Parse plain text into paragraphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*+][ \t]+", re.MULTILINE)
 
 
 def paragraphs(text: str, page: int | None = None) -> list[Draft]:
-    """Split cleaned text at blank lines; what begins with a bullet or a number becomes a list with Markdown bullets."""
+    """Split cleaned text at blank lines; paragraphs that begin with a bullet or a number become lists with Markdown bullets."""
     drafts: list[Draft] = []
     for part in _PARAGRAPHS.split(text):
         if not part or part.isspace():
@@ -29,6 +29,6 @@ def paragraphs(text: str, page: int | None = None) -> list[Draft]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the paragraphs of a text file, words cut at line ends joined."""
+    """Return the paragraphs of a text file, with hyphenated words joined."""
     decoded, warnings = decode(data)
     return Parsed(drafts=paragraphs(dehyphenate(clean(decoded))), warnings=warnings)

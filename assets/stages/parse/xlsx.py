@@ -1,4 +1,4 @@
-"""A workbook enters; every sheet leaves as a heading and its rows, with their numbers."""
+"""Parse an Excel workbook; every sheet becomes a heading and its numbered rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from resources.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
 MAX_CELLS = 50_000_000
-"""Cells of a sheet, empty ones included: the reader makes room for every cell between the first and the last."""
+"""Maximum cells of a sheet, including empty ones: the reader allocates every cell between the first and the last."""
 MAX_ROWS = 2**20
-"""Rows that a sheet can have. Source: ECMA-376 and Excel's specifications and limits."""
+"""Maximum rows of a sheet. Source: ECMA-376 and Excel's specifications and limits."""
 _CHUNK = 2**20
 _OVERLAP = 64
 _FAR = re.compile(rb'\br="([A-Z]{2,3})(\d{1,7})"')
@@ -63,7 +63,7 @@ def _column(letters: bytes) -> int:
 
 
 def _check_extent(data: bytes) -> None:
-    """Raise `SkipDocumentError` for a sheet whose cells lie too far apart: two of them may claim 17,000 million."""
+    """Raise `SkipDocumentError` for a sheet whose cells are too far apart: two cells may span 17,000 million."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for entry in archive.infolist():
             if not entry.filename.startswith("xl/worksheets/") or not entry.filename.endswith(".xml"):
@@ -95,7 +95,7 @@ def _with(first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the sheets of an XLSX file. Raises `SkipDocumentError` for bombs, protected and damaged files."""
+    """Return the sheets of an XLSX file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
     check(data, part="xl/", kind="XLSX")
     try:
         _check_extent(data)
