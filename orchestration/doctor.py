@@ -55,7 +55,7 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
+        ("file roots", _roots), ("slack events", _slack_events), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -211,6 +211,21 @@ def _serving(site: Installation) -> Iterator[Finding]:
         f"{address} is {'ready' if well else 'not ready'}",
         "" if well else f"See {site.settings.home / 'logs' / 'serving.log'}.",
     )
+
+
+def _slack_events(site: Installation) -> Iterator[Finding]:
+    if site.settings.slack_app_token is None or not site.running:
+        return
+    from resources.slack_socket import ask
+
+    state = ask(site.settings)
+    if state is None:
+        log = site.settings.home / "logs" / "slack-events.log"
+        yield Finding("slack events", False, "the receiver does not answer", f"See {log}.")
+    elif not state.connected:
+        yield Finding("slack events", False, f"not connected by Socket Mode: {state.reason}", "Syncs go on without.")
+    else:
+        yield Finding("slack events", True, f"connected by Socket Mode; {state.stored} events since it started")
 
 
 def _keys(site: Installation) -> Iterator[Finding]:

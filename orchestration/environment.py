@@ -43,10 +43,10 @@ RUN_PREFIXES = (
 )
 """What programs need of the environment to run as elsewhere on this machine: no credentials."""
 
-OUTSIDE_NAMES = frozenset({
+PROXY_NAMES = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-    "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT",
 })  # fmt: skip
+OUTSIDE_NAMES = PROXY_NAMES | {"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT"}
 OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 """Proxies, and the credentials of object stores."""
 
@@ -57,6 +57,8 @@ class Needs(NamedTuple):
     secrets: frozenset[str] = frozenset()
     outside: bool = False
     """Whether it reaches object stores and services on other machines."""
+    proxies: bool = False
+    """Whether it reaches services on other machines, but no object store."""
     dagster: bool = False
     """Whether it opens Dagster's instance, whose tables are in our database."""
 
@@ -84,6 +86,7 @@ NEEDS: Mapping[str, Needs] = MappingProxyType(
         "dagster-webserver": Needs(frozenset({"dagster_secret"}), dagster=True),
         "dagster-daemon": Needs(dagster=True),
         "serving": SERVING,
+        "slack-events": Needs(frozenset({"postgres_url", "slack_app_token"}), proxies=True),
     }
 )
 """By service. The vector server and the simulators read no settings: see `bare_environment`."""
@@ -102,6 +105,8 @@ def service_environment(settings: Settings, name: str) -> dict[str, str]:
     environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept) | _python()
     if needs.outside:
         environment |= _passed(OUTSIDE_NAMES, OUTSIDE_PREFIXES)
+    if needs.proxies:
+        environment |= _passed(PROXY_NAMES, ())
     if needs.dagster:
         environment |= _dagster(settings)
     if settings.postgres_url is not None and (needs.dagster or "postgres_url" in needs.secrets):

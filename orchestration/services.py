@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from orchestration.environment import ROOT, bare_environment, service_environment, without_password
 from orchestration.liveness import INTERVAL_SECONDS, Probe, grpc_replies, http_replies, postgres_replies
 from orchestration.workers import address, replies
-from resources import dagster_access, keys
+from resources import dagster_access, keys, slack_socket
 from resources.embedded.processes import port_is_free
 from resources.embedded.sockets import socket_path
 from resources.embedded.succession import SERVING
@@ -37,6 +37,7 @@ LOCATION = "concordance"
 """Name of the Dagster code location; schedules and sensors keep their state under it."""
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
+SLACK_EVENTS = "slack-events"
 BACKLOG = 2048
 """Connections that may wait for a service to accept them; uvicorn's own default."""
 
@@ -142,6 +143,8 @@ def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequenc
     if settings.embedded_qdrant:
         side_by_side.insert(0, _qdrant(settings))
     side_by_side += [_webserver(settings), _serving(settings), *beside]
+    if settings.slack_app_token is not None:
+        side_by_side.append(_slack_events(settings))
     stages.append(side_by_side)
     # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
     stages.append([_daemon(settings), *([_workers(settings)] if definitions == DEFINITIONS else [])])
@@ -355,6 +358,17 @@ def _serving(settings: Settings) -> Service:
         environment=service_environment(settings, "serving"),
         port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
         succession=socket_path(settings, SERVING),
+    )
+
+
+def _slack_events(settings: Settings) -> Service:
+    """Return the receiver of Slack's events: it needs Postgres, the app-level token, and no other secret."""
+    return Service(
+        name=SLACK_EVENTS,
+        command=lambda: [sys.executable, "-m", "serving.slack_socket"],
+        ready=lambda: slack_socket.ask(settings) is not None,
+        probe=lambda: slack_socket.ask(settings) is not None,
+        environment=service_environment(settings, SLACK_EVENTS),
     )
 
 

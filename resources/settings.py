@@ -209,6 +209,10 @@ class Settings(BaseSettings):
         None,
         description="The Slack app's signing secret: takes events at POST /api/slack/events. Unset: that address is closed.",
     )
+    slack_app_token: SecretStr | None = Field(
+        None,
+        description="The Slack app's app-level token (xapp-…, scope connections:write): takes events over Socket Mode.",
+    )
     slack_window_minutes: int = Field(
         30,
         ge=1,

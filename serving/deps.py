@@ -42,6 +42,7 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.rights import Rights
 from serving.sign_ins import SignIns
+from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 
 CHECK_SECONDS = 3.0
@@ -114,6 +115,7 @@ class Services:
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
+        self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.ask)
         self.figures = Figures(self.database, self.index_size, self.audit.writable)
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)

@@ -18,6 +18,7 @@ pytest_plugins = [
     "tests.fixtures.drive",
     "tests.fixtures.llm",
     "tests.fixtures.slack",
+    "tests.fixtures.slack_desk",
     "tests.fixtures.step",
     "tests.fixtures.twins",
 ]

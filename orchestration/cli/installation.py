@@ -246,8 +246,9 @@ def _say_addresses(settings: Settings) -> None:
 
 
 def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
-    from orchestration.services import external
+    from orchestration.services import SLACK_EVENTS, external
     from resources.embedded.processes import alive as is_alive
+    from resources.slack_socket import ask
 
     found: dict[str, dict[str, Any]] = {
         name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
@@ -259,6 +260,8 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
             # A killed supervisor leaves its services; `up` and `down` end them.
             shown = "unsupervised" if lives else "stopped"
         found[name] = {"state": shown, "url": service.url, "pid": service.pid if lives else None}
+    if SLACK_EVENTS in found:
+        found[SLACK_EVENTS]["slack"] = ask(settings)
     return found
 
 
@@ -276,10 +279,18 @@ def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
     return {row.pop("source"): row for row in rows}
 
 
+def _slack(service: dict[str, Any]) -> str:
+    """Return whether the receiver of Slack's events is connected; nothing for other services."""
+    state = service.get("slack")
+    if state is None:
+        return ""
+    return "connected to Slack" if state.connected else f"not connected to Slack: {state.reason}"
+
+
 def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, dict[str, Any]] | None) -> None:
     for name, service in services.items():
         pid = f"pid {service['pid']}" if service["pid"] else ""
-        say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or ''}".rstrip())
+        say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
     if sources is None:
         note("The database does not answer, so nothing is known of the sources.")
         return

@@ -79,7 +79,7 @@ def _server(app: App) -> _Server:
             access_log=False,
             http="httptools",
             loop="uvloop",
-            ws="none",
+            ws="websockets-sansio",
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )

@@ -9,14 +9,11 @@ from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from slack_sdk.signature import SignatureVerifier
 
-from resources.domain import SourceName
 from resources.errors import InvalidRequestError
-from resources.logging import logger
-from resources.sources.slack.events import Envelope, record
+from resources.sources.slack.events import Envelope
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 
-log = logger("serving")
 _decoder = msgspec.json.Decoder(Envelope)
 
 
@@ -47,13 +44,7 @@ async def slack_events(
         raise InvalidRequestError(f"The body is no event of Slack: {error}") from error
     if envelope.type == "url_verification":
         return Response({"challenge": envelope.challenge or ""})
-    recorded = await services.database.in_thread(
-        lambda connection: record(connection, envelope, services.rights.withhold)
-    )
-    log.info("slack_event", event_id=envelope.event_id, outcome=recorded.outcome, hidden=len(recorded.hidden))
-    if recorded.outcome == "recorded":
-        services.sync_requests.ask(SourceName.SLACK)
-    return Response({"outcome": recorded.outcome})
+    return Response({"outcome": await services.slack_events.take(envelope)})
 
 
 def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:

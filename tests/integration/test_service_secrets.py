@@ -31,6 +31,7 @@ HOLDERS = {
     "dagster-daemon": {"postgres_url"},
     "serving": STORES
     | {"slack_signing_secret", "secret_key", "metrics_token", "dagster_secret", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"},
+    "slack-events": {"postgres_url", "slack_app_token", "HTTPS_PROXY"},
 }
 """The table of docs/security.md."""
 OURS = {

@@ -2,121 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import time
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
-from pydantic import SecretStr
-from slack_sdk.signature import SignatureVerifier
 
 from resources.domain import SourceName
 from resources.memory import PostgresMemory
 from resources.sources.slack import Slack
 from serving.auth import access_of
 from serving.retrieval.hits import from_payloads
-from serving.rights import Rights
-from tests.fixtures.installation import Installation
-from tests.fixtures.serving import Running
-from tests.fixtures.slack import SlackSite
-from tests.fixtures.step import follow, web
-
-SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
-ADA = "ada@acme.example"
-DAY = 24 * 3600
-
-
-class Desk:
-    """A workspace with a channel of several pages, indexed and served, whose events the test delivers."""
-
-    def __init__(self, installation: Installation, site: SlackSite, running: Running) -> None:
-        self.installation = installation
-        self.slack = site.workspace
-        self.running = running
-        self.calls = site.workspace.calls
-        self._numbers = itertools.count(1)
-        self.ada = self.slack.user("Ada Byron", ADA)
-        self.bob = self.slack.user("Bob Noyce", "bob@acme.example")
-        self.channel = self.slack.channel("general", (self.ada, self.bob))
-        now = float(self.slack.post(self.channel, self.ada, "Good morning.").partition(".")[0])
-        self.said: dict[str, str] = {}
-        for number in range(60):  # a window each
-            ts = f"{now - (200 - number) * DAY:.6f}"
-            self.said[f"w{number}"] = self.slack.post(self.channel, self.ada, f"The password is qz{number}q.", ts=ts)
-        self.root = self.slack.post(self.channel, self.ada, "A question about herons", ts=f"{now - 190.5 * DAY:.6f}")
-        self.reply = self.slack.post(
-            self.channel, self.bob, "The answer is qzreplyq.", ts=f"{now - 190.5 * DAY + 9:.6f}", thread=self.root
-        )
-
-    def sync(self) -> Any:
-        settings = self.installation.settings
-        source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=20)
-        run = self.installation.sync(SourceName.SLACK, port=source)
-        assert run.error is None
-        return run
-
-    def rights(self) -> Mapping[str, frozenset[str]]:
-        """What a search without Postgres asks beside the index."""
-        return Rights(self.installation.settings.home / "rights", timedelta(days=1)).current()
-
-    def finds(self, word: str, who: str = ADA) -> bool:
-        answer = self.running.search(word, who, mode="keyword", top_k=50)
-        return any(word in result["chunk_text"] for result in answer["results"])
-
-    def envelope(self, **event: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        channel = {"channel": self.channel, "channel_type": "channel"} if event["type"] == "message" else {}
-        return {
-            "type": "event_callback",
-            "token": "deprecated",
-            "team_id": self.slack.team,
-            "api_app_id": self.slack.app_id,
-            "event_id": f"Ev{number:08d}",
-            "event_time": int(time.time()),
-            "event": {**channel, **event},
-        }
-
-    def post(self, envelope: dict[str, Any], *, secret: str = SECRET, at: float | None = None) -> httpx.Response:
-        body = json.dumps(envelope)
-        stamp = str(int(time.time() if at is None else at))
-        signature = SignatureVerifier(secret).generate_signature(timestamp=stamp, body=body)
-        headers = {
-            "Content-Type": "application/json",
-            "X-Slack-Request-Timestamp": stamp,
-            "X-Slack-Signature": signature or "",
-        }
-        return httpx.post(f"{self.running.url}/api/slack/events", headers=headers, content=body, timeout=30)
-
-    def deleted(self, ts: str, thread: str | None = None) -> dict[str, Any]:
-        before = {"type": "message", "ts": ts, **({"thread_ts": thread} if thread else {})}
-        return self.envelope(type="message", subtype="message_deleted", deleted_ts=ts, previous_message=before)
-
-    def edited(self, ts: str, thread: str | None = None) -> dict[str, Any]:
-        now = {"type": "message", "ts": ts, **({"thread_ts": thread} if thread else {})}
-        return self.envelope(type="message", subtype="message_changed", message=now, previous_message=now)
+from tests.fixtures.slack_desk import ADA, SlackDesk
 
 
 @pytest.fixture
-def desk(installation: Installation, slack_site: SlackSite, bundled_model: Any) -> Iterator[Desk]:
-    follow(
-        installation,
-        slack_bot_token=slack_site.workspace.token,
-        slack_api_url=slack_site.url,
-        slack_lookback="1h",
-    )
-    installation.settings = installation.settings.model_copy(update={"slack_signing_secret": SecretStr(SECRET)})
-    with web(installation, bundled_model) as running:
-        desk = Desk(installation, slack_site, running)
-        desk.sync()
-        yield desk
+def desk(slack_desk: SlackDesk) -> SlackDesk:
+    return slack_desk
 
 
-def test_an_old_message_that_is_deleted_is_hidden_at_once_and_stays_gone(desk: Desk) -> None:
+def test_an_old_message_that_is_deleted_is_hidden_at_once_and_stays_gone(desk: SlackDesk) -> None:
     ts = desk.said["w3"]
     assert desk.finds("qz3q")
     desk.slack.delete(desk.channel, ts)
@@ -133,7 +40,7 @@ def test_an_old_message_that_is_deleted_is_hidden_at_once_and_stays_gone(desk: D
     assert desk.installation.rows("SELECT * FROM source_memory WHERE key LIKE 'e:%%'") == []
 
 
-def test_an_old_message_that_is_edited_is_found_as_it_is_now(desk: Desk) -> None:
+def test_an_old_message_that_is_edited_is_found_as_it_is_now(desk: SlackDesk) -> None:
     ts = desk.said["w5"]
     desk.slack.edit(desk.channel, ts, "The password is gone: qznewq.")
     assert desk.post(desk.edited(ts)).status_code == 200
@@ -143,7 +50,7 @@ def test_an_old_message_that_is_edited_is_found_as_it_is_now(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("change", ["delete", "edit"])
-def test_an_old_reply_is_hidden_and_its_thread_read_again(desk: Desk, change: str) -> None:
+def test_an_old_reply_is_hidden_and_its_thread_read_again(desk: SlackDesk, change: str) -> None:
     if change == "delete":
         desk.slack.delete(desk.channel, desk.reply)
         envelope = desk.deleted(desk.reply, desk.root)
@@ -158,7 +65,7 @@ def test_an_old_reply_is_hidden_and_its_thread_read_again(desk: Desk, change: st
     assert desk.finds("herons")
 
 
-def test_an_event_that_comes_while_a_sync_saves_is_not_missed(desk: Desk) -> None:
+def test_an_event_that_comes_while_a_sync_saves_is_not_missed(desk: SlackDesk) -> None:
     """The sync has read the channel, and writes the documents after the event looked for them."""
     settings = desk.installation.settings
     fresh = desk.slack.post(desk.channel, desk.ada, "The password is qzfreshq.")
@@ -181,7 +88,7 @@ def test_an_event_that_comes_while_a_sync_saves_is_not_missed(desk: Desk) -> Non
     assert desk.installation.rows("SELECT doc_id FROM hidden_documents") == []
 
 
-def test_what_is_hidden_stays_hidden_without_postgres(desk: Desk) -> None:
+def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     desk.post(desk.deleted(desk.said["w3"]))
     narrowed = desk.rights()
     rows = desk.installation.rows("SELECT doc_id::text AS doc_id FROM hidden_documents")
@@ -194,7 +101,7 @@ def test_what_is_hidden_stays_hidden_without_postgres(desk: Desk) -> None:
     assert from_payloads({point["id"]: point}, access, ages_ago, narrowed, collection_ids=()).hits == {}
 
 
-def test_a_sync_of_the_channel_is_asked_for_once(desk: Desk) -> None:
+def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:
     calls = desk.running.site.launcher.calls
     for number in (3, 4, 5):
         desk.post(desk.deleted(desk.said[f"w{number}"]))
@@ -206,7 +113,7 @@ def test_a_sync_of_the_channel_is_asked_for_once(desk: Desk) -> None:
     assert len(calls) < 3
 
 
-def test_what_slack_did_not_sign_is_refused(desk: Desk) -> None:
+def test_what_slack_did_not_sign_is_refused(desk: SlackDesk) -> None:
     envelope = desk.deleted(desk.said["w3"])
     now = time.time()
     assert desk.post(envelope, secret="another").status_code == 401
@@ -222,7 +129,7 @@ def test_what_slack_did_not_sign_is_refused(desk: Desk) -> None:
     assert desk.installation.rows("SELECT * FROM source_events") == []
 
 
-def test_a_repeated_event_does_nothing(desk: Desk) -> None:
+def test_a_repeated_event_does_nothing(desk: SlackDesk) -> None:
     envelope = desk.deleted(desk.said["w3"])
     assert [desk.post(envelope).json()["outcome"] for _ in range(3)] == ["recorded", "repeated", "repeated"]
     desk.sync()
@@ -231,7 +138,7 @@ def test_a_repeated_event_does_nothing(desk: Desk) -> None:
     assert desk.finds("qz3q")
 
 
-def test_events_of_other_workspaces_and_of_direct_messages_do_nothing(desk: Desk) -> None:
+def test_events_of_other_workspaces_and_of_direct_messages_do_nothing(desk: SlackDesk) -> None:
     envelope = desk.deleted(desk.said["w3"])
     assert desk.post(envelope | {"team_id": "T0OTHER"}).json()["outcome"] == "other_team"
     direct = desk.deleted(desk.said["w3"])
@@ -240,12 +147,12 @@ def test_events_of_other_workspaces_and_of_direct_messages_do_nothing(desk: Desk
     assert desk.finds("qz3q")
 
 
-def test_the_address_is_verified_by_its_challenge(desk: Desk) -> None:
+def test_the_address_is_verified_by_its_challenge(desk: SlackDesk) -> None:
     answer = desk.post({"type": "url_verification", "challenge": "3eZbrw1aB", "token": "x"})
     assert (answer.status_code, answer.json()) == (200, {"challenge": "3eZbrw1aB"})
 
 
-def test_a_channel_that_turns_private_is_hidden_until_its_members_are_known(desk: Desk) -> None:
+def test_a_channel_that_turns_private_is_hidden_until_its_members_are_known(desk: SlackDesk) -> None:
     everybody = desk.slack.user("Eve Else", "eve@acme.example")
     assert everybody
     desk.sync()
@@ -259,7 +166,7 @@ def test_a_channel_that_turns_private_is_hidden_until_its_members_are_known(desk
     assert desk.finds("qz3q")
 
 
-def test_a_deleted_file_is_hidden_at_once(desk: Desk) -> None:
+def test_a_deleted_file_is_hidden_at_once(desk: SlackDesk) -> None:
     file = desk.slack.upload(desk.ada, "plan.txt", b"The plan is qzfileq.\n", "text/plain")
     desk.slack.post(desk.channel, desk.ada, "See the file.", files=[file])
     desk.sync()

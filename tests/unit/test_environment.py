@@ -96,6 +96,7 @@ def test_our_own_environment_stays_ours(full: Settings, monkeypatch: pytest.Monk
         "dagster-code": outside,
         "run-workers": outside,
         "serving": outside,
+        "slack-events": {"HTTPS_PROXY", "PGPASSWORD", "LC_ALL"},
         "dagster-webserver": {"PGPASSWORD", "LC_ALL"},
         "dagster-daemon": {"PGPASSWORD", "LC_ALL"},
     }

@@ -1,6 +1,7 @@
 """The Slack of a `Workspace` as an ASGI application: HTTP enters, what Slack would answer leaves, faults included.
 
-`/api/{method}` is the Web API, `/files-pri/...` the files' host, `/simulator/...` the way in for people, `/` a page about it all.
+`/api/{method}` is the Web API, `/files-pri/...` the files' host, `/link/` where Socket Mode connects, `/simulator/...` the way in for
+people, `/` a page about it all.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from resources.simulators import Receive, Scope, Send
 from resources.simulators.faults import Fault, Faults
@@ -16,8 +18,11 @@ from resources.simulators.slack.calls import RefusalError
 from resources.simulators.slack.control import control, page
 from resources.simulators.slack.model import Workspace
 from resources.simulators.slack.rates import Rates
+from resources.simulators.slack.requests import Requests
+from resources.simulators.slack.sockets import PATH, Sockets
 from resources.simulators.slack.wire import Answer, Request, as_html, as_json, read
 
+OPEN = "apps.connections.open"
 DOWNLOAD = "files.download"
 """Name under which downloads are counted and fail, though no method of Slack's."""
 
@@ -34,10 +39,30 @@ class SlackApp:
     ) -> None:
         self.workspace = workspace
         self.faults = faults or Faults()
+        self.sockets = Sockets(workspace.app_id)
+        self.requests = Requests(workspace.signing_secret)
+        self.request_url: str | None = None
+        """Where events are posted. Without it they go to whoever is connected by Socket Mode."""
         self._rates = Rates(timer)
+        workspace.listeners.append(self._deliver)
+
+    def set_request_url(self, url: str | None) -> None:
+        """Post events to an address from now on, or to none. Raises `ValueError` unless it echoes a challenge."""
+        if url is not None:
+            self.requests.verify(url)
+        self.request_url = url
+
+    def _deliver(self, envelope: dict[str, Any]) -> None:
+        if self.request_url is not None:
+            self.requests.deliver(self.request_url, envelope)
+        else:
+            self.sockets.deliver(envelope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if scope["type"] == "websocket" and scope["path"] == PATH:
+            await self.sockets(scope, receive, send)
+            return
         if scope["type"] != "http":
             return
         request = await read(scope, receive)
@@ -49,6 +74,8 @@ class SlackApp:
             return await self._call(request, request.path.removeprefix("/api/"))
         if request.path.startswith("/files-pri/"):
             return await self._call(request, DOWNLOAD)
+        if request.path == "/simulator/set_request_url":
+            return await asyncio.to_thread(self._listen, request)
         if request.path.startswith("/simulator/"):
             return control(self.workspace, self.faults, request)
         if request.path == "/":
@@ -72,7 +99,7 @@ class SlackApp:
         return answer
 
     def _method(self, request: Request, method: str) -> Answer:
-        if self.workspace.throttle and method in methods.METHODS:
+        if self.workspace.throttle and (method in methods.METHODS or method == OPEN):
             wait = self._rates.wait(method)
             if wait is not None:
                 return _limited(wait)
@@ -81,10 +108,28 @@ class SlackApp:
         except ValueError:
             return as_json(200, {"ok": False, "error": "invalid_form_data"})
         token = request.token or arguments.get("token")
+        if method == OPEN:
+            return as_json(200, self._open(token, request.base))
         body = methods.answer(self.workspace, method, token, arguments, request.base)
         known = token == self.workspace.token and token not in self.workspace.revoked
         headers = {"x-oauth-scopes": ",".join(sorted(self.workspace.scopes))} if known else {}
         return as_json(200, body, headers)
+
+    def _open(self, token: str | None, base: str) -> dict[str, Any]:
+        """Give out an address for Socket Mode. Source: https://docs.slack.dev/reference/methods/apps.connections.open"""
+        if token != self.workspace.app_token:
+            known = token == self.workspace.token
+            error = "not_allowed_token_type" if known else "invalid_auth" if token else "not_authed"
+            return {"ok": False, "error": error}
+        return {"ok": True, "url": self.sockets.open(base)}
+
+    def _listen(self, request: Request) -> Answer:
+        try:
+            url = request.json().get("url")
+            self.set_request_url(str(url) if url else None)
+        except ValueError as error:
+            return as_json(400, {"error": str(error)})
+        return as_json(200, {"result": None})
 
     def _download(self, request: Request) -> Answer:
         """Give a file's bytes; without a good token and the scope, Slack's page for signing in, with status 200."""

@@ -56,6 +56,8 @@ class Directory:
         self.name, self.team, self.domain = name, team, domain
         self.lock = threading.RLock()
         self.token = "xoxb-simulator"  # noqa: S105 - the double's own
+        self.app_token = "xapp-simulator"  # noqa: S105 - the double's own, for Socket Mode
+        self.signing_secret = "simulator"  # noqa: S105 - the double's own, for events over HTTP
         self.revoked: set[str] = set()
         self.scopes: set[str] = set(SCOPES)
         self.throttle = False

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from resources.simulators.slack import events
 from resources.simulators.slack.directory import Directory, locked
 from resources.simulators.slack.records import File, Message, Truth, to_micros, to_ts
 from resources.simulators.slack.timeline import Timeline
@@ -53,6 +54,8 @@ class Workspace(Directory):
         self.files: dict[str, File] = {}
         self._shared: defaultdict[str, list[tuple[Channel, int]]] = defaultdict(list)
         self._last = 0
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
+        """Told of each event, in its envelope; called under the lock, so they must not wait."""
 
     # Channels
 
@@ -85,14 +88,18 @@ class Workspace(Directory):
         if member not in found.members:
             found.members.add(member)
             self._event(found, member, "channel_join", f"<@{member}> has joined the channel")
+            self._report(found, events.joined(found, member, self.team))
 
     @locked
     def leave(self, channel: str, user: str) -> None:
         """Let somebody out, which Slack notes in the channel."""
         found, member = self.find_channel(channel), self.find_user(user).id
         if member in found.members:
+            self._report(found, events.left(found, member, self.team))
             found.members.remove(member)
             self._event(found, member, "channel_leave", f"<@{member}> has left the channel")
+            if member == self.bot:
+                self._report(found, events.put_out(found, found.creator), always=True)
 
     def invite_bot(self, channel: str) -> None:
         """Let the bot in: from now on it may read everything, older messages too."""
@@ -107,6 +114,7 @@ class Workspace(Directory):
         """Close a public channel: its id and its members stay."""
         found = self.find_channel(channel)
         found.private, found.updated = True, self.now()
+        self._report(found, events.turned_private(found, found.creator, to_ts(self.now())))
 
     @locked
     def archive(self, channel: str, *, eject: bool = False) -> None:
@@ -117,6 +125,7 @@ class Workspace(Directory):
         found = self.find_channel(channel)
         self._event(found, found.creator, "channel_archive", "archived the channel")
         found.archived = True
+        self._report(found, events.of_channel(found, "archive", found.creator))
         if eject:
             found.members.discard(self.bot)
 
@@ -126,6 +135,7 @@ class Workspace(Directory):
         found = self.find_channel(channel)
         found.archived = False
         self._event(found, found.creator, "channel_unarchive", "un-archived the channel")
+        self._report(found, events.of_channel(found, "unarchive", found.creator))
 
     @locked
     def rename(self, channel: str, name: str) -> None:
@@ -135,6 +145,7 @@ class Workspace(Directory):
         found.previous_names.insert(0, found.name)
         self._event(found, found.creator, "channel_name", f'has renamed the channel from "{found.name}" to "{name}"')
         found.name = name
+        self._report(found, events.renamed(found))
 
     # Messages and files
 
@@ -167,20 +178,23 @@ class Workspace(Directory):
             subtype = "thread_broadcast"
         shared = tuple(self.files[file].id for file in files)
         micros = self._tick(found) if ts is None else to_micros(ts)
-        found.timeline.add(
-            Message(micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments)
-        )
+        message = Message(micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments)
+        found.timeline.add(message)
         for file in shared:
             self._shared[file].append((found, micros))
+        self._report(found, events.posted(found, message))
         return to_ts(micros)
 
     @locked
     def edit(self, channel: str, ts: str, text: str) -> None:
         """Write a message anew in its place."""
-        message = self._message(self.find_channel(channel), ts)
+        found = self.find_channel(channel)
+        message = self._message(found, ts)
         if not message.written:
             raise ValueError("a deleted message or an event can't be edited")
+        before = events.snapshot(message)
         message.text, message.blocks, message.edited = text, None, (message.user, self.now())
+        self._report(found, events.changed(found, message, before))
 
     @locked
     def delete(self, channel: str, ts: str) -> None:
@@ -189,7 +203,10 @@ class Workspace(Directory):
         message = self._message(found, ts)
         if message.subtype == "tombstone":
             raise ValueError("that message was deleted before")
+        before = events.snapshot(message)
         found.timeline.delete(message)
+        stays = message.subtype == "tombstone"
+        self._report(found, events.changed(found, message, before) if stays else events.deleted(found, ts, before))
 
     @locked
     def upload(
@@ -209,7 +226,10 @@ class Workspace(Directory):
     @locked
     def delete_file(self, file: str) -> None:
         """Delete a file everywhere: messages keep its id as a tombstone."""
+        places = self.shared_in(file)
         self.files[file].deleted, self.files[file].content = True, b""
+        for found in places[:1]:
+            self._report(found, {"type": "file_deleted", "file_id": file})
 
     # The truth
 
@@ -280,6 +300,12 @@ class Workspace(Directory):
         channel.updated = self.now()
         if not channel.archived:
             channel.timeline.add(Message(self._tick(channel), user, text, subtype))
+
+    def _report(self, channel: Channel, event: dict[str, Any], *, always: bool = False) -> None:
+        if self.listeners and (always or self.bot in channel.members):
+            envelope = events.envelope(self, event)
+            for listener in self.listeners:
+                listener(envelope)
 
     def _tick(self, channel: Channel) -> int:
         self._last = max(self.now(), self._last + 1)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 PER_MINUTE: dict[str, int] = {
+    "apps.connections.open": 1,
     "auth.test": 300,  # "special": hundreds a minute
     "bots.info": 50,
     "conversations.history": 50,  # 1 (of 15 messages) for apps sold outside the Marketplace; internal apps keep tier 3
@@ -24,7 +25,7 @@ PER_MINUTE: dict[str, int] = {
     "users.info": 100,
     "users.list": 20,
 }
-"""Calls a minute by method: tier 2 is 20, tier 3 is 50, tier 4 is 100."""
+"""Calls a minute by method: tier 1 is 1, tier 2 is 20, tier 3 is 50, tier 4 is 100."""
 
 _WINDOW = 60.0
 

@@ -1,0 +1,204 @@
+"""Slack's events over Socket Mode: the receiver as a process, against a workspace that sends every event until it is acknowledged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from orchestration.cli import run
+from orchestration.environment import child_environment
+from orchestration.services import SLACK_EVENTS, services
+from orchestration.supervisor import Supervisor
+from resources import slack_socket
+from resources.settings import Settings
+from resources.simulators.slack import events
+from resources.slack_socket import SocketState
+from tests.fixtures.slack_desk import SlackDesk, eventually
+
+
+@contextmanager
+def receiver(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a receiver until the end of the block; it must end cleanly unless it was killed."""
+    command = [sys.executable, "-m", "serving.slack_socket"]
+    process = subprocess.Popen(command, env=child_environment(settings), stdin=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGKILL)
+
+
+def connected(settings: Settings) -> bool:
+    state = slack_socket.ask(settings)
+    return state is not None and state.connected
+
+
+@pytest.fixture
+def desk(slack_desk: SlackDesk) -> SlackDesk:
+    token = SecretStr(slack_desk.slack.app_token)
+    slack_desk.installation.settings = slack_desk.installation.settings.model_copy(update={"slack_app_token": token})
+    slack_desk.site.app.sockets.patience = 1.0
+    slack_desk.site.app.sockets.clear()
+    return slack_desk
+
+
+@pytest.fixture
+def settings(desk: SlackDesk) -> Settings:
+    return desk.installation.settings
+
+
+@contextmanager
+def locked(desk: SlackDesk) -> Iterator[None]:
+    """Keep events from being stored."""
+    with psycopg.connect(desk.installation.settings.postgres_dsn) as connection:
+        connection.execute("LOCK TABLE source_events IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def stored(desk: SlackDesk) -> list[dict[str, Any]]:
+    return desk.installation.rows("SELECT event_id, kind FROM source_events ORDER BY received_at")
+
+
+def test_old_messages_and_files_are_hidden_as_they_are_deleted_and_edited(desk: SlackDesk, settings: Settings) -> None:
+    file = desk.slack.upload(desk.ada, "plan.txt", b"The plan is qzfileq.\n", "text/plain")
+    desk.slack.post(desk.channel, desk.ada, "See the file.", files=[file])
+    desk.sync()
+    assert desk.finds("qz3q")
+    assert desk.finds("qzfileq")
+    with receiver(settings):
+        desk.slack.delete(desk.channel, desk.said["w3"])
+        desk.slack.edit(desk.channel, desk.said["w5"], "The password is gone: qznewq.")
+        desk.slack.delete(desk.channel, desk.reply)
+        desk.slack.delete_file(file)
+        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        assert [word for word in ("qz3q", "qz5q", "qzreplyq", "qzfileq") if desk.finds(word)] == []
+        assert desk.finds("qz4q")
+        state = slack_socket.ask(settings)
+        assert state is not None
+        assert (state.connected, state.app_id, state.failed) == (True, desk.slack.app_id, 0)
+    desk.sync()
+    found = {word: desk.finds(word) for word in ("qz3q", "qz5q", "qzreplyq", "qzfileq", "qznewq", "qz4q")}
+    assert found == dict.fromkeys(("qz3q", "qz5q", "qzreplyq", "qzfileq"), False) | {"qznewq": True, "qz4q": True}
+
+
+def test_an_event_is_not_lost_with_a_receiver_that_is_killed_before_it_stored_it(
+    desk: SlackDesk, settings: Settings
+) -> None:
+    sockets = desk.site.app.sockets
+    with receiver(settings) as process:
+        eventually(lambda: connected(settings))
+        with locked(desk):
+            desk.slack.delete(desk.channel, desk.said["w3"])
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%source_events%'"
+            eventually(lambda: desk.installation.rows(waiting.replace("%", "%%")))
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(30)
+        assert sockets.acknowledged == []
+    with receiver(settings):
+        eventually(lambda: len(sockets.acknowledged) == 1)
+        assert not desk.finds("qz3q")
+    assert len(stored(desk)) == 1
+
+
+def test_an_event_whose_acknowledgement_got_lost_counts_once(desk: SlackDesk, settings: Settings) -> None:
+    sockets = desk.site.app.sockets
+    sockets.deaf = 1
+    with receiver(settings):
+        desk.slack.delete(desk.channel, desk.said["w3"])
+        eventually(lambda: len(sockets.acknowledged) == 1)
+        assert sockets.sent >= 2
+    assert len(stored(desk)) == 1
+    assert len(desk.installation.rows("SELECT 1 FROM hidden_documents")) == 1
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
+def test_a_connection_that_slack_ends_is_replaced_and_no_event_lost(
+    desk: SlackDesk, settings: Settings, reason: str
+) -> None:
+    sockets = desk.site.app.sockets
+    with receiver(settings):
+        for number in range(3):
+            eventually(lambda: connected(settings) and sockets.connected == 1)
+            desk.slack.delete(desk.channel, desk.said[f"w{2 * number}"])
+            sockets.disconnect(reason)
+            desk.slack.delete(desk.channel, desk.said[f"w{2 * number + 1}"])
+            eventually(lambda: sockets.waiting == 0)
+        assert desk.calls["apps.connections.open"] >= 3
+    assert [number for number in range(7) if desk.finds(f"qz{number}q")] == [6]
+
+
+def test_events_of_another_workspace_are_acknowledged_and_do_nothing(desk: SlackDesk, settings: Settings) -> None:
+    sockets = desk.site.app.sockets
+    message = {"type": "message", "subtype": "message_deleted", "channel": desk.channel, "channel_type": "channel"}
+    foreign = events.envelope(desk.slack, message | {"deleted_ts": desk.said["w3"]})
+    sockets.deliver(
+        foreign | {"team_id": "T0OTHER", "context_team_id": "T0OTHER", "authorizations": [{"team_id": "T0OTHER"}]}
+    )
+    sockets.deliver({"event_id": "Ev1", "nonsense": ["type", "is", "missing"]})
+    with receiver(settings):
+        eventually(lambda: len(sockets.acknowledged) == 2)
+        assert desk.finds("qz3q")
+    assert stored(desk) == []
+
+
+def test_a_token_that_is_refused_is_told_and_tried_again(desk: SlackDesk, settings: Settings) -> None:
+    right, desk.slack.app_token = desk.slack.app_token, "xapp-another"
+
+    def told() -> SocketState | None:
+        state = slack_socket.ask(settings)
+        return state if state is not None and "invalid_auth" in state.reason else None
+
+    with receiver(settings):
+        eventually(told)
+        state = told()
+        assert state is not None
+        assert not state.connected
+        assert "CONCORDANCE_SLACK_APP_TOKEN" in state.reason
+        desk.slack.app_token = right
+        eventually(lambda: connected(settings))
+    assert slack_socket.ask(settings) is None
+
+
+def test_status_and_doctor_say_whether_it_is_connected_and_a_killed_receiver_is_back(
+    desk: SlackDesk, settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def told(*command: str) -> dict[str, Any]:
+        capfd.readouterr()
+        run([*command, "--json"])
+        return json.loads(capfd.readouterr().out.splitlines()[-1])
+
+    def status() -> dict[str, Any]:
+        return told("status")["services"][SLACK_EVENTS]
+
+    def finding() -> dict[str, Any]:
+        return next(check for check in told("doctor")["checks"] if check["name"] == "slack events")
+
+    for name, value in child_environment(settings).items():
+        monkeypatch.setenv(name, value)
+    stages = services(settings, "tests.fixtures.small_definitions")
+    (service,) = [service for stage in stages for service in stage if service.name == SLACK_EVENTS]
+    supervisor = Supervisor(settings, [[service]])
+    supervisor.start()
+    try:
+        eventually(lambda: connected(settings))
+        assert status()["slack"]["app_id"] == desk.slack.app_id
+        assert finding()["ok"]
+        desk.slack.app_token = "xapp-another"
+        os.kill(status()["pid"], signal.SIGKILL)
+        eventually(lambda: (slack_socket.ask(settings) or SocketState(since=0)).reason.count("invalid_auth"))
+        assert not status()["slack"]["connected"]
+        found = finding()
+        assert not found["ok"]
+        assert "CONCORDANCE_SLACK_APP_TOKEN" in found["detail"]
+    finally:
+        supervisor.stop()
