@@ -14,7 +14,7 @@ from resources.domain import SourceName
 from resources.errors import InvalidRequestError, NotRunningError
 from resources.settings import Settings
 from resources.sources import HOW_TO_SET_UP, configured
-from resources.syncing import CreatedJob, create_job, end_job
+from resources.syncing import CreatedJob, create_job, end_job, launching
 
 LOCATION = "concordance"
 REPOSITORY = "__repository__"
@@ -56,7 +56,8 @@ def start_sync(
         raise InvalidRequestError(HOW_TO_SET_UP[source])
     job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
     try:
-        launch_run(settings, source, job.job_id)
+        with launching(settings.postgres_dsn, job.job_id):
+            launch_run(settings, source, job.job_id)
     except NotRunningError as error:
         end_job(settings.postgres_dsn, job.job_id, str(error))
         raise

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LAUNCH_SECONDS = 120
 """A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
+ORPHAN_SECONDS = 10
+"""The same if no process is launching the job and Dagster has no run of it: the process that created it has died."""
 WAIT_SECONDS = 3600
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 12.0
@@ -75,12 +77,28 @@ def _lock_key(source: SourceName) -> str:
     return f"concordance.sync.{source.value}"
 
 
-def _is_held(connection: Connection, source: SourceName) -> bool:
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (_lock_key(source),)).fetchone()
+def _launch_key(job_id: str) -> str:
+    return f"concordance.launch.{job_id}"
+
+
+def _is_held(connection: Connection, key: str) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (key,)).fetchone()
     if row is not None and row["free"]:
-        connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
+        connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (key,))
         return False
     return True
+
+
+def _is_lost(connection: Connection, running: dict[str, Any]) -> bool:
+    """Return True if no process will claim a job that is still unclaimed. Call it when no process holds the source's lock."""
+    if running["age"] > LAUNCH_SECONDS:
+        return True
+    if running["age"] < ORPHAN_SECONDS or _is_held(connection, _launch_key(running["job_id"])):
+        return False
+    try:
+        return jobs.launched_run(connection, job_id=running["job_id"]) is None
+    except psycopg.errors.UndefinedTable:  # Dagster has never run on this database
+        return True
 
 
 def create_job(
@@ -98,18 +116,33 @@ def create_job(
             )
             if row is not None:
                 return CreatedJob(job_id=row["job_id"], started_at=row["started_at"])
-            running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
+            running = jobs.running_job(connection, source=source.value)
             if running is None:
                 continue
-            held = _is_held(connection, source)
-            died = running["claimed_at"] is not None and not held
+            died = running["claimed_at"] is not None
             # a job whose process is waiting for the lock is not lost, however long that takes
-            if not died and (held or not running["overdue"]):
+            if _is_held(connection, _lock_key(source)) or not (died or _is_lost(connection, running)):
                 raise BusyError(f"A sync of {source.value} is already running.", running["job_id"])
             why = "The process that ran this sync died." if died else "No process started this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=why)
             log.warning("sync.reclaimed", job_id=running["job_id"], reason=why)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
+
+
+@contextmanager
+def launching(dsn: str, job_id: str) -> Generator[None]:
+    """Hold the job's launch lock, which shows other processes that the job's run is still being launched.
+
+    Raises `ServiceUnavailableError`.
+    """
+    connection = connect(dsn, autocommit=True)
+    try:
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_launch_key(job_id),))
+        yield
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        connection.close()
 
 
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
@@ -304,8 +337,8 @@ def _claim(
         _lock(connection, source)
         if job_id is not None:
             return job_id
-        running = jobs.running_job(connection, source=source.value, launch_seconds=LAUNCH_SECONDS)
-        if running is not None and (running["claimed_at"] is not None or running["overdue"]):
+        running = jobs.running_job(connection, source=source.value)
+        if running is not None and (running["claimed_at"] is not None or _is_lost(connection, running)):
             died = "The process that ran this sync died." if running["claimed_at"] else "No process started this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=died)
         try:

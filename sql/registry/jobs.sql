@@ -8,12 +8,14 @@ ON CONFLICT (source) WHERE status = 'running' DO NOTHING
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: running_job^
--- The running job of a source, and whether its launch is overdue. Parameters: source, launch_seconds.
-SELECT
-    job_id::text AS job_id, run_id, claimed_at,
-    claimed_at IS NULL AND started_at < now() - make_interval(secs => :launch_seconds) AS overdue
+-- The running job of a source, and its age in seconds. Parameters: source.
+SELECT job_id::text AS job_id, run_id, claimed_at, extract(EPOCH FROM now() - started_at)::double precision AS age
 FROM sync_jobs
 WHERE source = :source AND status = 'running';
+
+-- name: launched_run^
+-- The run that Dagster has for a job. Parameters: job_id. Index: idx_run_tags of Dagster's own table.
+SELECT run_id FROM dagster.run_tags WHERE key = 'concordance/job_id' AND value = :job_id LIMIT 1;
 
 -- name: job^
 -- Parameters: job_id.

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from orchestration.environment import child_environment
 from resources.blobs import Blobs
 from resources.domain import Access, SourceName, State, document_id
 from resources.errors import BusyError
 from resources.postgres import session
 from resources.sources.uploads import record
-from resources.syncing import create_job, open_sync
+from resources.syncing import CreatedJob, create_job, open_sync
 from serving.database import Database
 from serving.retrieval.hits import Hit, from_payloads, recheck
 from tests.fixtures.installation import Installation
@@ -265,6 +272,70 @@ def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> No
     assert installation.rows("SELECT status, error_message FROM sync_jobs WHERE job_id = %s", dead.job_id) == [
         {"status": "failed", "error_message": "The process that ran this sync died."}
     ]
+
+
+LAUNCH = """
+from resources.domain import SourceName
+from resources.launch import start_sync
+from resources.settings import load
+start_sync(load(), SourceName.FILES, partitions=None, full=False, requested_by="test")
+"""
+
+
+@pytest.fixture
+def launcher(installation: Installation) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has made a job and waits for a Dagster that does not answer."""
+    with socket.create_server(("127.0.0.1", 0)) as dagster:
+        settings = installation.settings
+        settings.home.joinpath("run").mkdir(exist_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH],
+            env=child_environment(settings) | {"CONCORDANCE_DAGSTER_PORT": str(dagster.getsockname()[1])},
+        )
+        dagster.settimeout(120)
+        connection, _ = dagster.accept()
+        with connection:
+            yield process
+            process.kill()
+            process.wait()
+
+
+def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
+    installation: Installation, launcher: subprocess.Popen[bytes]
+) -> None:
+    def create() -> CreatedJob:
+        return create_job(
+            installation.settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test"
+        )
+
+    installation.rows("UPDATE sync_jobs SET started_at = now() - interval '60 seconds' RETURNING job_id")
+    with pytest.raises(BusyError) as busy:
+        create()
+    launcher.kill()
+    launcher.wait()
+    following: list[CreatedJob] = []
+    deadline = time.monotonic() + 30  # for Postgres to see that the connection is closed; the job itself is 60 s old
+    while not following and time.monotonic() < deadline:
+        with suppress(BusyError):
+            following.append(create())
+    assert following[0].job_id != busy.value.job_id
+    assert installation.rows("SELECT status FROM sync_jobs WHERE job_id = %s", busy.value.job_id) == [
+        {"status": "failed"}
+    ]
+
+
+def test_a_job_that_dagster_has_a_run_for_is_waited_for(installation: Installation) -> None:
+    """Its launcher may have died after Dagster took the run, or be Dagster's own daemon."""
+    dsn = installation.settings.postgres_dsn
+    job = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    with session(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
+        connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', 'concordance/job_id', %s)", (job.job_id,))
+        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '60 seconds'")
+        with pytest.raises(BusyError):
+            create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '1 hour'")
+    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
 
 
 def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(installation: Installation) -> None:
