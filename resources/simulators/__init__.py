@@ -1,6 +1,6 @@
-"""Doubles of the outside services that speak their real interfaces on the loopback: for trying the connectors without an account.
+"""Simulators of external services that speak their real APIs on loopback, for trying the connectors without an account.
 
-What enters: an ASGI application over a model (`DriveApp`, `SlackApp`). What leaves: its address, while it is served.
+`serve` runs an ASGI application over a model (`DriveApp`, `SlackApp`) and yields its address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resources.guard import App, Guard, Receive, Rules, Scope, Send, any_type
 
 __all__ = ["App", "Receive", "Scope", "Send", "run_forever", "serve"]
 
-_RULES = Rules(body_type=any_type)  # what the doubles take as bodies is what the services they stand for take
+_RULES = Rules(body_type=any_type)  # the services themselves accept bodies of any type
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _KEEP_ALIVE_SECONDS = 75
@@ -25,11 +25,11 @@ _GRACE_SECONDS = 1
 
 
 class _Server(uvicorn.Server):
-    """uvicorn raises a captured signal again after its shutdown, which would end the process with -15: ours returns."""
+    """uvicorn re-raises a captured signal after shutdown, which would end the process with -15; this server returns."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at SIGINT and SIGTERM where they can be received, which is in the main thread."""
+        """Stop on SIGINT and SIGTERM if they can be received, which is only in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -43,10 +43,10 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def serve(app: App, port: int = 0) -> Generator[str]:
-    """Serve an application from a thread of this process and yield its base URL, without a slash at the end."""
+    """Serve an application from a thread of this process and yield its base URL, without a trailing slash."""
     with socket.create_server((_LOOPBACK, port), backlog=_BACKLOG) as listener:
         server = _server(app)
-        # the socket listens already: whoever connects before the loop runs waits in the backlog
+        # the socket is listening already: a client that connects before the loop runs waits in the backlog
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="simulator", daemon=True)
         thread.start()
         try:
@@ -57,7 +57,7 @@ def serve(app: App, port: int = 0) -> Generator[str]:
 
 
 def run_forever(app: App, host: str = _LOOPBACK, port: int = 0, on_start: Callable[[str], None] | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; `on_start` is told the base URL. Raises `OSError` when the port is taken."""
+    """Serve until SIGINT or SIGTERM; `on_start` receives the base URL. Raises `OSError` if the port is in use."""
     with socket.create_server((host, port), backlog=_BACKLOG) as listener:
         if on_start is not None:
             on_start(_address(listener))
@@ -75,7 +75,7 @@ def _server(app: App) -> _Server:
             Guard(app, _RULES),
             lifespan="off",
             log_config=None,
-            log_level="critical",  # a connection dropped on purpose is no error worth a line
+            log_level="critical",  # a connection dropped on purpose is not worth a log line
             access_log=False,
             http="httptools",
             loop="uvloop",

@@ -1,7 +1,7 @@
-"""Failures on request: what a simulator does wrong, how often, and in which method.
+"""Fault injection: which call of which method fails, how often and in what way.
 
-What enters: orders of tests and of people who try things out. What leaves: for each call the fault to commit, or none. Each
-simulator words the failures as its service does; here is only whether and when.
+Faults are ordered by tests and by users who try a simulator. This module only decides whether and when a call fails; each
+simulator words the failure like its service.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 Kind = Literal[
     "rate_limit", "server_error", "drop", "slow", "unauthorized", "lost_access", "bad_page_token", "unnamed_page_token"
 ]
-"""`bad_page_token` and `unnamed_page_token` refuse a page token, the latter without naming the parameter, as Drive sometimes does."""
+"""`bad_page_token` and `unnamed_page_token` reject a page token, the latter without naming the parameter, as Drive sometimes does."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
-"""Kinds that go away when the same call is made again."""
+"""Kinds that disappear when the same call is repeated."""
 _PAGED: tuple[Kind, ...] = ("bad_page_token", "unnamed_page_token")
 
 
 class Fault(msgspec.Struct):
-    """One order. `times` 0 means: until cleared."""
+    """One ordered fault. `times` 0 means until cleared."""
 
     kind: Kind
     times: int = 1
@@ -35,7 +35,7 @@ class Fault(msgspec.Struct):
 
 
 class Faults:
-    """The orders that stand. Thread-safe. Orders are served first come first served, before random faults."""
+    """The pending faults. Thread-safe. Ordered faults are committed first come first served, before random ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,32 +45,32 @@ class Faults:
         self._seconds = 0.0
         self._calls: Counter[str] = Counter()
         self.committed: Counter[str] = Counter()
-        """How many faults of each kind were committed."""
+        """Number of faults committed, by kind."""
 
     def add(self, kind: Kind, times: int = 1, match: str = "", seconds: float = 1.0) -> None:
-        """Let the next `times` calls of the methods that match fail."""
+        """Make the next `times` calls of the matching methods fail."""
         if kind not in KINDS:
             raise ValueError(f"There is no fault {kind!r}. Known faults: {', '.join(KINDS)}.")
         with self._lock:
             self._orders.append(Fault(kind, times, match, seconds))
 
     def clear(self) -> None:
-        """Forget all orders and stop the random ones."""
+        """Remove all ordered faults and stop random ones."""
         with self._lock:
             self._orders.clear()
             self._share = 0.0
 
     def random(self, seed: int, share: float, seconds: float = 0.0) -> None:
-        """From now on fail each call with this probability, in a passing way; `seconds` is the Retry-After of rate limits.
+        """Make each call fail temporarily with this probability; `seconds` is the Retry-After of rate limits.
 
-        The n-th call of a method fails or not by the seed alone, whatever other threads call meanwhile.
+        Whether the n-th call of a method fails depends only on the seed, not on calls of other threads.
         """
         with self._lock:
             self._seed, self._share, self._seconds = seed, share, seconds
             self._calls.clear()
 
     def order(self, body: dict[str, Any]) -> None:
-        """Do as a control request says: `{"clear": true}`, `{"seed": 1, "share": 0.1}`, or the arguments of `add`."""
+        """Apply a control request: `{"clear": true}`, `{"seed": 1, "share": 0.1}`, or the arguments of `add`."""
         if body.get("clear"):
             self.clear()
         elif "share" in body:
@@ -79,7 +79,7 @@ class Faults:
             self.add(**body)
 
     def take(self, method: str, *, paged: bool = True) -> Fault | None:
-        """Return the fault that this call of `method` commits; a call without a page token is no `paged` one."""
+        """Return the fault that this call of `method` commits, or None; `paged` is False for a call without a page token."""
         with self._lock:
             fault = self._ordered(method, paged) or self._chance(method)
             if fault is not None:

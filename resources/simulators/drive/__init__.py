@@ -1,6 +1,6 @@
-"""A Google Drive v3 server on the loopback that behaves like the real one, for tests and for trying the connector.
+"""A simulated Google Drive v3 server on loopback, for tests and for trying the connector.
 
-`Drive` is the model that people change; `DriveApp` serves it (`resources.simulators.serve`).
+`Drive` is the model with the user actions; `DriveApp` serves it (`resources.simulators.serve`).
 """
 
 from resources.simulators.drive.app import DriveApp

@@ -1,8 +1,8 @@
-"""Who has access to what: grants run down the tree, and a limited-access folder stops them.
+"""Effective access to items: grants are inherited down the tree, and a limited-access folder stops them.
 
-What enters: the items by id. What leaves: for an item its effective grants, whether it is in the trash, in which shared drive
-it lies and whether the account may see it. Answers are kept until something changes, and an item without grants of its own
-shares those of its parent, so that a listing of thousands costs one step a file.
+For each item this computes its effective grants, whether it is trashed, its shared drive and whether the account may see it.
+Results are cached until something changes, and an item without grants of its own shares its parent's, so that listing
+thousands of files takes one step per file.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from resources.simulators.drive.tree import RANKS, File, Grant
 
 Grants = Mapping[str, tuple[Grant, ...]]
-"""By grantee; several when a grant of the item's own comes on top of an inherited one, the strongest first."""
+"""Grants by grantee; several if an item's own grant comes on top of an inherited one, the strongest first."""
 
 _NOBODY: Grants = {}
 
 
 class Access:
-    """Answers about the items as they are; `forget` after each change of the tree or of a grant."""
+    """Cached access results for the current items; call `forget` after each change of the tree or of a grant."""
 
     def __init__(self, items: Mapping[str, File], account: str) -> None:
         self._items = items
@@ -29,7 +29,7 @@ class Access:
         self._roots: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Drop the answers given so far."""
+        """Drop the cached results."""
         for memo in (self._grants, self._trashed, self._lost, self._roots):
             memo.clear()
 
@@ -41,14 +41,14 @@ class Access:
         return found
 
     def hidden(self, item: File) -> list[Grant]:
-        """Return the grants that a limited-access folder turns off: their holders see the folder and cannot open it."""
+        """Return the grants disabled by a limited-access folder: their holders see the folder but cannot open it."""
         if not item.limited or item.parent is None:
             return []
         kept = self.grants(item)
         return [held[0] for who, held in self.grants(self._items[item.parent]).items() if who not in kept]
 
     def role(self, item: File) -> str | None:
-        """Return the strongest role of the account itself on the item, or none."""
+        """Return the account's strongest role on the item, or None."""
         if self.lost(item):
             return None
         grants = self.grants(item)
@@ -56,18 +56,18 @@ class Access:
         return max(held, key=RANKS.__getitem__, default=None)
 
     def readable(self, item: File) -> bool:
-        """Tell whether the account may open it."""
+        """Return True if the account may open the item."""
         grants = self.grants(item)
         return any(name in grants for name in self._names) and not self.lost(item)
 
     def visible(self, item: File) -> bool:
-        """Tell whether the account sees it: also a limited-access folder that it cannot open."""
+        """Return True if the account sees the item, including a limited-access folder that it cannot open."""
         return self.readable(item) or (
             item.limited and item.parent is not None and self.readable(self._items[item.parent])
         )
 
     def trashed(self, item: File) -> bool:
-        """Tell whether it, or a folder above, is in the trash."""
+        """Return True if the item, or a folder above it, is in the trash."""
         found = self._trashed.get(item.id)
         if found is None:
             above = item.parent is not None and self.trashed(self._items[item.parent])
@@ -75,7 +75,7 @@ class Access:
         return found
 
     def lost(self, item: File) -> bool:
-        """Tell whether the account lost it, or something above it."""
+        """Return True if the account lost access to the item, or to something above it."""
         found = self._lost.get(item.id)
         if found is None:
             found = item.lost or (item.parent is not None and self.lost(self._items[item.parent]))
@@ -83,7 +83,7 @@ class Access:
         return found
 
     def root(self, item: File) -> str:
-        """Return the id of the top of its tree: a shared drive, My Drive, or what somebody else shared."""
+        """Return the id of the root of the item's tree: a shared drive, My Drive, or an item shared by another user."""
         found = self._roots.get(item.id)
         if found is None:
             found = item.id if item.parent is None else self.root(self._items[item.parent])
@@ -98,7 +98,7 @@ class Access:
             return above
         merged: dict[str, tuple[Grant, ...]] = {}
         for who, held in above.items():
-            # whoever owns a folder edits what others put there
+            # a folder's owner can edit what others put there
             merged[who] = tuple(_as_writer(grant) if grant.role == "owner" else grant for grant in held)
         for who, grant in item.grants.items():
             if grant.role == "owner":

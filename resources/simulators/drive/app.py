@@ -1,6 +1,6 @@
-"""The Drive API over HTTP: routes, bearer tokens, batches and faults around the methods.
+"""The Drive API over HTTP: routes, bearer tokens, batches and simulated faults around the methods.
 
-What enters: an ASGI request. What leaves: Google's answer, or its error, or less than a whole answer when a fault says so.
+A fault can also make a response stop halfway.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class Answer(msgspec.Struct):
-    """What is sent back; `cut` sends half of it and closes the connection."""
+    """A response; if `cut`, half of it is sent and the connection is closed."""
 
     status: int
     body: bytes
@@ -83,7 +83,7 @@ class DriveApp:
             raw = (scope.get("raw_path") or path.encode()).decode("latin-1").partition("?")[0]
             method = scope["method"]
             if method == "POST" and headers.get("x-http-method-override") == "GET":
-                # Google's client sends a long query so; source: googleapiclient.http, MAX_URI_LENGTH
+                # Google's client sends long queries this way; source: googleapiclient.http, MAX_URI_LENGTH
                 method, query = "GET", dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
             return await self._call(method, raw, query, headers.get("authorization", ""), headers)
         if path.startswith("/batch"):
@@ -98,7 +98,7 @@ class DriveApp:
     async def _call(
         self, method: str, path: str, query: Mapping[str, str], authorization: str, headers: Mapping[str, str]
     ) -> Answer:
-        """Answer one call of the API, with the fault that is due."""
+        """Answer one API call, or commit the fault that is due."""
         name, asked = _route(method, path)
         if name is None:
             return _refusal(ApiError(404, "notFound", f"The simulator has no method {method} {path}."))
@@ -137,7 +137,7 @@ class DriveApp:
 
     def _fail(self, fault: Fault, asked: Mapping[str, str]) -> None:
         if fault.kind == "rate_limit":
-            # Google has two answers to too many calls; both come in turn
+            # Google has two errors for too many calls; they alternate
             raise rate_limited(fault.seconds, per_user=self._drive.faults.committed["rate_limit"] % 2 == 0)
         if fault.kind == "server_error":
             raise server_error()
@@ -173,7 +173,7 @@ class DriveApp:
         parts = urlsplit(call.target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         answer = await self._call(call.method, parts.path, query, call.authorization or authorization, {})
-        if answer.cut:  # within a batch no connection can be closed
+        if answer.cut:  # the connection cannot be closed within a batch
             answer = _refusal(server_error())
         if answer.content_type != _JSON:
             answer = _refusal(ApiError(400, "badRequest", "Media cannot be downloaded or exported in a batch."))
@@ -242,7 +242,7 @@ async def _send(send: Send, answer: Answer) -> None:
     ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     if answer.cut:
-        # the server closes the connection when an application ends before its answer does
+        # the server closes the connection if an application ends before its response does
         await send({"type": "http.response.body", "body": answer.body[: size // 2], "more_body": True})
         return
     for begin in range(0, len(answer.body), _PIECE_BYTES):

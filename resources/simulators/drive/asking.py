@@ -1,4 +1,4 @@
-"""What the parameters of a call mean: switches, page sizes, shared drives."""
+"""Parsing of common request parameters: switches, page sizes, shared drives."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from resources.simulators.drive.state import World
 Parameters = Mapping[str, str]
 
 FILE_FIELDS = "kind,id,name,mimeType"
-"""What is told of a file unless more is asked for."""
+"""Fields of a file that are returned by default."""
 
 
 def true(asked: Parameters, name: str) -> bool:
-    """Tell whether a switch is on."""
+    """Return True if a switch is on."""
     return asked.get(name, "false").lower() == "true"
 
 
 def page_size(asked: Parameters, default: int, most: int) -> int:
-    """Return how many to answer with: what was asked for, at most what there may be."""
+    """Return the requested page size, at most the maximum."""
     text = asked.get("pageSize", str(default))
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise bad_parameter("pageSize", f"Invalid value '{text}'. Values must be within the range: [1, {most}]")
@@ -29,17 +29,17 @@ def page_size(asked: Parameters, default: int, most: int) -> int:
 
 
 def member_drive(world: World, drive_id: str) -> str:
-    """Return the id of a shared drive that the account is in. Raises `ApiError` 404."""
+    """Return the id of a shared drive that the account is a member of. Raises `ApiError` 404."""
     if drive_id not in world.drives or not world.access.readable(world.items[drive_id]):
         raise drive_not_found(drive_id)
     return drive_id
 
 
 def with_next(body: dict[str, Any], following: str | None) -> dict[str, Any]:
-    """Add the token of the next page, where there is one."""
+    """Add the token of the next page, if there is one."""
     return body if following is None else {"nextPageToken": following, **body}
 
 
 def shallow(body: dict[str, Any], chosen: Mask) -> dict[str, Any]:
-    """Pick from the names of an answer whose inner parts were made by the mask already."""
+    """Apply the top level of a mask to a response whose inner parts were already masked."""
     return body if chosen is None else {name: body[name] for name in chosen if name in body}

@@ -1,4 +1,4 @@
-"""Batches: up to 100 calls in one request of type multipart/mixed, each part an HTTP request of its own.
+"""Batches: up to 100 calls in one multipart/mixed request, each part an HTTP request.
 
 Source: https://developers.google.com/workspace/drive/api/guides/performance#batch-requests
 """
@@ -38,7 +38,7 @@ class Reply(msgspec.Struct):
 
 
 def read(content_type: str, body: bytes) -> list[Call]:
-    """Return the calls of a batch. Raises `ApiError` (400) when it is malformed or too long."""
+    """Parse the calls of a batch. Raises `ApiError` (400) if it is malformed or too long."""
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     if message.get_content_type() != "multipart/mixed" or not message.is_multipart():
         raise ApiError(400, "badRequest", "Failed to parse batch request, error: Missing boundary in Content-Type.")
@@ -51,7 +51,7 @@ def read(content_type: str, body: bytes) -> list[Call]:
 
 
 def write(replies: list[Reply]) -> tuple[str, bytes]:
-    """Return the content type and the body that hold the answers."""
+    """Return content type and body of a response with these replies."""
     boundary = f"batch_{uuid.uuid4().hex}"
     lines: list[bytes] = []
     for reply in replies:
@@ -76,6 +76,6 @@ def _call(part: Message) -> Call:
     if part.get_content_type() != "application/http" or len(words) < 2:
         raise ApiError(400, "badRequest", "Failed to parse batch request: a part is no HTTP request.")
     headers = BytesParser().parsebytes(rest.partition("\n\n")[0].encode(), headersonly=True)
-    # the client folds a long id over two lines
+    # the client folds a long id across two lines
     content_id = " ".join(str(part.get("Content-ID", "<1>")).split())
     return Call(content_id, words[0], words[1], headers.get("authorization", ""))

@@ -1,4 +1,4 @@
-"""`changes.list`: the feed of the account or of a shared drive, each entry with what it is about as it is now.
+"""`changes.list`: the feed of the account or of a shared drive, each entry with the current state of its item.
 
 Source: https://developers.google.com/workspace/drive/api/guides/about-changes
 """
@@ -16,14 +16,14 @@ from resources.simulators.drive.state import World
 
 
 def changes_start(world: World, asked: Parameters) -> Any:
-    """The token for changes from now on."""
+    """Return the token for changes from now on."""
     chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
     body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[_feed(world, asked)].token()}
     return pick(body, chosen)
 
 
 def changes_list(world: World, asked: Parameters) -> Any:
-    """What changed since a token, in pages; the last one has the token for the next time."""
+    """Return the changes since a token, in pages; the last page has the token for the next call."""
     listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,type,driveId,drive(kind,id,name)"
     chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
     if not asked.get("pageToken"):
@@ -56,7 +56,7 @@ def _feed(world: World, asked: Parameters) -> str:
 
 
 def _change(world: World, feed: str, entry: Entry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
-    """Return an entry of a feed with what it is about as it is now, or nothing where the call does not ask for it."""
+    """Return a feed entry with the current state of its item, or None if the call excludes it."""
     shared = true(asked, "includeItemsFromAllDrives")
     if entry.kind == "drive":
         return _drive_change(world, entry, chosen) if shared else None

@@ -1,6 +1,6 @@
-"""Orders from people: every method of the model as `POST /simulator/{operation}`, and the state as `GET /simulator/state`.
+"""Remote control: the model's methods as `POST /simulator/{operation}` and its state as `GET /simulator/state`.
 
-What enters: the operation's name and a JSON object of its arguments. What leaves: what the method returned, as JSON.
+Arguments are a JSON object; the response is the method's return value as JSON.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ OPERATIONS = (
     "shared_drive", "add_member", "remove_member", "rename_drive", "lose_drive", "regain_drive",
     "expire_tokens", "revoke", "readers", "everything",
 )  # fmt: skip
-"""Methods of `Drive` that may be called from outside."""
+"""Methods of `Drive` that may be called over HTTP."""
 
 _TIMES = ("created", "modified", "expires")
 
 
 def control(drive: Drive, method: str, operation: str, body: bytes) -> tuple[int, Any]:
-    """Carry out an order and return the status and the answer."""
+    """Perform an operation and return status and response."""
     if operation == "state" and method == "GET":
         return 200, state(drive)
     if method != "POST" or operation not in (*OPERATIONS, "faults"):
@@ -47,7 +47,7 @@ def control(drive: Drive, method: str, operation: str, body: bytes) -> tuple[int
 
 
 def state(drive: Drive) -> dict[str, Any]:
-    """Return what there is: drives with their members, items with who may find them, calls and faults so far."""
+    """Return the state: drives with members, items with their readers, and calls and faults so far."""
     with drive.lock:
         drive.settle()
         return {
@@ -81,7 +81,7 @@ def state(drive: Drive) -> dict[str, Any]:
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Times are ISO 8601; bytes are `{"base64": "…"}`."""
+    """Convert JSON arguments: times are ISO 8601, bytes are `{"base64": "…"}`."""
     found = dict(given)
     for name in _TIMES:
         if isinstance(found.get(name), str):

@@ -1,4 +1,4 @@
-"""Errors in Google's shape: what a refused call of the Drive API answers.
+"""Errors of the Drive API in Google's format.
 
 Source: https://developers.google.com/workspace/drive/api/guides/handle-errors
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that is refused: status, reason and message as Google words them."""
+    """A rejected call: status, reason and message in Google's wording."""
 
     def __init__(
         self,
@@ -39,32 +39,32 @@ class ApiError(Exception):
 
 
 def file_not_found(file_id: str) -> ApiError:
-    """There is no such file, or the account may not know of it: Google does not tell which."""
+    """Return the error for a file that does not exist or is not visible to the account: Google does not distinguish these."""
     return ApiError(404, "notFound", f"File not found: {file_id}.", location="fileId")
 
 
 def drive_not_found(drive_id: str) -> ApiError:
-    """There is no such shared drive, or the account is no member."""
+    """Return the error for a shared drive that does not exist or of which the account is not a member."""
     return ApiError(404, "notFound", f"Shared drive not found: {drive_id}", location="driveId")
 
 
 def insufficient_permissions() -> ApiError:
-    """The account may see the file, but not do this with it."""
+    """Return the error for a visible file on which the account may not do this."""
     return ApiError(403, "insufficientFilePermissions", "The user does not have sufficient permissions for this file.")
 
 
 def bad_parameter(name: str, message: str = "Invalid Value", reason: str = "invalid") -> ApiError:
-    """A parameter's value makes no sense; an expired page token answers the same."""
+    """Return the error for an invalid parameter value; also used for an expired page token."""
     return ApiError(400, reason, message, location=name)
 
 
 def unauthorized() -> ApiError:
-    """The access token is missing, wrong, expired or revoked."""
+    """Return the error for an access token that is missing, wrong, expired or revoked."""
     return ApiError(401, "authError", "Invalid Credentials", location="Authorization", location_type="header")
 
 
 def rate_limited(seconds: float, *, per_user: bool) -> ApiError:
-    """One of the two answers that Google gives to too many calls."""
+    """Return one of the two errors that Google uses for too many calls."""
     if per_user:
         return ApiError(
             403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits", retry_after=seconds
@@ -73,5 +73,5 @@ def rate_limited(seconds: float, *, per_user: bool) -> ApiError:
 
 
 def server_error() -> ApiError:
-    """Google's own failure."""
+    """Return the error for a failure on Google's side."""
     return ApiError(500, "backendError", "Internal Error")

@@ -1,4 +1,4 @@
-"""What the exports of Google's own formats contain, and which there are."""
+"""Export formats of Google's own document types, and the conversion to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     SPREADSHEET: (XLSX, "text/csv"),
     PRESENTATION: ("text/plain",),
 }
-"""Formats that the simulator exports to. Google has more.
+"""Export formats that the simulator supports. Google has more.
 Source: https://developers.google.com/workspace/drive/api/guides/ref-export-formats"""
 
 MAX_EXPORT_BYTES = 10 * 1024 * 1024
@@ -25,7 +25,7 @@ _MARKUP = re.compile(r"^(?:#{1,6}|>|[*+-]) +|\*\*|__|`", re.MULTILINE)
 
 
 def export(file: File, mime_type: str) -> bytes:
-    """Return a document in another format. Raises `ApiError` for what has none, and above 10 MB."""
+    """Return a document in another format. Raises `ApiError` if it cannot be exported or exceeds 10 MB."""
     if file.mime_type not in FORMATS:
         raise ApiError(403, "fileNotExportable", "Export only supports Docs Editors files.")
     if mime_type not in FORMATS[file.mime_type]:
@@ -40,6 +40,6 @@ def _convert(file: File, mime_type: str) -> bytes:
     if file.sheets is not None:
         return write_xlsx(file.sheets) if mime_type == XLSX else write_csv(file.sheets)
     if file.mime_type == DOCUMENT and mime_type == "text/plain":
-        # Google's plain text begins with a byte order mark and has Windows line ends
+        # Google's plain text begins with a byte order mark and has Windows line endings
         return b"\xef\xbb\xbf" + _MARKUP.sub("", file.content.decode()).replace("\n", "\r\n").encode()
     return file.content

@@ -1,4 +1,4 @@
-"""Change feeds: one for the account, one for each shared drive. An item stands in a feed once, at its newest change."""
+"""Change feeds: one for the account, one per shared drive. An item appears in a feed once, at its latest change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resources.simulators.drive.errors import bad_parameter
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """Something happened to an item or a shared drive; what it is now is read when the feed is."""
+    """A change of an item or a shared drive; its current state is read when the feed is."""
 
     number: int
     at: datetime
@@ -21,7 +21,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Feed:
-    """Entries in the order of their numbers. A token is the number to go on from."""
+    """Entries ordered by number. A token is the number from which to continue."""
 
     def __init__(self, start: int) -> None:
         self._next = start
@@ -29,22 +29,22 @@ class Feed:
         self._entries: dict[tuple[str, str], Entry] = {}
 
     def add(self, at: datetime, kind: Literal["file", "drive"], changed: str) -> None:
-        """Note a change; an earlier entry of the same item goes."""
+        """Record a change; an earlier entry of the same item is removed."""
         self._entries.pop((kind, changed), None)
         self._entries[kind, changed] = Entry(self._next, at, kind, changed)
         self._next += 1
 
     def token(self) -> str:
-        """Return the token for everything that happens from now on."""
+        """Return the token for all changes from now on."""
         return str(self._next)
 
     def expire(self) -> None:
-        """Let every token given so far be refused."""
+        """Invalidate every token issued so far."""
         self._next += 1
         self._oldest = self._next
 
     def since(self, token: str) -> Iterator[Entry]:
-        """Return the entries from a token on, oldest first. Raises `ApiError` when the token is not, or no longer, good."""
+        """Return the entries from a token on, oldest first. Raises `ApiError` if the token is invalid or expired."""
         if not token.isascii() or not token.isdigit() or not self._oldest <= int(token) <= self._next:
             raise bad_parameter("pageToken")
         found: list[Entry] = []

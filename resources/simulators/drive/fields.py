@@ -1,7 +1,6 @@
-"""Partial responses: the `fields` parameter as a tree of names, checked against Google's own description of the API.
+"""Partial responses: parse the `fields` parameter to a mask, validated against Google's discovery document.
 
-What enters: `nextPageToken,files(id,owners/emailAddress)` and the schema it is about. What leaves: a mask that picks those fields
-out of an answer. A name that the schema does not have is refused, as Google refuses it.
+Example: `nextPageToken,files(id,owners/emailAddress)`. A name that the schema does not have is rejected, as by Google.
 Source: https://developers.google.com/workspace/drive/api/guides/fields-parameter
 """
 
@@ -18,7 +17,7 @@ import msgspec
 from resources.simulators.drive.errors import ApiError
 
 Mask = dict[str, Any] | None
-"""Name → mask of what is below; none: everything."""
+"""Name → mask of the fields below; None: everything."""
 
 _TOKEN = re.compile(r"[A-Za-z][\w$.]*|[(),/*]")
 
@@ -32,7 +31,7 @@ def discovery() -> dict[str, Any]:
 
 @lru_cache(maxsize=1_000)
 def mask(text: str, schema: str) -> Mask:
-    """Return the mask that a `fields` parameter describes. Raises `ApiError`."""
+    """Parse a `fields` parameter. Raises `ApiError`."""
     compact = re.sub(r"\s+", "", text)
     tokens = _TOKEN.findall(compact)
     if "".join(tokens) != compact or not tokens:
@@ -44,7 +43,7 @@ def mask(text: str, schema: str) -> Mask:
 
 
 def pick(value: Any, chosen: Mask) -> Any:
-    """Return the part of an answer that a mask chooses; in a list, of each element."""
+    """Return the part of a response that a mask selects; in a list, of each element."""
     if chosen is None:
         return value
     if isinstance(value, list):
@@ -85,10 +84,10 @@ def _path(tokens: list[str], schema: dict[str, Any]) -> tuple[str, Mask, list[st
 
 
 def _inside(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the schema of a field, with references followed and lists opened."""
+    """Return the schema of a field, with references resolved and lists unwrapped."""
     if name == "*":
         return {}
-    if not schema:  # below a `*`, whose fields have more than one schema
+    if not schema:  # below a `*`, which matches fields of several schemas
         return schema
     found = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
     if found is None:

@@ -1,4 +1,4 @@
-"""Page tokens of listings: which ids a listing found when it began, so that its later pages go on where the first one ended."""
+"""Page tokens of listings: the ids are fixed when a listing begins, so that later pages continue where the first one ended."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from resources.simulators.drive.errors import bad_parameter
 
 _KEPT = 1_000
-"""Listings with more pages to come; older ones expire."""
+"""Number of unfinished listings kept; older ones expire."""
 
 
 class Listings:
-    """Tokens that were given out. A token stands for one listing and one position, and can be used again."""
+    """The tokens issued. A token identifies one listing and one position, and can be reused."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, tuple[Hashable, list[str]]] = OrderedDict()
@@ -28,7 +28,7 @@ class Listings:
         return f"{name}.0"
 
     def page(self, token: str, question: Hashable, size: int) -> tuple[list[str], str | None]:
-        """Return the ids of a page and the token of the next. Raises `ApiError` for a token that is not of this question."""
+        """Return the ids of a page and the token of the next. Raises `ApiError` for a token of another listing."""
         name, _, position = token.rpartition(".")
         asked, ids = self._open.get(name, (None, []))
         if asked != question or not position.isdigit():
@@ -37,5 +37,5 @@ class Listings:
         return ids[int(position) : end], f"{name}.{end}" if end < len(ids) else None
 
     def forget(self) -> None:
-        """Let every token expire."""
+        """Expire all tokens."""
         self._open.clear()

@@ -1,6 +1,6 @@
-"""The methods of the Drive API that a reader calls: what each takes, refuses and answers.
+"""The methods of the Drive API that a read-only client calls.
 
-What enters: the method's parameters as text. What leaves: the JSON body, or `Media` for bytes. Raises `ApiError`.
+Each takes the parameters as text and returns a JSON body, or `Media` for bytes. Raises `ApiError`.
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3
 """
 
@@ -23,16 +23,16 @@ from resources.simulators.drive.tree import File
 
 
 class Media(msgspec.Struct):
-    """Bytes instead of JSON."""
+    """A response of bytes instead of JSON."""
 
     content: bytes
     content_type: str
     ranges: bool
-    """Whether a part may be asked for."""
+    """True if range requests are supported."""
 
 
 def about_get(world: World, asked: Parameters) -> Any:
-    """Who the account is."""
+    """Return information about the account."""
     if "fields" not in asked:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
     body = {
@@ -47,7 +47,7 @@ def about_get(world: World, asked: Parameters) -> Any:
 
 
 def files_get(world: World, asked: Parameters) -> Any:
-    """One file: its metadata, or with `alt=media` its bytes."""
+    """Return one file: its metadata, or its bytes with `alt=media`."""
     file = find(world, asked)
     if asked.get("alt") != "media":
         return file_resource(world, file, mask(asked.get("fields", FILE_FIELDS), "File"))
@@ -59,7 +59,7 @@ def files_get(world: World, asked: Parameters) -> Any:
 
 
 def files_export(world: World, asked: Parameters) -> Any:
-    """A document of Google's own in another format."""
+    """Return a document in one of Google's export formats."""
     file = find(world, {**asked, "supportsAllDrives": "true"})
     if not asked.get("mimeType"):
         raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
@@ -68,7 +68,7 @@ def files_export(world: World, asked: Parameters) -> Any:
 
 
 def permissions_list(world: World, asked: Parameters) -> Any:
-    """Who may do what with a file, in pages. In a shared drive at most 100 at once."""
+    """Return the permissions on a file, in pages. In a shared drive a page has at most 100."""
     chosen = mask(asked.get("fields", "kind,nextPageToken,permissions(kind,id,type,role)"), "PermissionList")
     file = _shared_with(world, asked)
     found = {permission["id"]: permission for permission in permissions(world, file)}
@@ -84,7 +84,7 @@ def permissions_list(world: World, asked: Parameters) -> Any:
 
 
 def permissions_get(world: World, asked: Parameters) -> Any:
-    """One permission on a file."""
+    """Return one permission on a file."""
     chosen = mask(asked.get("fields", "kind,id,type,role"), "Permission")
     for permission in permissions(world, _shared_with(world, asked)):
         if permission["id"] == asked["permissionId"]:
@@ -94,7 +94,7 @@ def permissions_get(world: World, asked: Parameters) -> Any:
 
 
 def drives_list(world: World, asked: Parameters) -> Any:
-    """The shared drives that the account is a member of, in pages."""
+    """Return the shared drives that the account is a member of, in pages."""
     chosen = mask(asked.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
     if asked.get("q"):
         raise bad_parameter("q", "The simulator does not search for shared drives: leave q out.")
@@ -109,13 +109,13 @@ def drives_list(world: World, asked: Parameters) -> Any:
 
 
 def drives_get(world: World, asked: Parameters) -> Any:
-    """One shared drive."""
+    """Return one shared drive."""
     chosen = mask(asked.get("fields", "kind,id,name"), "Drive")
     return pick(shared_drive(world, world.drives[member_drive(world, asked["driveId"])]), chosen)
 
 
 def find(world: World, asked: Parameters) -> File:
-    """Return the file that a call is about. Raises `ApiError` 404 when the account does not see it."""
+    """Return the file of a call. Raises `ApiError` 404 if the account does not see it."""
     file_id = asked["fileId"]
     file = world.items.get(world.my_drive if file_id == "root" else file_id)
     if file is None or not world.access.visible(file):

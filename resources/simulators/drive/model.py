@@ -1,7 +1,7 @@
-"""A Drive to try things on: what people do in Drive, as methods, and the truth that an index of it must come to.
+"""A simulated Google Drive: user actions as methods, and the expected state of an index over it.
 
-What enters: `file`, `edit`, `move`, `share` and so on. What leaves: changes of the state that the simulated API answers from, and
-for tests `everything` and `readers`.
+Methods such as `file`, `edit`, `move` and `share` change the state that the simulated API answers from; tests compare an index
+with `everything` and `readers`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SHORT = {"document": DOCUMENT, "spreadsheet": SPREADSHEET, "presentation": PRES
 
 
 class Drive(World):
-    """One account's view of a Drive, and everything behind it."""
+    """The state of a Drive as one account sees it."""
 
-    # What people do with files
+    # Actions on files
 
     def file(
         self,
@@ -42,10 +42,10 @@ class Drive(World):
         modified: datetime | None = None,
         **meta: Any,
     ) -> str:
-        """Create a file. Without a parent it lies in its owner's Drive and is shared with the account.
+        """Create a file. Without a parent it is placed in its owner's Drive and shared with the account.
 
-        `mime_type` may be short for Google's own: `document` (content is Markdown), `spreadsheet` (rows by sheet, or CSV),
-        `presentation` (text).
+        `mime_type` may be a short name of Google's own formats: `document` (content is Markdown), `spreadsheet` (rows by sheet, or
+        CSV), `presentation` (text).
         """
         mime_type = _SHORT.get(mime_type.rpartition("google-apps.")[2], mime_type)
         with self.lock:
@@ -55,7 +55,7 @@ class Drive(World):
             return item.id
 
     def folder(self, name: str, parent: str | None, *, owner: str | None = None, **meta: Any) -> str:
-        """Create a folder; `meta` may hold `id`, `created`, `modified`, `description`, `starred`."""
+        """Create a folder; `meta` may contain `id`, `created`, `modified`, `description`, `starred`."""
         with self.lock:
             item = self.create(name, FOLDER, parent, owner, **meta)
             self.changed(item)
@@ -70,7 +70,7 @@ class Drive(World):
             return item.id
 
     def edit(self, id: str, content: Content) -> None:  # noqa: A002 - the API's word
-        """Give a file new content."""
+        """Replace a file's content."""
         with self.lock:
             item = self.items[id]
             self.write(item, content)
@@ -86,7 +86,7 @@ class Drive(World):
             self.changed(item)
 
     def move(self, id: str, parent: str) -> None:  # noqa: A002
-        """Put an item into another folder, also of another drive; what it inherits changes with that."""
+        """Move an item to another folder, possibly in another drive; its inherited permissions change accordingly."""
         with self.lock:
             item, before = self.item(id), self.drive_of(id)
             if self.is_below(parent, id):
@@ -101,21 +101,21 @@ class Drive(World):
             self.changed(item, before)
 
     def trash(self, id: str) -> None:  # noqa: A002
-        """Put an item into the trash, and so what lies below."""
+        """Move an item, and everything below it, to the trash."""
         with self.lock:
             item = self.item(id)
             item.trashed_at = self.now()
             self.changed(item)
 
     def restore(self, id: str) -> None:  # noqa: A002
-        """Take an item out of the trash; what was put there by itself stays there."""
+        """Restore an item from the trash; items below that were trashed separately stay there."""
         with self.lock:
             item = self.item(id)
             item.trashed_at = None
             self.changed(item)
 
     def delete(self, id: str) -> None:  # noqa: A002
-        """Delete an item and what lies below for good."""
+        """Delete an item and everything below it for good."""
         with self.lock:
             item, drive = self.item(id), self.drive_of(id)
             if item.parent is not None:
@@ -124,7 +124,7 @@ class Drive(World):
                 del self.items[below.id]
             self.tell(item, {drive})
 
-    # Who may do what
+    # Permissions
 
     def share(
         self,
@@ -136,7 +136,7 @@ class Drive(World):
     ) -> None:
         """Give `user:EMAIL`, `group:EMAIL`, `domain:NAME` or `anyone` a role; an owner stays the owner.
 
-        Sharing with the account ends its loss. A grant that expires goes at its time, and that shows in the feed.
+        Sharing with the account restores lost access. A grant with an expiry ends at that time, which appears in the feed.
         """
         with self.lock:
             item = self.items[id]
@@ -150,37 +150,37 @@ class Drive(World):
             self.changed(item)
 
     def unshare(self, id: str, who: str) -> None:  # noqa: A002
-        """Take a grant away that was given on this item; an inherited one stays."""
+        """Remove a grant given on this item; inherited ones stay."""
         with self.lock:
             item = self.items[id]
             del item.grants[who]
             self.changed(item)
 
     def limit(self, folder_id: str) -> None:
-        """Make a folder a limited-access one: only organizers and those it is shared with directly may open it."""
+        """Make a folder limited-access: only organizers and those it is shared with directly may open it."""
         with self.lock:
             item = self.item(folder_id)
             if not item.is_folder:
-                raise ValueError(f"{item.name!r} is no folder; only folders have limited access.")
+                raise ValueError(f"{item.name!r} is not a folder; only folders have limited access.")
             item.limited = True
             self.changed(item)
 
     def inherit(self, folder_id: str) -> None:
-        """Let a limited-access folder inherit again."""
+        """Let a limited-access folder inherit permissions again."""
         with self.lock:
             item = self.item(folder_id)
             item.limited = False
             self.changed(item)
 
     def lose_file(self, id: str) -> None:  # noqa: A002
-        """Take the account's access to a file or folder that was shared with it."""
+        """Remove the account's access to a file or folder that was shared with it."""
         with self.lock:
             item = self.item(id)
             item.lost = True
             self.changed(item)
 
     def regain_file(self, id: str) -> None:  # noqa: A002
-        """Give the account its access back."""
+        """Restore the account's access."""
         with self.lock:
             item = self.item(id)
             item.lost = False
@@ -189,7 +189,7 @@ class Drive(World):
     # Shared drives
 
     def shared_drive(self, name: str, members: Mapping[str, str], id: str | None = None) -> str:  # noqa: A002
-        """Create a shared drive with members by role; the account is one, an organizer unless told otherwise."""
+        """Create a shared drive with members by role; the account is an organizer by default."""
         with self.lock:
             drive_id, now = id or self.ids.root(), self.now()
             self.drives[drive_id] = SharedDrive(drive_id, name, now)
@@ -201,11 +201,11 @@ class Drive(World):
             return drive_id
 
     def add_member(self, drive_id: str, who: str, role: str = "reader") -> None:
-        """Add a member or change its role, which shows in no feed unless it is the account."""
+        """Add a member or change its role, which appears in no feed unless it is the account."""
         self.set_member(drive_id, who, Grant(who, role, drive_id, member=True))
 
     def remove_member(self, drive_id: str, who: str) -> None:
-        """Remove a member, which shows in no feed unless it is the account."""
+        """Remove a member, which appears in no feed unless it is the account."""
         self.set_member(drive_id, who, None)
 
     def rename_drive(self, drive_id: str, name: str) -> None:
@@ -216,37 +216,37 @@ class Drive(World):
             self.drive_changed(drive_id)
 
     def lose_drive(self, drive_id: str) -> None:
-        """End the account's access to a shared drive."""
+        """Remove the account's access to a shared drive."""
         with self.lock:
             self.items[drive_id].lost = True
             self.drive_changed(drive_id)
 
     def regain_drive(self, drive_id: str) -> None:
-        """Let the account into the shared drive again."""
+        """Restore the account's access to a shared drive."""
         with self.lock:
             self.items[drive_id].lost = False
             self.drive_changed(drive_id)
 
-    # Failures that last
+    # Persistent failures
 
     def expire_tokens(self) -> None:
-        """Let Google refuse every page token given so far, of feeds and of listings."""
+        """Invalidate every page token issued so far, of feeds and of listings."""
         with self.lock:
             self.listings.forget()
             for feed in self.feeds.values():
                 feed.expire()
 
     def revoke(self) -> None:
-        """Withdraw the consent: tokens that the sign-in issued are refused, refresh tokens get `invalid_grant`."""
+        """Withdraw the consent: issued access tokens are rejected, refresh tokens get `invalid_grant`."""
         with self.lock:
             self.sessions.revoke()
 
-    # The truth
+    # Expected state
 
     def readers(self, id: str) -> set[str]:  # noqa: A002
-        """Return the principals that may find an item: nobody when it is gone, in the trash or closed to the account.
+        """Return the principals that may find an item: none if it is deleted, trashed or inaccessible to the account.
 
-        A domain or everybody (`public`) only where the sharing lets it be found: a link alone gives nobody search.
+        A domain or everyone (`public`) is included only if the sharing is discoverable: a link alone does not make an item searchable.
         """
         with self.lock:
             self.settle()
@@ -262,7 +262,7 @@ class Drive(World):
             return found
 
     def everything(self, root: str) -> dict[str, File]:
-        """Return the files and shortcuts (not folders) below a folder, a shared drive or My Drive that the account may read."""
+        """Return the files and shortcuts (not folders) below a folder, shared drive or My Drive that the account may read."""
         with self.lock:
             self.settle()
             top = self.items.get(self.my_drive if root == "root" else root)

@@ -1,6 +1,5 @@
-"""Google's sign-in as far as a connector needs it: consent, codes, access and refresh tokens, service accounts.
+"""Google's OAuth 2.0 as far as a connector needs it: consent, codes, access and refresh tokens, service accounts.
 
-What enters: the parameters of the consent page and of the token endpoint. What leaves: a redirect, or tokens, or OAuth's errors.
 Source: https://developers.google.com/identity/protocols/oauth2/web-server and .../service-account
 """
 
@@ -21,7 +20,7 @@ _SERVICE_ACCOUNT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class OAuthError(Exception):
-    """A refusal of the token endpoint."""
+    """An error of the token endpoint."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -38,12 +37,12 @@ class _Consent(msgspec.Struct):
 
 
 class Sessions:
-    """Consents given and tokens issued, all for the one account."""
+    """Consents and issued tokens, all for the one account."""
 
     def __init__(self, account: str) -> None:
         self.account = account
         self.consents = True
-        """Whether the person at the consent page agrees."""
+        """Whether the user at the consent page agrees."""
         self.client_secret: str | None = None
         """When set, the only secret that the token endpoint accepts."""
         self.delegates = True
@@ -54,26 +53,26 @@ class Sessions:
         self._revoked = False
 
     def accepts(self, token: str) -> bool:
-        """Tell whether an access token is good."""
+        """Return True if an access token is valid."""
         return token in self._access
 
     def expire(self) -> None:
-        """Let every access token expire; refresh tokens stay good."""
+        """Expire every access token; refresh tokens stay valid."""
         self._access.clear()
 
     def revoke(self) -> None:
-        """Withdraw everything; service accounts are refused until `restore`."""
+        """Revoke everything; service accounts are rejected until `restore`."""
         self._access.clear()
         self._refresh.clear()
         self._codes.clear()
         self._revoked = True
 
     def restore(self) -> None:
-        """Let service accounts in again; people have to consent anew."""
+        """Accept service accounts again; users have to give consent again."""
         self._revoked = False
 
     def authorize(self, query: Mapping[str, str]) -> str:
-        """Return where the consent page sends the browser: back, with a code or with `access_denied`."""
+        """Return the redirect of the consent page: back to the client, with a code or with `access_denied`."""
         for name in ("client_id", "redirect_uri", "response_type", "scope"):
             if not query.get(name):
                 raise OAuthError("invalid_request", f"Missing required parameter: {name}")
@@ -123,7 +122,7 @@ class Sessions:
 
     def _assert(self, assertion: str) -> dict[str, Any]:
         try:
-            # whose key it is cannot be known here: the simulator has no register of service accounts
+            # the signature cannot be verified: the simulator has no register of service accounts
             claims = jwt.decode(assertion, options={"verify_signature": False})
         except jwt.InvalidTokenError as error:
             raise OAuthError("invalid_grant", "Invalid JWT Signature.") from error

@@ -1,4 +1,4 @@
-"""The page at `/`: on one screen what this server is, how to point the connector at it, and what can be asked of it."""
+"""The start page at `/`: what this server is, how to point the connector at it, and what it can do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pre {{ padding: .75rem; overflow-x: auto; }} code {{ padding: 0 .25rem; }}
 td, th {{ text-align: left; padding: .15rem 1rem .15rem 0; }}
 </style></head><body>
 <h1>Google Drive simulator</h1>
-<p>A Drive v3 API on the loopback that acts for <b>{account}</b>, with {files} files and {drives} shared drives. Nothing here
-leaves this machine, and nothing is kept when it stops.</p>
+<p>A Drive v3 API on loopback that acts for <b>{account}</b>, with {files} files and {drives} shared drives. No data
+leaves this machine, and everything is discarded when it stops.</p>
 <h2>Connect</h2>
 <pre>export CONCORDANCE_DRIVE_API_URL={url}
 export CONCORDANCE_DRIVE_TOKEN={token}

@@ -1,7 +1,7 @@
-"""The search language of `files.list` (`q`): parsed into a test of one file.
+"""Parser for the search language of `files.list` (`q`): it turns a query into a predicate on files.
 
-What enters: `'ID' in parents and trashed = false and (mimeType = '…' or name contains '…')`. What leaves: a predicate, and the
-parent whose children alone can match, where the query says so.
+The parent is extracted too if the query restricts the results to its children.
+Example: `'ID' in parents and trashed = false and (mimeType = '…' or name contains '…')`
 Source: https://developers.google.com/workspace/drive/api/guides/ref-search-terms
 """
 
@@ -47,7 +47,7 @@ class _Text(str):
 
 
 def parse(text: str, access: Access, my_drive: str) -> Query:
-    """Return the query that `q` holds. Raises `ApiError` (400) for what Google would not understand."""
+    """Parse `q`. Raises `ApiError` (400) for what Google would reject."""
     parser = _Parser(_tokens(text), access, my_drive)
     found = parser.alternatives()
     if parser.left():
@@ -180,7 +180,7 @@ def _name(sign: str, value: str) -> Test:
         if sign not in ("=", "!="):
             raise bad_parameter("q")
         return lambda file: (file.name == value) is (sign == "=")
-    # contains finds the beginnings of words alone: `Hello` in HelloWorld, `World` not
+    # `contains` matches prefixes of words only: `Hello` in HelloWorld, but not `World`
     begins = re.compile(rf"(?:^|\W|_){re.escape(value)}", re.IGNORECASE)
     return lambda file: begins.search(file.name) is not None
 

@@ -1,4 +1,4 @@
-"""Items, permissions and drives as the API shows them to the account. Only the fields that were asked for are made.
+"""JSON resources of items, permissions and drives, as the API shows them to the account. Only requested fields are built.
 
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files and .../guides/shared-drives-diffs
 """
@@ -30,12 +30,12 @@ _EDITORS = {DOCUMENT: "document", SPREADSHEET: "spreadsheets", PRESENTATION: "pr
 
 
 def timestamp(at: datetime) -> str:
-    """Return a time as the API writes it: UTC, in milliseconds."""
+    """Return a time in the API's format: UTC, in milliseconds."""
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 
 def user(world: World, email: str) -> dict[str, Any]:
-    """Return a person."""
+    """Return the resource of a user."""
     return {
         "kind": "drive#user",
         "displayName": _display_name(email),
@@ -46,7 +46,7 @@ def user(world: World, email: str) -> dict[str, Any]:
 
 
 def shared_drive(world: World, drive: SharedDrive) -> dict[str, Any]:
-    """Return a shared drive."""
+    """Return the resource of a shared drive."""
     rank = RANKS.get(world.access.role(world.items[drive.id]) or "", 0)
     return {
         "kind": "drive#drive",
@@ -74,13 +74,13 @@ def shared_drive(world: World, drive: SharedDrive) -> dict[str, Any]:
 
 
 def may_share(world: World, file: File) -> bool:
-    """Tell whether the account may change who sees a file; who may not does not learn who else does."""
+    """Return True if the account may change a file's sharing; otherwise it cannot see who else has access."""
     role = world.access.role(file)
     return role is not None and RANKS[role] >= RANKS["writer"]
 
 
 def permissions(world: World, file: File) -> list[dict[str, Any]]:
-    """Return every permission on an item: its own, the inherited ones, and those that a limited-access folder turned off."""
+    """Return every permission on an item: its own, inherited ones, and those disabled by a limited-access folder."""
     shared = bool(world.drive_of(file.id))
     found = [_permission(file, held, shared) for held in world.access.grants(file).values()]
     for grant in world.access.hidden(file):
@@ -90,7 +90,7 @@ def permissions(world: World, file: File) -> list[dict[str, Any]]:
 
 
 def file_resource(world: World, file: File, chosen: Mask) -> dict[str, Any]:
-    """Return an item with the fields that the mask chooses and that apply to it."""
+    """Return an item's resource with the fields that the mask selects and that apply to it."""
     found: dict[str, Any] = {}
     for name in _FIELDS if chosen is None else chosen:
         make = _FIELDS.get(name)
@@ -196,12 +196,12 @@ def _display_name(email: str) -> str:
 
 
 def _in_my_drive(make: Callable[[World, File], Any]) -> Callable[[World, File], Any]:
-    """Not populated for items in shared drives."""
+    """Return a field builder that leaves out items in shared drives."""
     return lambda world, file: None if world.drive_of(file.id) else make(world, file)
 
 
 def _in_shared_drive(make: Callable[[World, File], Any]) -> Callable[[World, File], Any]:
-    """Populated for items in shared drives alone."""
+    """Return a field builder that leaves out items outside shared drives."""
     return lambda world, file: make(world, file) if world.drive_of(file.id) else None
 
 

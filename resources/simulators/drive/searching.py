@@ -1,4 +1,4 @@
-"""`files.list`: which files a search goes over, which it finds, and how it goes on from page to page.
+"""`files.list`: the corpus of a search, its matches and its paging.
 
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list
 """
@@ -36,7 +36,7 @@ _ORDERS: dict[str, Callable[[File], Any]] = {
 
 
 def files_list(world: World, asked: Parameters) -> Any:
-    """The files of a corpus that match a query, in pages."""
+    """Return the files of a corpus that match a query, in pages."""
     chosen = mask(asked.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
     question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "orderBy", "includeItemsFromAllDrives"))
     query, fits = _corpus(world, asked)
@@ -53,7 +53,7 @@ def files_list(world: World, asked: Parameters) -> Any:
 
 
 def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bool]]:
-    """Return the query and the test of what a listing is about, with the rules for naming shared drives."""
+    """Return the query and a predicate for the listing's corpus, enforcing the rules for naming shared drives."""
     corpora, drive = asked.get("corpora", "user"), asked.get("driveId")
     query = Query(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
     if corpora not in _CORPORA:
@@ -75,7 +75,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bo
 
     def fits(item: File) -> bool:
         if world.drive_of(item.id):
-            # of shared drives the account's own corpus has what it came across, or the folder that is asked for
+            # the user corpus includes only items of shared drives that the account has encountered, or the requested folder
             met = corpora != "user" or item.noticed or query.parent is not None
             return shared and met and _listed(world, item)
         return _listed(world, item)
@@ -103,5 +103,5 @@ def _search(world: World, asked: Parameters, query: Query, fits: Callable[[File]
 
 
 def _listed(world: World, item: File) -> bool:
-    """Tell whether a listing may show an item: it is no top of a drive, and the account sees it."""
+    """Return True if a listing may show an item: it is not the root of a drive, and the account sees it."""
     return item.id != world.my_drive and item.id not in world.drives and world.access.visible(item)

@@ -1,4 +1,4 @@
-"""Spreadsheets as files: a minimal workbook writer (the product has none, it only reads) and CSV as Google exports it."""
+"""Spreadsheets as files: a minimal workbook writer (the product only reads them) and CSV as exported by Google."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def read_csv(text: str) -> Sheets:
-    """Return one sheet of the rows of a CSV text."""
+    """Parse CSV text to a single sheet."""
     return {"Sheet1": [list(row) for row in csv.reader(io.StringIO(text))]}
 
 
 def write_csv(sheets: Sheets) -> bytes:
-    """Return the first sheet alone, as an export of a spreadsheet to CSV does."""
+    """Return only the first sheet, like Google's export of a spreadsheet to CSV."""
     target = io.StringIO()
     csv.writer(target, lineterminator="\r\n").writerows(next(iter(sheets.values()), []))
     return target.getvalue().encode()
 
 
 def write_xlsx(sheets: Sheets) -> bytes:
-    """Return a workbook of every sheet. The same sheets give the same bytes."""
+    """Return a workbook with all sheets. The output is deterministic."""
     names = list(sheets)
     parts = {
         "[Content_Types].xml": _content_types(len(names)),

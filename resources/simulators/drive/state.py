@@ -1,7 +1,7 @@
-"""The state behind the simulated Drive: items, shared drives, grants and feeds, and the steps that every change is made of.
+"""The state behind the simulated Drive: items, shared drives, grants and feeds, and the primitive changes to them.
 
-What enters: changes of `Drive`. What leaves: what the simulated API answers from. Changes reach the feeds as in the real Drive:
-what happens to a folder shows the folder alone, and who is a member of a shared drive shows nothing.
+Changes reach the feeds as in the real Drive: a change of a folder lists only the folder, and changes of a shared drive's
+membership are not listed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Content = bytes | str | Sheets
 
 
 class World:
-    """What there is. Thread-safe; ids depend on the seed and the order of calls alone."""
+    """The simulated state. Thread-safe; ids depend only on the seed and the order of calls."""
 
     token = "drive-simulator"  # noqa: S105 - opens the simulator, nothing else
-    """The bearer that is accepted beside those that the sign-in issued."""
+    """A bearer token that is always accepted, besides those that the sign-in issued."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class World:
     ) -> None:
         self.account = account
         self.unnoticed = unnoticed
-        """Share of the changes in shared drives that reach the drive's own feed alone, not the account's."""
+        """Share of the changes in shared drives that reach only the drive's own feed, not the account's."""
         self.faults = Faults()
         self.calls: Counter[str] = Counter()
         self.validate: Callable[[str, Any], None] | None = None
-        """Called with the method's id and the body of every JSON answer."""
+        """Called with the method's id and the body of every JSON response."""
         self.incomplete: set[str] = set()
-        """Corpora whose search leaves out half of what it should find, and says so."""
+        """Corpora whose search leaves out half of the results and says so."""
         self.lock = threading.RLock()
         self.items: dict[str, File] = {}
         self.drives: dict[str, SharedDrive] = {}
         self.feeds: dict[str, Feed] = {}
-        """By id of the shared drive; the account's under the empty one."""
+        """Feeds by shared drive id; the account's under the empty string."""
         self.listings = Listings()
         self.sessions = Sessions(account)
         self.access = Access(self.items, account)
@@ -67,7 +67,7 @@ class World:
         self.plant(self.my_drive, "My Drive", FOLDER, None, owner=account)
 
     def settle(self) -> None:
-        """End the grants whose time has come, as Google does: the item's change shows in the feed."""
+        """End grants that have expired, as Google does: the item's change appears in the feed."""
         if not self.expiring:
             return
         now = self._clock().astimezone(UTC)
@@ -80,14 +80,14 @@ class World:
                     self.changed(item)
 
     def now(self) -> datetime:
-        """Return the time in milliseconds, as the API tells it, and never the same twice."""
+        """Return the current time in milliseconds, as in the API, and never the same twice."""
         now = self._clock().astimezone(UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         self._last = max(now, self._last + timedelta(milliseconds=1))
         return self._last
 
     def item(self, item_id: str) -> File:
-        """Return an item that may be changed: not the top of a drive."""
+        """Return an item that may be changed: not the root of a drive."""
         item = self.items[item_id]
         if item_id == self.my_drive or item_id in self.drives:
             raise ValueError(f"{item.name!r} is the top of a drive; that cannot be changed.")
@@ -103,7 +103,7 @@ class World:
         modified: datetime | None = None,
         **meta: Any,
     ) -> File:
-        """Put a new item below a parent, or into somebody else's Drive when there is none."""
+        """Create an item below a parent, or in another user's Drive if there is none."""
         above = None if parent is None else self.items[self.my_drive if parent == "root" else parent]
         if above is None and owner is None:
             raise ValueError(f"{name!r} needs a parent, or the owner in whose Drive it lies.")
@@ -121,7 +121,7 @@ class World:
         return item
 
     def plant(self, item_id: str, name: str, mime_type: str, above: File | None, *, owner: str | None) -> File:
-        """Add an item with nothing but its place and its owner."""
+        """Add an item with only its place and its owner."""
         now = self.now()
         drive = above is not None and self.drive_of(above.id)
         item = File(item_id, name, mime_type, above and above.id, now, now, None if drive else owner, self.account)
@@ -134,18 +134,18 @@ class World:
         return item
 
     def write(self, item: File, content: Content) -> None:
-        """Give an item its content: rows for a spreadsheet, bytes for everything else."""
+        """Set an item's content: rows for a spreadsheet, bytes for everything else."""
         if item.mime_type == SPREADSHEET:
             text = content.decode() if isinstance(content, bytes) else content
             item.sheets = read_csv(text) if isinstance(text, str) else text
         elif isinstance(content, dict):
-            raise TypeError(f"{item.name!r} is no spreadsheet: its content is text or bytes.")
+            raise TypeError(f"{item.name!r} is not a spreadsheet:  its content is text or bytes.")
         else:
             item.content = content.encode() if isinstance(content, str) else content
         item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()
 
     def change_owners(self, item: File) -> None:
-        """A shared drive owns what is moved into it; what leaves one belongs to the account."""
+        """Update owners after a move: a shared drive owns what is moved into it; what leaves one belongs to the account."""
         shared = self.drive_of(item.id)
         for below in self.subtree(item):
             if below.owner is not None:
@@ -156,7 +156,7 @@ class World:
         self.access.forget()
 
     def set_member(self, drive_id: str, who: str, grant: Grant | None) -> None:
-        """Change who is a member of a shared drive."""
+        """Add, change or remove a member of a shared drive."""
         with self.lock:
             grants = self.items[drive_id].grants
             if grant is None:
@@ -168,12 +168,12 @@ class World:
                 self.drive_changed(drive_id)
 
     def drive_of(self, item_id: str) -> str:
-        """Return the id of the shared drive that an item lies in, or nothing."""
+        """Return the id of the shared drive that contains an item, or an empty string."""
         root = self.access.root(self.items[item_id])
         return root if root in self.drives else ""
 
     def is_below(self, item_id: str | None, top: str) -> bool:
-        """Tell whether an item is `top` or lies below it."""
+        """Return True if an item is `top` or below it."""
         while item_id is not None:
             if item_id == top:
                 return True
@@ -188,13 +188,13 @@ class World:
         return found
 
     def changed(self, item: File, *before: str) -> None:
-        """Note that an item changed; `before` is the drive that it was in until now."""
+        """Record that an item changed; `before` is the drive that it was in before."""
         item.version += 1
         self.access.forget()
         self.tell(item, {self.drive_of(item.id), *before})
 
     def tell(self, item: File, drives: set[str]) -> None:
-        """Put a change of an item into the feeds: its drive's, and for some in shared drives the account's as well."""
+        """Add an item's change to the feeds: its drive's, and for some changes in shared drives the account's as well."""
         self.access.forget()
         now = self.now()
         for drive in drives - {""}:
@@ -210,6 +210,6 @@ class World:
         return digest[0] / 256 >= self.unnoticed
 
     def drive_changed(self, drive_id: str) -> None:
-        """Tell the account that a shared drive, or its own access to it, changed."""
+        """Add a change of a shared drive, or of the account's access to it, to the account's feed."""
         self.access.forget()
         self.feeds[""].add(self.now(), "drive", drive_id)

@@ -1,4 +1,4 @@
-"""The nouns of the simulated Drive: files, folders and shortcuts in trees, grants on them, and ids made from a seed."""
+"""Data model of the simulated Drive: files, folders and shortcuts in trees, their grants, and ids generated from a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRESENTATION = "application/vnd.google-apps.presentation"
 NATIVE = frozenset({DOCUMENT, SPREADSHEET, PRESENTATION})
 
 RANKS = {"reader": 1, "commenter": 2, "writer": 3, "fileOrganizer": 4, "organizer": 5, "owner": 6}
-"""Roles from the weakest to the strongest."""
+"""Roles by strength."""
 
 Sheets = dict[str, list[list[str | int | float | bool | None]]]
 
@@ -24,17 +24,17 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A role given to somebody on one item or on a shared drive."""
+    """A role granted on one item or on a shared drive."""
 
     who: str
     """`user:EMAIL`, `group:EMAIL`, `domain:NAME` or `anyone`."""
     role: str
     on: str
-    """Id of the item that it was given on."""
+    """Id of the item it was granted on."""
     member: bool = False
-    """Given by membership of a shared drive."""
+    """True if granted by membership of a shared drive."""
     discoverable: bool = False
-    """A domain or anyone may find it by search; otherwise the link alone opens it."""
+    """True if the domain or anyone may find it by search; otherwise they need the link."""
     expires: datetime | None = None
 
     @property
@@ -49,7 +49,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, eq=False):
-    """One item: a file, folder, shortcut or the root of a tree, in the state of now."""
+    """Current state of one item: a file, folder, shortcut or the root of a tree."""
 
     id: str
     name: str
@@ -58,49 +58,49 @@ class File(msgspec.Struct, eq=False):
     created: datetime
     modified: datetime
     owner: str | None
-    """Email; none in a shared drive."""
+    """Email of the owner; None in a shared drive."""
     modified_by: str
     content: bytes = b""
     sheets: Sheets | None = None
     description: str | None = None
     starred: bool = False
     target: str | None = None
-    """What a shortcut points to."""
+    """Id of the item that a shortcut points to."""
     target_mime_type: str | None = None
     grants: dict[str, Grant] = {}
-    """Those given on this very item, by whom they are given to."""
+    """Grants given on this item itself, by grantee."""
     limited: bool = False
     """A limited-access folder: inherited permissions are disabled."""
     trashed_at: datetime | None = None
-    """When it was put into the trash itself, not with a folder above."""
+    """When the item itself was trashed, not a folder above it."""
     lost: bool = False
-    """The account lost its access to this and what lies below."""
+    """True if the account lost access to this and everything below it."""
     noticed: bool = False
-    """A change of it reached the feed of the account."""
+    """True if a change of it reached the feed of the account."""
     mine: bool = False
-    """It was outside of shared drives once."""
+    """True if it was ever outside shared drives."""
     shared_at: datetime | None = None
     """When it was shared with the account."""
     version: int = 1
     revision: int = 1
-    """Counts the changes of its content."""
+    """Number of the current content revision."""
     children: dict[str, None] = {}
-    """Ids, in the order in which they came."""
+    """Ids, in order of creation."""
     md5: str = ""
 
     @property
     def is_folder(self) -> bool:
-        """Whether it may have children."""
+        """True if the item may have children."""
         return self.mime_type == FOLDER
 
     @property
     def is_binary(self) -> bool:
-        """Whether its bytes are downloaded as they are, not exported."""
+        """True if its bytes are downloaded as they are rather than exported."""
         return not self.mime_type.startswith("application/vnd.google-apps.")
 
 
 class SharedDrive(msgspec.Struct, eq=False):
-    """A shared drive; its top folder has the same id."""
+    """A shared drive; its root folder has the same id."""
 
     id: str
     name: str
@@ -108,21 +108,21 @@ class SharedDrive(msgspec.Struct, eq=False):
 
 
 class Ids:
-    """Ids that look like Google's and depend on the seed alone."""
+    """Ids that look like Google's and depend only on the seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(f"drive {seed}")  # noqa: S311 - names, not secrets
 
     def file(self) -> str:
-        """An id of a file or folder: 33 characters."""
+        """Return an id of a file or folder: 33 characters."""
         return "1" + self._characters(32)
 
     def root(self) -> str:
-        """An id of My Drive or of a shared drive: 19 characters."""
+        """Return an id of My Drive or of a shared drive: 19 characters."""
         return "0A" + self._characters(14) + "PVA"
 
     def number(self, low: int, high: int) -> int:
-        """A number between the two."""
+        """Return a random number in the range."""
         return self._random.randrange(low, high)
 
     def _characters(self, count: int) -> str:
@@ -130,7 +130,7 @@ class Ids:
 
 
 def permission_id(grant: Grant) -> str:
-    """Return the id that stands for a grantee on every item alike, as Google's does."""
+    """Return the id of a grantee, the same on every item, as at Google."""
     if grant.kind == "anyone":
         return "anyone" if grant.discoverable else "anyoneWithLink"
     digits = str(int.from_bytes(hashlib.sha256(grant.who.encode()).digest()[:9]))[:20].zfill(20)

@@ -1,4 +1,4 @@
-"""A Slack workspace on the loopback: `Workspace` is what is true in it, `SlackApp` answers the Web API over it."""
+"""A simulated Slack workspace on loopback: `Workspace` is the model, `SlackApp` serves the Web API over it."""
 
 from resources.simulators.slack.app import SlackApp
 from resources.simulators.slack.model import Workspace

@@ -1,7 +1,7 @@
-"""The Slack of a `Workspace` as an ASGI application: HTTP enters, what Slack would answer leaves, faults included.
+"""The ASGI application of a simulated workspace, including faults.
 
-`/api/{method}` is the Web API, `/files-pri/...` the files' host, `/link/` where Socket Mode connects, `/simulator/...` the way in for
-people, `/` a page about it all.
+`/api/{method}` is the Web API, `/files-pri/...` the file host, `/link/` where Socket Mode connects, `/simulator/...` the remote
+control, `/` a page that describes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from resources.simulators.slack.wire import Answer, Request, as_html, as_json, r
 
 OPEN = "apps.connections.open"
 DOWNLOAD = "files.download"
-"""Name under which downloads are counted and fail, though no method of Slack's."""
+"""Name under which downloads are counted and fail; not a method of Slack's."""
 
 _SIGN_IN = """<!DOCTYPE html><html lang="en-US"><head><meta charset="utf-8"><title>Sign in | Slack</title></head>
 <body><h1>Sign in to Slack</h1><form action="/signin" method="post"><input name="email" type="email"></form></body></html>"""
@@ -32,7 +32,7 @@ _SERVER_ERROR = "<html><body><h1>Server Error</h1><p>It looks like there's a pro
 
 
 class SlackApp:
-    """Answers over a workspace. `timer` counts the seconds of the published rates (`workspace.throttle`)."""
+    """Serves a workspace. `timer` is the clock of the published rate limits (`workspace.throttle`)."""
 
     def __init__(
         self, workspace: Workspace, faults: Faults | None = None, timer: Callable[[], float] = time.monotonic
@@ -84,7 +84,7 @@ class SlackApp:
         return as_html(404, "<!DOCTYPE html><title>404</title><h1>There is nothing at this address</h1>")
 
     async def _call(self, request: Request, method: str) -> Answer:
-        """Count a call, let it fail if that was ordered, else do it."""
+        """Count a call and answer it, or commit the fault that is due."""
         with self.workspace.lock:
             self.workspace.calls[method] += 1
         fault = self.faults.take(method)
@@ -132,7 +132,7 @@ class SlackApp:
         return as_json(200, {"result": None})
 
     def _download(self, request: Request) -> Answer:
-        """Give a file's bytes; without a good token and the scope, Slack's page for signing in, with status 200."""
+        """Return a file's bytes; without a valid token and the scope, Slack's sign-in page with status 200."""
         id_ = request.path.split("/")[2].removeprefix(f"{self.workspace.team}-")
         try:
             methods.admit(self.workspace, request.token)
@@ -163,7 +163,7 @@ class SlackApp:
         return as_json(404 if method == DOWNLOAD else 200, {"ok": False, "error": error})
 
     def _lost(self, request: Request, method: str) -> str:
-        """Name the refusal that tells of a lost place: by kind of channel, or of a file."""
+        """Return the error for a channel that the bot lost, by its kind, or for a lost file."""
         if method in {DOWNLOAD, "files.info"}:
             return "file_not_found"
         try:

@@ -1,6 +1,6 @@
-"""One call of the Web API as its method sees it: names and values enter, what Slack understands by them leaves, or its refusal.
+"""One call of the Web API: typed access to its arguments, with Slack's errors.
 
-Cursors name what comes next (an id, a time) and not a position: pages stay right while things are added or removed.
+Cursors name the next item (an id, a time) and not a position: pages stay correct while items are added or removed.
 Source: https://docs.slack.dev/apis/web-api/pagination and the error tables of the methods' pages.
 """
 
@@ -21,7 +21,7 @@ FOREVER = 10**18
 
 
 class RefusalError(Exception):
-    """Slack says no: `{"ok": false, "error": code, ...}` with status 200."""
+    """An error response: `{"ok": false, "error": code, ...}` with status 200."""
 
     def __init__(self, code: str, **more: Any) -> None:
         super().__init__(code)
@@ -31,7 +31,7 @@ class RefusalError(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """The arguments of a call; `base` is the address that the client reached us under."""
+    """The arguments of a call; `base` is the URL under which the client reached us."""
 
     workspace: Workspace
     arguments: Mapping[str, str]
@@ -42,7 +42,7 @@ class Call:
         return self.arguments.get(name) or default
 
     def required(self, name: str) -> str:
-        """Return an argument that can't be missing."""
+        """Return a required argument."""
         value = self.get(name)
         if not value:
             message = f"[ERROR] missing required field: {name}"
@@ -50,23 +50,23 @@ class Call:
         return value
 
     def flag(self, name: str) -> bool:
-        """Return a yes or no."""
+        """Return a boolean argument."""
         return self.get(name).lower() in {"1", "true", "t", "yes"}
 
     def limit(self, default: int, most: int) -> int:
-        """Return how many to give; refuses what isn't a number from 1 to `most` (0 means the default)."""
+        """Return the page size; rejects what isn't a number from 1 to `most` (0 means the default)."""
         text = self.get("limit", "0")
         if not text.isascii() or not text.isdigit() or int(text) > most:
             raise RefusalError("invalid_limit")
         return int(text) or default
 
     def demand(self, scope: str) -> None:
-        """Refuse unless the token has the scope."""
+        """Raise an error unless the token has the scope."""
         if scope not in self.workspace.scopes:
             raise RefusalError("missing_scope", needed=scope, provided=",".join(sorted(self.workspace.scopes)))
 
     def channel(self, *, history: bool) -> Channel:
-        """Return the channel that is meant, if the bot may see it and, with `history`, what was written there."""
+        """Return the requested channel if the bot may see it and, with `history`, read its messages."""
         found = self.workspace.channels.get(self.required("channel"))
         inside = found is not None and self.workspace.bot in found.members
         if found is None or (found.private and not inside):
@@ -77,13 +77,13 @@ class Call:
         return found
 
     def range(self) -> tuple[int, int]:
-        """Return `oldest` and `latest` as a half-open range of microseconds; both are left out unless `inclusive`."""
+        """Return `oldest` and `latest` as a half-open range of microseconds; both are excluded unless `inclusive`."""
         edge = 1 if self.flag("inclusive") else 0
         low, high = self._time("oldest", 0), self._time("latest", FOREVER)
         return (low + 1 - edge if self.get("oldest") else 0), high + edge
 
     def at_time(self) -> int | None:
-        """Return the microseconds that the cursor names."""
+        """Return the microseconds in the cursor."""
         place = self._cursor("next_ts")
         if place is None:
             return None
@@ -92,7 +92,7 @@ class Call:
         return int(place)
 
     def page(self, kind: str, items: Sequence[T], ids: Sequence[str], limit: int) -> tuple[Sequence[T], dict[str, str]]:
-        """Return a page of items sorted by their ids and the `response_metadata` to send with it."""
+        """Return a page of items sorted by id, and its `response_metadata`."""
         place = self._cursor(kind)
         start = next((index for index, id_ in enumerate(ids) if id_ >= place), len(ids)) if place is not None else 0
         end = start + limit
@@ -121,12 +121,12 @@ class Call:
 
 
 def cursor(kind: str, place: object) -> str:
-    """Return a cursor as Slack writes them, e.g. `next_ts:1484678290517091` in base 64."""
+    """Return a cursor in Slack's format, e.g. `next_ts:1484678290517091` in base64."""
     return base64.b64encode(f"{kind}:{place}".encode()).decode()
 
 
 def time_of(call: Call) -> int:
-    """Return the microseconds of the argument `ts`; refuses as an unknown thread what is no time."""
+    """Return the microseconds of the argument `ts`; an invalid one is rejected as an unknown thread."""
     try:
         return to_micros(call.required("ts"))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""What people may do in the simulated workspace over HTTP: an operation's name and a JSON object enter, what it returned leaves.
+"""Remote control of the simulated workspace over HTTP.
 
 `POST /simulator/{operation}` is a method of `Workspace` with its arguments by name; `POST /simulator/faults` orders failures;
-`GET /simulator/state` shows everything. Only for a loopback: whoever reaches the port may do all of this.
+`GET /simulator/state` shows everything. For loopback only: anyone who reaches the port may do all of this.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Share(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def control(workspace: Workspace, faults: Faults, request: Request) -> Answer:
-    """Do what a person asks for and answer with its result, or with status 400 or 404 and what to do instead."""
+    """Perform an operation and return its result, or status 400 or 404 with what to do instead."""
     name = request.path.removeprefix("/simulator/")
     if name == "state":
         return as_json(200, state(workspace, faults))
@@ -77,7 +77,7 @@ def control(workspace: Workspace, faults: Faults, request: Request) -> Answer:
 
 
 def state(workspace: Workspace, faults: Faults) -> dict[str, Any]:
-    """Return what there is, in a form for reading."""
+    """Return the state in readable form."""
     with workspace.lock:
         names = {user.id: user.name for user in workspace.users.values()}
         return {
@@ -104,7 +104,7 @@ def state(workspace: Workspace, faults: Faults) -> dict[str, Any]:
 
 
 def page(workspace: Workspace, base: str) -> Answer:
-    """Return the page that says what this is and what can be asked of it."""
+    """Return the start page, which describes the simulator and its operations."""
     base = html.escape(base)
     operations = "".join(f"<li><code>{html.escape(_signature(workspace, name))}</code></li>" for name in OPERATIONS)
     channels = "".join(
@@ -118,13 +118,13 @@ def page(workspace: Workspace, base: str) -> Answer:
         200,
         f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Slack simulator</title>
 <style>body{{font:15px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}}code{{font-size:13px}}</style>
-<h1>A Slack that isn't</h1>
+<h1>Slack simulator</h1>
 <p>This is a simulator of Slack's Web API for the workspace <b>{html.escape(workspace.name)}</b>: everything in it is made up and
 kept in memory. Connect with <code>CONCORDANCE_SLACK_API_URL={base}/api</code> and
 <code>CONCORDANCE_SLACK_BOT_TOKEN={html.escape(workspace.token)}</code>.</p>
 <h2>Channels</h2><ul>{channels or "<li>none yet</li>"}</ul>
 <h2>What can be done in it</h2>
-<p><code>POST /simulator/OPERATION</code> with a JSON object of arguments; channels and people by id or name, for example<br>
+<p><code>POST /simulator/OPERATION</code> with a JSON object of arguments; channels and users by id or name, for example<br>
 <code>{html.escape(example, quote=False)}</code></p><ul>{operations}</ul>
 <p>Events go to whoever is connected by Socket Mode (<code>CONCORDANCE_SLACK_APP_TOKEN={html.escape(workspace.app_token)}</code>). To have
 them posted instead, set <code>CONCORDANCE_SLACK_SIGNING_SECRET={html.escape(workspace.signing_secret)}</code> and
@@ -132,7 +132,7 @@ them posted instead, set <code>CONCORDANCE_SLACK_SIGNING_SECRET={html.escape(wor
 <h2>What can go wrong</h2>
 <p><code>POST /simulator/faults</code> with <code>{{"kind": ..., "times": 1, "match": "conversations.history", "seconds": 1}}</code>,
 <code>{{"random": {{"seed": 1, "share": 0.1}}}}</code> or <code>{{"clear": true}}</code>; kinds: {", ".join(KINDS)}.</p>
-<p><a href="/simulator/state">Everything there is, as JSON</a></p></html>""",
+<p><a href="/simulator/state">The whole state as JSON</a></p></html>""",
     )
 
 

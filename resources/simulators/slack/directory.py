@@ -1,6 +1,6 @@
-"""Who is in a Slack workspace, what its bot's token may do, and what time it is there.
+"""The users and groups of a simulated Slack workspace, its bot's token and scopes, and its clock.
 
-What enters: what administrators do. What leaves: people and groups by id, email or name. Nothing here knows of messages.
+The methods are what administrators do. Nothing here knows about messages.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SCOPES = frozenset(
         "users:read.email",
     }
 )
-"""What the bot's token may do unless a test takes something away. Source: https://docs.slack.dev/reference/scopes"""
+"""Default scopes of the bot's token. Source: https://docs.slack.dev/reference/scopes"""
 
 _ALPHABET = string.ascii_uppercase + string.digits
 _OTHER_TEAM = "T0ELSEWHERE"
 
 
 def locked(action: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let one thread at a time into the workspace."""
+    """Run a method under the workspace's lock."""
 
     @functools.wraps(action)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,7 +50,7 @@ def locked(action: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
 
 
 class Directory:
-    """The people's half of a workspace. Thread-safe; ids are the same for the same seed; `clock` gives seconds since 1970."""
+    """The user side of a workspace. Thread-safe; ids are the same for the same seed; `clock` returns seconds since 1970."""
 
     def __init__(self, name: str, team: str, domain: str, clock: Callable[[], float] | None, seed: int) -> None:
         self.name, self.team, self.domain = name, team, domain
@@ -81,7 +81,7 @@ class Directory:
         bot: bool = False,
         tz: str = "Europe/London",
     ) -> str:
-        """Add somebody and return the id: a member, a guest, or (`external`) somebody of a connected workspace."""
+        """Add a user and return the id: a member, a guest, or (`external`) a user of a connected workspace."""
         made = User(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
         made.guest, made.external, made.deactivated = guest, external, deactivated
         made.bot_id = self.new_id("B") if bot else None
@@ -90,19 +90,19 @@ class Directory:
 
     @locked
     def deactivate(self, user: str) -> None:
-        """Take the account away; the name stays on what was written."""
+        """Deactivate an account; its name remains on what it wrote."""
         found = self.find_user(user)
         found.deactivated, found.updated = True, self.now()
 
     @locked
     def reactivate(self, user: str) -> None:
-        """Give the account back."""
+        """Reactivate an account."""
         found = self.find_user(user)
         found.deactivated, found.updated = False, self.now()
 
     @locked
     def set_name(self, user: str, name: str) -> None:
-        """Change the name shown."""
+        """Change the display name."""
         found = self.find_user(user)
         found.name, found.updated = name, self.now()
 
@@ -114,31 +114,31 @@ class Directory:
 
     @locked
     def usergroup(self, handle: str, name: str, users: Iterable[str] = ()) -> str:
-        """Make a user group and return its id."""
+        """Create a user group and return its id."""
         made = Group(self.new_id("S"), handle, name, tuple(self.find_user(user).id for user in users), self.now())
         self.groups[made.id] = made
         return made.id
 
     @locked
     def revoke(self) -> None:
-        """Take the token back: calls with it answer `token_revoked`."""
+        """Revoke the token: calls with it get `token_revoked`."""
         self.revoked.add(self.token)
 
     @locked
     def renew(self, token: str | None = None) -> str:
-        """Issue a token (the same again unless another is named) and return it."""
+        """Issue a token (the same one unless another is given) and return it."""
         self.token = token or self.token
         self.revoked.discard(self.token)
         return self.token
 
     @locked
     def set_scopes(self, scopes: Iterable[str]) -> None:
-        """Let the token do these things alone."""
+        """Limit the token to these scopes."""
         self.scopes = set(scopes)
 
     @locked
     def set_throttle(self, on: bool = True) -> None:
-        """Enforce Slack's published rates, or don't."""
+        """Turn enforcement of Slack's published rate limits on or off."""
         self.throttle = on
 
     def now(self) -> int:
@@ -152,7 +152,7 @@ class Directory:
         for found in self.users.values():
             if user in {found.email, found.name}:
                 return found
-        raise LookupError(f"there is no user {user!r}: name somebody by id, email or name")
+        raise LookupError(f"there is no user {user!r}: use an id, email or name")
 
     def new_id(self, prefix: str) -> str:
         """Return an id that looks like Slack's: C for channels, F files, S groups, U users."""

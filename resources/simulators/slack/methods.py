@@ -1,6 +1,6 @@
-"""The methods of the Web API that a reader needs: a call enters, Slack's answer leaves, or `RefusalError`.
+"""The methods of the Web API that a read-only client needs. Each returns Slack's response or raises `RefusalError`.
 
-Each as its page under https://docs.slack.dev/reference/methods says, and where that is silent as clients found it: see the notes.
+They follow their pages under https://docs.slack.dev/reference/methods and, where those are silent, what clients observed: see the notes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = {"public_channel": "channels:read", "private_channel": "groups:read", "
 
 
 def answer(workspace: Workspace, method: str, token: str | None, arguments: Mapping[str, str], base: str) -> Json:
-    """Return the whole answer to a call, refusals too; the token is judged before the arguments."""
+    """Return the complete response to a call, including errors; the token is checked before the arguments."""
     try:
         admit(workspace, token)
         action, scope = METHODS.get(method, (_unknown, ""))
@@ -37,7 +37,7 @@ def answer(workspace: Workspace, method: str, token: str | None, arguments: Mapp
 
 
 def admit(workspace: Workspace, token: str | None) -> None:
-    """Refuse a token that is missing, revoked or unknown."""
+    """Reject a token that is missing, revoked or unknown."""
     if not token:
         raise RefusalError("not_authed")
     if token in workspace.revoked:
@@ -47,7 +47,7 @@ def admit(workspace: Workspace, token: str | None) -> None:
 
 
 def visible_file(workspace: Workspace, id_: str) -> File:
-    """Return a file that is shared where the bot may read."""
+    """Return a file if it is shared where the bot may read."""
     found = workspace.files.get(id_)
     if found is None:
         raise RefusalError("file_not_found")
@@ -116,7 +116,7 @@ def _usergroups_list(call: Call) -> Json:
 
 
 def _conversations_list(call: Call) -> Json:
-    """List channels; archived ones are left out after a page is cut, so that with `exclude_archived` pages may run short."""
+    """List channels; archived ones are filtered out after paging, so with `exclude_archived` pages may be short."""
     workspace = call.workspace
     kinds = {kind.strip() for kind in call.get("types", "public_channel").split(",")}
     if not kinds <= _KINDS.keys():
@@ -155,7 +155,7 @@ def _conversations_members(call: Call) -> Json:
 
 
 def _conversations_history(call: Call) -> Json:
-    """Give messages newest first, of threads their parents alone; `response_metadata` comes only with another page."""
+    """Return messages newest first, without replies in threads; `response_metadata` is present only if there is another page."""
     channel = call.channel(history=True)
     low, high = call.range()
     place = call.at_time()
@@ -169,9 +169,9 @@ def _conversations_history(call: Call) -> Json:
 
 
 def _conversations_replies(call: Call) -> Json:
-    """Give a thread, oldest first. The parent leads every page and counts in the limit, whatever range is asked for.
+    """Return a thread, oldest first. The parent leads every page and counts towards the limit, whatever range is requested.
 
-    Source: clients find it so (https://github.com/rusq/slackdump, stream/conversation.go); the page is silent on it.
+    Source: observed by clients (https://github.com/rusq/slackdump, stream/conversation.go); the page does not say.
     """
     channel = call.channel(history=True)
     message = channel.timeline.get(time_of(call))
@@ -213,4 +213,4 @@ METHODS: dict[str, tuple[Callable[[Call], Json], str]] = {
     "users.info": (_users_info, "users:read"),
     "users.list": (_users_list, "users:read"),
 }
-"""Each method with the scope it needs; those of channels depend on the channel's kind and are demanded inside."""
+"""Each method with its required scope; scopes for channels depend on the channel's kind and are checked inside."""

@@ -1,7 +1,7 @@
-"""A Slack workspace in memory: what people do in it enters, what is true afterwards leaves. No network here.
+"""A simulated Slack workspace in memory: user actions as methods, and the expected state of an index over it. No network here.
 
-Each public method is one thing that somebody does in Slack. Channels and users are named by id or, for whoever types by hand,
-by name. `messages()` and `readers()` are the truth that an index is compared with.
+Each public method is one user action in Slack. Channels and users are given by id or, for convenience, by name. Tests compare an
+index with `messages()` and `readers()`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from resources.simulators.slack.timeline import Timeline
 
 @dataclass(slots=True)
 class Channel:
-    """A channel and who is in it."""
+    """A channel and its members."""
 
     id: str
     name: str
@@ -37,7 +37,7 @@ class Channel:
 
 
 class Workspace(Directory):
-    """A workspace with a bot in it. Thread-safe; ids are the same for the same seed; `clock` gives seconds since 1970."""
+    """A workspace with a bot in it. Thread-safe; ids are the same for the same seed; `clock` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Workspace(Directory):
         purpose: str = "",
         id: str | None = None,  # noqa: A002 - Slack's word
     ) -> str:
-        """Make a channel and return its id; with `bot` the bot is a member from the start."""
+        """Create a channel and return its id; with `bot` the bot is a member from the start."""
         self._free(name)
         joined = {self.find_user(member).id for member in members} | ({self.bot} if bot else set())
         creator = min(joined - {self.bot}, default=self.bot)
@@ -83,7 +83,7 @@ class Workspace(Directory):
 
     @locked
     def join(self, channel: str, user: str) -> None:
-        """Let somebody in, which Slack notes in the channel."""
+        """Add a user to the channel, which Slack notes there."""
         found, member = self.find_channel(channel), self.find_user(user).id
         if member not in found.members:
             found.members.add(member)
@@ -92,7 +92,7 @@ class Workspace(Directory):
 
     @locked
     def leave(self, channel: str, user: str) -> None:
-        """Let somebody out, which Slack notes in the channel."""
+        """Remove a user from the channel, which Slack notes there."""
         found, member = self.find_channel(channel), self.find_user(user).id
         if member in found.members:
             self._report(found, events.left(found, member, self.team))
@@ -102,23 +102,23 @@ class Workspace(Directory):
                 self._report(found, events.put_out(found, found.creator), always=True)
 
     def invite_bot(self, channel: str) -> None:
-        """Let the bot in: from now on it may read everything, older messages too."""
+        """Add the bot: from now on it may read everything, including older messages."""
         self.join(channel, self.bot)
 
     def remove_bot(self, channel: str) -> None:
-        """Put the bot out: it can't read any more, and of a private channel it hears no more at all."""
+        """Remove the bot: it can no longer read the channel, and no longer sees a private one at all."""
         self.leave(channel, self.bot)
 
     @locked
     def make_private(self, channel: str) -> None:
-        """Close a public channel: its id and its members stay."""
+        """Make a public channel private: its id and its members stay."""
         found = self.find_channel(channel)
         found.private, found.updated = True, self.now()
         self._report(found, events.turned_private(found, found.creator, to_ts(self.now())))
 
     @locked
     def archive(self, channel: str, *, eject: bool = False) -> None:
-        """Close a channel for writing. With `eject` the bot loses its place and so its access, as some have seen Slack do.
+        """Archive a channel. With `eject` the bot loses its membership and so its access, as reported for the real Slack.
 
         Source of `eject`: https://github.com/elastic/connectors/issues/1972
         """
@@ -131,7 +131,7 @@ class Workspace(Directory):
 
     @locked
     def unarchive(self, channel: str) -> None:
-        """Open an archived channel again."""
+        """Unarchive a channel."""
         found = self.find_channel(channel)
         found.archived = False
         self._event(found, found.creator, "channel_unarchive", "un-archived the channel")
@@ -139,7 +139,7 @@ class Workspace(Directory):
 
     @locked
     def rename(self, channel: str, name: str) -> None:
-        """Give a channel another name."""
+        """Rename a channel."""
         found = self.find_channel(channel)
         self._free(name)
         found.previous_names.insert(0, found.name)
@@ -164,9 +164,9 @@ class Workspace(Directory):
         attachments: list[Any] | None = None,
         subtype: str | None = None,
     ) -> str:
-        """Write a message, or with `thread` a reply, and return its ts.
+        """Post a message, or with `thread` a reply, and return its ts.
 
-        Without `ts` it is written now. A reply to a reply goes to its parent. `subtype="bot_message"` writes as an integration.
+        `ts` defaults to now. A reply to a reply goes to its parent. `subtype="bot_message"` posts as an integration.
         """
         found, writer = self.find_channel(channel), self.find_user(user).id
         if found.archived:
@@ -187,7 +187,7 @@ class Workspace(Directory):
 
     @locked
     def edit(self, channel: str, ts: str, text: str) -> None:
-        """Write a message anew in its place."""
+        """Replace a message's text."""
         found = self.find_channel(channel)
         message = self._message(found, ts)
         if not message.written:
@@ -198,7 +198,7 @@ class Workspace(Directory):
 
     @locked
     def delete(self, channel: str, ts: str) -> None:
-        """Delete a message: a parent with replies leaves a tombstone until its replies are gone."""
+        """Delete a message: a parent with replies leaves a tombstone until its replies are deleted."""
         found = self.find_channel(channel)
         message = self._message(found, ts)
         if message.subtype == "tombstone":
@@ -217,7 +217,7 @@ class Workspace(Directory):
         mimetype: str = "text/plain",
         id: str | None = None,  # noqa: A002
     ) -> str:
-        """Upload a file and return its id; it is seen where it is posted."""
+        """Upload a file and return its id; it becomes visible where it is posted."""
         data = content.encode() if isinstance(content, str) else content
         made = File(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now())
         self.files[made.id] = made
@@ -231,22 +231,22 @@ class Workspace(Directory):
         for found in places[:1]:
             self._report(found, {"type": "file_deleted", "file_id": file})
 
-    # The truth
+    # Expected state
 
     @locked
     def shared_in(self, file: str) -> list[Channel]:
-        """Return the channels where a message that still stands shares the file."""
+        """Return the channels where an existing message shares the file."""
         places = [(channel, channel.timeline.get(micros)) for channel, micros in self._shared[file]]
         return [channel for channel, message in places if message is not None and file in message.files]
 
     @locked
     def readable(self, channel: str) -> bool:
-        """Tell whether the bot may read it: as a member, archived or not."""
+        """Return True if the bot may read the channel: as a member, archived or not."""
         return self.bot in self.find_channel(channel).members
 
     @locked
     def messages(self, channel: str) -> list[Truth]:
-        """Return every message that somebody wrote and that still exists, replies too, oldest first."""
+        """Return every existing message written by a user, including replies, oldest first."""
         return [
             Truth(
                 to_ts(message.micros),
@@ -261,10 +261,10 @@ class Workspace(Directory):
 
     @locked
     def readers(self, channel: str) -> set[str]:
-        """Return the principals that may find what is in the channel; nobody when the bot can't read it.
+        """Return the principals that may find the channel's content; none if the bot can't read it.
 
-        Public: the workspace, and guests who are in it by email. Private: members by email. People of other workspaces, bots
-        and deactivated accounts never.
+        Public: the workspace, and its guests in the channel by email. Private: members by email. Never users of other workspaces, bots
+        or deactivated accounts.
         """
         found = self.find_channel(channel)
         if not self.readable(channel):
@@ -275,7 +275,7 @@ class Workspace(Directory):
         guests = {user.email.lower() for user in inside if user.reads and user.guest and user.email}
         return {f"slack:{self.team}"} | guests
 
-    # Looking up
+    # Lookups
 
     def find_channel(self, channel: str) -> Channel:
         """Return a channel by id or name; raises `LookupError`."""
@@ -294,7 +294,7 @@ class Workspace(Directory):
 
     def _free(self, name: str) -> None:
         if any(channel.name == name for channel in self.channels.values()):
-            raise ValueError(f"there is a channel #{name} already: choose another name")
+            raise ValueError(f"there is already a channel #{name}: choose another name")
 
     def _event(self, channel: Channel, user: str, subtype: str, text: str) -> None:
         channel.updated = self.now()

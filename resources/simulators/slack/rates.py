@@ -1,7 +1,7 @@
-"""Slack's published rates: a call enters, the seconds to wait leave when it comes too early.
+"""Slack's published rate limits.
 
-Published are calls a minute for each method, workspace and app, with bursts "tolerated". Here a minute begins with a method's
-first call and holds exactly as many as the tier promises: the least that a client may rely on.
+Slack publishes calls per minute for each method, workspace and app, with bursts "tolerated". Here a minute begins with a
+method's first call and allows exactly what the tier guarantees: the least that a client may rely on.
 Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page.
 """
 
@@ -25,20 +25,20 @@ PER_MINUTE: dict[str, int] = {
     "users.info": 100,
     "users.list": 20,
 }
-"""Calls a minute by method: tier 1 is 1, tier 2 is 20, tier 3 is 50, tier 4 is 100."""
+"""Calls per minute by method: tier 1 is 1, tier 2 is 20, tier 3 is 50, tier 4 is 100."""
 
 _WINDOW = 60.0
 
 
 class Rates:
-    """Counts calls by method; `timer` gives seconds that only grow."""
+    """Counts calls by method; `timer` is a monotonic clock in seconds."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
         self._timer = timer
         self._windows: dict[str, tuple[float, int]] = {}
 
     def wait(self, method: str) -> int | None:
-        """Count a call and return None, or return the whole seconds after which it may be made."""
+        """Count a call and return None, or return the whole seconds to wait before making it."""
         now = self._timer()
         start, calls = self._windows.get(method, (now, 0))
         if now - start >= _WINDOW:

@@ -1,7 +1,7 @@
-"""What a Slack workspace holds: people, channels, messages, files, groups; and how Slack tells time.
+"""Records of a Slack workspace: users, channels, messages, files, groups; and Slack's timestamps.
 
-A message's time is its id within the channel. Here it is a whole number of microseconds since 1970 (UTC), so that it sorts and
-compares exactly; over the wire it is Slack's string of seconds with six decimals, and a place's own clock never enters.
+A message's time is its id within the channel. It is stored as a whole number of microseconds since 1970 (UTC), so that it sorts
+and compares exactly; in the API it is Slack's string of seconds with six decimals. Local time zones are never used.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import msgspec
 
 SLACKBOT = "USLACKBOT"
 DELETED_TEXT = "This message was deleted."
-"""Source: https://docs.slack.dev/messaging/ (a parent whose replies remain is shown so, by USLACKBOT)."""
+"""Source: https://docs.slack.dev/messaging/ (a deleted parent with replies is shown with this text, by USLACKBOT)."""
 EVENTS = frozenset({"channel_join", "channel_leave", "channel_name", "channel_archive", "channel_unarchive"})
-"""Subtypes that Slack writes itself; they can't be threaded. Source: https://docs.slack.dev/reference/events/message"""
+"""Subtypes that Slack posts itself; they can't be threaded. Source: https://docs.slack.dev/reference/events/message"""
 
 _TIMESTAMP = re.compile(r"(\d{1,12})(?:\.(\d{1,6})\d*)?")
 _MILLION = 1_000_000
 
 
 def to_micros(ts: str | float | datetime) -> int:
-    """Return the microseconds of Slack's `ts`, of UNIX seconds or of an aware time; raises `ValueError` for anything else."""
+    """Return microseconds for Slack's `ts`, UNIX seconds or an aware time; raises `ValueError` for anything else."""
     if isinstance(ts, datetime):
         if ts.tzinfo is None:
             raise ValueError(f"{ts} has no time zone: say which one, e.g. datetime(..., tzinfo=UTC)")
@@ -34,19 +34,19 @@ def to_micros(ts: str | float | datetime) -> int:
     found = _TIMESTAMP.fullmatch(ts)
     if found is None:
         raise ValueError(
-            f"{ts!r} is no time of a message: seconds since 1970 with six decimals, e.g. 1731234567.000100"
+            f"{ts!r} is not a message timestamp:  seconds since 1970 with six decimals, e.g. 1731234567.000100"
         )
     return int(found[1]) * _MILLION + int((found[2] or "").ljust(6, "0"))
 
 
 def to_ts(micros: int) -> str:
-    """Return the `ts` as Slack writes it."""
+    """Return the `ts` in Slack's format."""
     return f"{micros // _MILLION}.{micros % _MILLION:06d}"
 
 
 @dataclass(slots=True)
 class User:
-    """Somebody who writes or reads: a member, a guest, somebody of a connected workspace, a bot."""
+    """An account: a member, a guest, a user of a connected workspace, or a bot."""
 
     id: str
     name: str
@@ -62,18 +62,18 @@ class User:
 
     @property
     def bot(self) -> bool:
-        """Whether this is a program."""
+        """True if this is a bot."""
         return self.bot_id is not None
 
     @property
     def reads(self) -> bool:
-        """Whether this person may be named as a reader: active, of this workspace, human and with an address."""
+        """True if this user may be named as a reader: active, of this workspace, human and with an email."""
         return not (self.external or self.deactivated or self.bot) and self.email is not None
 
 
 @dataclass(slots=True)
 class Message:
-    """One message, reply or event. `parent` is the time of the message that it answers."""
+    """One message, reply or event. `parent` is the time of the parent message."""
 
     micros: int
     user: str
@@ -86,17 +86,17 @@ class Message:
     edited: tuple[str, int] | None = None
     replies: list[int] = field(default_factory=list[int])
     threaded: bool = False
-    """Had a reply once: Slack goes on showing `thread_ts`, with a count of 0."""
+    """True if it ever had a reply: Slack then keeps showing `thread_ts`, with a count of 0."""
 
     @property
     def written(self) -> bool:
-        """Whether somebody wrote this and it still stands."""
+        """True if a user wrote this and it still exists."""
         return self.subtype != "tombstone" and self.subtype not in EVENTS
 
 
 @dataclass(slots=True)
 class File:
-    """An uploaded file; `deleted` ones stay behind as an id."""
+    """An uploaded file; a `deleted` one remains as an id."""
 
     id: str
     user: str
@@ -119,11 +119,11 @@ class Group:
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """A message that exists, for comparing with what was indexed."""
+    """An expected message, for comparison with the index."""
 
     ts: str
     thread_ts: str | None
-    """The parent's ts for a reply, its own for a parent with replies, else None."""
+    """The parent's ts for a reply, its own for a parent with replies, otherwise None."""
     user: str
     text: str
     files: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Slack's JSON of what the workspace holds: a record enters, the object that the Web API would send leaves.
+"""Slack's JSON objects for the records of the workspace.
 
 Source: https://docs.slack.dev/reference/objects (user, conversation, file) and the methods' example responses.
 """
@@ -19,15 +19,15 @@ Json = dict[str, Any]
 NO_REPLIES = "0000000000.000000"
 """`latest_reply` of a parent whose replies were all deleted."""
 _REPLY_USERS = 5
-"""Of a thread's authors Slack names this many."""
+"""Slack lists at most this many authors of a thread."""
 _FILETYPES = {"text/plain": "text", "text/markdown": "markdown", "image/jpeg": "jpg"}
 
 
 def user(workspace: Workspace, found: User) -> Json:
-    """Return a user; the address only when the token may see it and the person isn't a stranger."""
+    """Return a user; with the email only if the token may see it and the user isn't a stranger."""
     zone = datetime.fromtimestamp(workspace.now() / 1e6, UTC).astimezone(ZoneInfo(found.tz))
     offset = zone.utcoffset()
-    # a stranger is somebody of another workspace who is in none of the bot's channels: others of there are not marked so
+    # a stranger is a user of another workspace who is in none of the bot's channels; other external users are not marked so
     stranger = found.external and not any(
         found.id in channel.members and workspace.bot in channel.members for channel in workspace.channels.values()
     )
@@ -54,7 +54,7 @@ def user(workspace: Workspace, found: User) -> Json:
         "updated": found.updated // 1_000_000 or found.created // 1_000_000,
     }
     if found.deactivated:
-        return shape  # Slack says no more of them
+        return shape  # Slack returns nothing more about them
     return shape | {
         "real_name": found.name,
         "tz": found.tz,
@@ -107,7 +107,7 @@ def members_of(workspace: Workspace, found: Channel) -> int:
 
 
 def message(workspace: Workspace, found: Channel, written: Message, base: str, *, history: bool = False) -> Json:
-    """Return a message; `base` is the address under which its files lie."""
+    """Return a message; `base` is the URL below which its files are served."""
     writer = workspace.users[written.user]
     shape: Json = {"type": "message", "user": written.user, "text": written.text, "ts": to_ts(written.micros)}
     if written.subtype is not None:
@@ -142,7 +142,7 @@ def message(workspace: Workspace, found: Channel, written: Message, base: str, *
 
 
 def file(workspace: Workspace, found: File, base: str) -> Json:
-    """Return a file, or the little that is left of a deleted one."""
+    """Return a file, or the stub of a deleted one."""
     if found.deleted:
         return {"id": found.id, "mode": "tombstone"}
     address = f"{base}/files-pri/{workspace.team}-{found.id}"

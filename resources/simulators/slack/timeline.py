@@ -1,6 +1,6 @@
-"""The messages of one channel: what enters is written, edited and deleted; what leaves are pages, in the order Slack shows them.
+"""The messages of one channel: writing, editing and deleting them, and paging in Slack's order.
 
-Times are microseconds; ranges are half open: `low` belongs to them, `high` doesn't.
+Times are microseconds; ranges are half open: `low` is included, `high` is not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from resources.simulators.slack.records import DELETED_TEXT, SLACKBOT, Message
 
 
 class Timeline:
-    """Messages by time, and which of them `conversations.history` shows: all but the replies that were not broadcast."""
+    """Messages by time, and which of them `conversations.history` shows: all except replies that were not broadcast."""
 
     def __init__(self) -> None:
         self._messages: dict[int, Message] = {}
@@ -29,7 +29,7 @@ class Timeline:
             yield self._messages[micros]
 
     def get(self, micros: int) -> Message | None:
-        """Return the message of that time, a tombstone too."""
+        """Return the message with that time, including a tombstone."""
         return self._messages.get(micros)
 
     def root(self, message: Message) -> Message:
@@ -37,7 +37,7 @@ class Timeline:
         return message if message.parent is None else self._messages[message.parent]
 
     def add(self, message: Message) -> None:
-        """Put a message in; raises `ValueError` when its time is taken or its parent is missing."""
+        """Add a message; raises `ValueError` if its time is taken or its parent is missing."""
         if message.micros in self._messages:
             raise ValueError("that time is taken in this channel: give another ts")
         if message.parent is not None:
@@ -51,7 +51,7 @@ class Timeline:
             insort(self._shown, message.micros)
 
     def delete(self, message: Message) -> None:
-        """Delete as Slack does: a parent with replies leaves a tombstone, which goes with the last reply."""
+        """Delete as Slack does: a parent with replies leaves a tombstone, which is removed with the last reply."""
         if message.replies:
             message.subtype, message.user, message.text = "tombstone", SLACKBOT, DELETED_TEXT
             message.files, message.blocks, message.attachments, message.edited = (), None, None, None
@@ -64,14 +64,14 @@ class Timeline:
                 self._drop(parent)
 
     def history(self, low: int, high: int, limit: int) -> tuple[list[Message], int | None]:
-        """Return a page, newest first, and the time of the message that the next page begins with."""
+        """Return a page, newest first, and the time of the first message of the next page."""
         first, end = bisect_left(self._shown, low), bisect_left(self._shown, high)
         cut = max(first, end - limit)
         page = [self._messages[micros] for micros in reversed(self._shown[cut:end])]
         return page, self._shown[cut - 1] if cut > first else None
 
     def replies(self, root: Message, low: int, high: int, limit: int) -> tuple[list[Message], int | None]:
-        """Return a page of replies without the parent, oldest first, and the time of the next page's first one."""
+        """Return a page of replies without the parent, oldest first, and the time of the next page's first reply."""
         first, end = bisect_left(root.replies, low), bisect_left(root.replies, high)
         cut = min(end, first + limit)
         page = [self._messages[micros] for micros in root.replies[first:cut]]

@@ -1,4 +1,4 @@
-"""HTTP at its plainest: an ASGI request enters and is read whole, an answer leaves. Knows nothing of Slack but its token header."""
+"""Minimal ASGI requests and responses. Specific to Slack only in the token header."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resources.simulators import Receive, Scope, Send
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """A request, its body read."""
+    """A request with its complete body."""
 
     verb: str
     path: str
@@ -24,17 +24,17 @@ class Request:
 
     @property
     def base(self) -> str:
-        """The address that the client used for this host."""
+        """The URL under which the client reached this host."""
         return f"http://{self.headers.get('host', 'localhost')}"
 
     @property
     def token(self) -> str | None:
-        """The bearer, or None without one."""
+        """The bearer token, or None."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" and token else None
 
     def arguments(self) -> dict[str, str]:
-        """Return the arguments of the query and of a form or a JSON object; raises `ValueError` when the body is neither."""
+        """Return the arguments of the query and of a form or JSON object; raises `ValueError` if the body is neither."""
         found = dict(parse_qsl(self.query, keep_blank_values=True))
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if self.body and kind == "application/json":
@@ -45,20 +45,20 @@ class Request:
             }
             return found | {name: text for name, text in texts.items() if text != "null"}
         if self.body and kind not in {"application/x-www-form-urlencoded", ""}:
-            raise ValueError(f"a body of type {kind} is not understood: send a form or JSON")
+            raise ValueError(f"a body of type {kind} is not supported: send a form or JSON")
         return found | dict(parse_qsl(self.body.decode(), keep_blank_values=True))
 
     def json(self) -> dict[str, Any]:
-        """Return the body as a JSON object, an empty one without a body; raises `ValueError`."""
+        """Return the body as a JSON object, empty without a body; raises `ValueError`."""
         try:
             return msgspec.json.decode(self.body or b"{}", type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise ValueError(f"the body is no JSON object: {error}") from error
+            raise ValueError(f"the body is not a JSON object:  {error}") from error
 
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """What is sent back; a `broken` one ends in the middle of its body."""
+    """A response; a `broken` one ends in the middle of its body."""
 
     status: int
     body: bytes
@@ -67,7 +67,7 @@ class Answer:
     broken: bool = False
 
     async def send(self, send: Send) -> None:
-        """Send it. After half of a broken answer the server closes the connection, since the promised length never came."""
+        """Send it. After half of a broken response the server closes the connection, since the promised length was not sent."""
         length = str(len(self.body) + (1 if self.broken else 0)).encode()
         headers = [(b"content-type", self.kind.encode()), (b"content-length", length)]
         headers += [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
@@ -76,17 +76,17 @@ class Answer:
 
 
 def as_json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> Answer:
-    """Return an answer in JSON."""
+    """Return a JSON response."""
     return Answer(status, msgspec.json.encode(value), "application/json; charset=utf-8", headers or {})
 
 
 def as_html(status: int, text: str) -> Answer:
-    """Return an answer for people."""
+    """Return an HTML response."""
     return Answer(status, text.encode(), "text/html; charset=utf-8")
 
 
 async def read(scope: Scope, receive: Receive) -> Request:
-    """Read a request to its end."""
+    """Read a complete request."""
     body = b""
     while True:
         message = await receive()
