@@ -76,7 +76,7 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
         secret = cipher.decrypt(kept).decode()
     except InvalidToken:
         raise AuthorizationError(
-            f"The stored token for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS:  "
+            f"The stored token for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
             f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
         ) from None
     if not _is_by_first_key(cipher, kept):

@@ -152,7 +152,7 @@ def fernet(settings: Settings) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except ValueError:
         raise ConfigurationError(
-            "CONCORDANCE_ENCRYPTION_KEYS contains a value that is not a Fernet key; generate one with:  "
+            "CONCORDANCE_ENCRYPTION_KEYS contains a value that is not a Fernet key; generate one with: "
             "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
         ) from None
 

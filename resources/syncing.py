@@ -428,5 +428,5 @@ def _judge(run: SyncRun, dsn: str) -> None:
     if row["failures"] >= FAILURES_IN_A_ROW and row["failures"] % FAILURES_IN_A_ROW == 0:
         alert(
             run.settings,
-            f"{row['failures']} consecutive syncs of {source} have failed, the last one with:  {run.error}",
+            f"{row['failures']} consecutive syncs of {source} have failed, the last one with: {run.error}",
         )

@@ -213,7 +213,7 @@ class EmbeddedPostgres:
         if done.returncode != 0 or "ERROR:" in output or "FATAL:" in output:
             faults = [line for line in output.splitlines() if "rror" in line or "FATAL" in line or "ERROR" in line]
             raise ServiceUnavailableError(
-                f"The database in {self.folder} could not be created:  {' '.join(faults[-3:]) or output[-500:]}"
+                f"The database in {self.folder} could not be created: {' '.join(faults[-3:]) or output[-500:]}"
             )
 
     def _clear_leftovers(self) -> None:

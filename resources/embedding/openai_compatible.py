@@ -142,7 +142,7 @@ class OpenAICompatible:
         for row in rows:
             if len(row) != expected:
                 raise self._wrong(
-                    f"returned a vector of {len(row)} numbers where {expected} were expected;  "
+                    f"returned a vector of {len(row)} numbers where {expected} were expected; "
                     "check CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS"
                 )
         vectors = np.stack(rows)

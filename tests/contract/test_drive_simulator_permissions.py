@@ -172,5 +172,5 @@ def test_an_owner_stays_the_owner(drive: Drive) -> None:
     file = drive.file("Note.txt", drive.my_drive, "x")
     drive.share(file, f"user:{drive.account}", "reader")
     assert drive.items[file].grants[f"user:{drive.account}"].role == "owner"
-    with pytest.raises(ValueError, match="no folder"):
+    with pytest.raises(ValueError, match="not a folder"):
         drive.limit(file)

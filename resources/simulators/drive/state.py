@@ -139,7 +139,7 @@ class World:
             text = content.decode() if isinstance(content, bytes) else content
             item.sheets = read_csv(text) if isinstance(text, str) else text
         elif isinstance(content, dict):
-            raise TypeError(f"{item.name!r} is not a spreadsheet:  its content is text or bytes.")
+            raise TypeError(f"{item.name!r} is not a spreadsheet: its content is text or bytes.")
         else:
             item.content = content.encode() if isinstance(content, str) else content
         item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()

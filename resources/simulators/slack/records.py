@@ -34,7 +34,7 @@ def to_micros(ts: str | float | datetime) -> int:
     found = _TIMESTAMP.fullmatch(ts)
     if found is None:
         raise ValueError(
-            f"{ts!r} is not a message timestamp:  seconds since 1970 with six decimals, e.g. 1731234567.000100"
+            f"{ts!r} is not a message timestamp: seconds since 1970 with six decimals, e.g. 1731234567.000100"
         )
     return int(found[1]) * _MILLION + int((found[2] or "").ljust(6, "0"))
 

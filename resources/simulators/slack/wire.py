@@ -53,7 +53,7 @@ class Request:
         try:
             return msgspec.json.decode(self.body or b"{}", type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise ValueError(f"the body is not a JSON object:  {error}") from error
+            raise ValueError(f"the body is not a JSON object: {error}") from error
 
 
 @dataclass(slots=True, frozen=True)
