@@ -42,6 +42,8 @@ CHECKPOINT_COMMITS = 20
 store.
 """
 _ATTEMPTS = 8
+_OPENINGS = 3
+"""Attempts to open a table whose log changes meanwhile; between two checkpoints are `CHECKPOINT_COMMITS` commits."""
 
 
 class Lake:
@@ -203,17 +205,22 @@ class Lake:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
-        try:
-            return DeltaTable(self._location(spec))
-        except TableNotFoundError:
-            return None
-        except OSError as error:
-            raise _unavailable(spec.name, error) from error
-        except DeltaError as error:
-            raise AbortSyncError(
-                f"The table {spec.name} of the lake is damaged ({str(error).splitlines()[0]}). Restore it from a backup; "
-                "`concordance doctor` names every damaged table."
-            ) from error
+        for attempt in range(_OPENINGS):
+            try:
+                return DeltaTable(self._location(spec))
+            except TableNotFoundError:
+                return None
+            except OSError as error:
+                raise _unavailable(spec.name, error) from error
+            except DeltaError as error:
+                # After a checkpoint, its writer removes old log entries, which this process may have listed just before.
+                if _is_gone(error) and attempt < _OPENINGS - 1:
+                    continue
+                raise AbortSyncError(
+                    f"The table {spec.name} of the lake is damaged ({str(error).splitlines()[0]}). Restore it from a backup; "
+                    "`concordance doctor` names every damaged table."
+                ) from error
+        return None
 
     def _ensure(self, spec: Table) -> DeltaTable:
         from deltalake import DeltaTable, Schema
@@ -317,7 +324,7 @@ def writer_properties(spec: Table) -> WriterProperties:
 
 
 def retried(name: str, action: Callable[[], None]) -> None:
-    """Run `action` again when another process committed first; it starts from the newest version each time."""
+    """Run `action` again when another process committed first or tidied the log; it starts from the newest version each time."""
     from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
 
     for attempt in range(_ATTEMPTS):
@@ -333,8 +340,14 @@ def retried(name: str, action: Callable[[], None]) -> None:
                 raise _unavailable(name, error) from error
             time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - spreads writers, no secret
         except (DeltaError, OSError) as error:
-            raise _unavailable(name, error) from error
+            if not _is_gone(error) or attempt == _ATTEMPTS - 1:
+                raise _unavailable(name, error) from error
     return None
+
+
+def _is_gone(error: Exception) -> bool:
+    """Return True if a file of the log was not there any more when it was read."""
+    return isinstance(error, FileNotFoundError) or "not found" in str(error).lower()
 
 
 def _unavailable(name: str, error: Exception) -> ServiceUnavailableError:

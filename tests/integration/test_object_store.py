@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from resources.blobs import Blobs
-from resources.errors import FailedDocumentError, ServiceUnavailableError
+from resources.errors import AbortSyncError, FailedDocumentError, ServiceUnavailableError
 from resources.lake import Lake
 from tests.fixtures.lake import NOW, raw
 from tests.fixtures.s3 import BUCKET, S3Server
@@ -77,6 +77,35 @@ def test_writers_that_meet_lose_nothing(store: S3Server) -> None:
         list(pool.map(write, (0, 10, 20, 30)))
     expected = [first + step for first in (0, 10, 20, 30) for step in range(5)]
     assert sorted(Lake(URL).scan("raw_files").collect()["seq"]) == expected
+
+
+@pytest.mark.parametrize("use", [Lake.append, Lake.scan, Lake.compact], ids=["append", "scan", "compact"])
+def test_a_log_that_is_tidied_while_it_is_read_is_no_damage(store: S3Server, use: Callable[..., object]) -> None:
+    """After a checkpoint, delta-rs removes old log entries; somebody else may have listed them and not read them yet."""
+    lake = Lake(URL)
+    for seq in range(5):
+        lake.append("raw_files", raw([{"seq": seq, "doc_id": str(seq)}]))
+
+    def tidy() -> None:
+        table = Lake(URL).open("raw_files")
+        assert table is not None
+        table.create_checkpoint()
+        table.cleanup_metadata()  # to the store, everything is from long ago
+        assert not any(key.endswith("/00000000000000000003.json") for key in store.objects)
+
+    store.after_listing = tidy
+    more = {Lake.append: raw([{"seq": 5, "doc_id": "5"}]), Lake.compact: 1}.get(use)
+    use(lake, "raw_files", *([] if more is None else [more]))
+    assert store.after_listing is None
+    assert set(lake.scan("raw_files").collect()["seq"]) >= set(range(5))
+
+
+def test_a_log_entry_that_is_gone_for_good_is_damage(store: S3Server) -> None:
+    for seq in range(3):
+        Lake(URL).append("raw_files", raw([{"seq": seq, "doc_id": str(seq)}]))
+    del store.objects["some/prefix/tables/raw_files/_delta_log/00000000000000000001.json"]
+    with pytest.raises(AbortSyncError, match="raw_files of the lake is damaged"):
+        Lake(URL).append("raw_files", raw([{"seq": 3, "doc_id": "3"}]))
 
 
 def test_a_store_that_refuses_is_reported(store: S3Server) -> None:
