@@ -1,4 +1,4 @@
-"""Where documents come from. `open_source` binds a source's name to its connector."""
+"""The sources of documents. `open_source` returns the connector for a source's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOW_TO_SET_UP = {
 
 
 def configured(settings: Settings, name: SourceName) -> bool:
-    """Tell whether the settings say how to reach a source."""
+    """Return True if the settings configure the source."""
     if name is SourceName.GOOGLE_DRIVE:
         ways = (settings.drive_token, settings.google_client_id, settings.google_service_account_file)
         return any(way is not None for way in ways)
@@ -38,7 +38,7 @@ def fingerprint(settings: Settings, name: SourceName) -> str:
 
 
 def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
-    """Return the connector of a source. Raises `ConfigurationError` when its settings are wrong."""
+    """Return the connector of a source. Raises `ConfigurationError` if its settings are wrong."""
     if name is SourceName.FILES:
         from resources.sources.files import Files
 

@@ -1,7 +1,6 @@
-"""Addresses of a book's pages: which page of a Docusaurus site a Markdown file of its `docs` folder becomes.
+"""URLs of book pages: which page of a Docusaurus site a Markdown file of its `docs` folder becomes.
 
-In comes a path in the folder; out comes the page's address. What a page's own front matter says (`slug`, `id`) is not
-known when the folder is listed and does not count here.
+A page's front matter (`slug`, `id`) is not known when the folder is listed and is not taken into account.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from urllib.parse import quote
 
 _IGNORED = re.compile(r"\d+[-_.]\d+")
 _NUMBERED = re.compile(r"\d+\s*[-_.]+\s*(?P<suffix>[^-_.\s].*)")
-"""Number prefixes; what looks like a date or a version keeps its digits.
+"""Number prefixes; names that look like a date or a version keep their digits.
 Source: Docusaurus, packages/docusaurus-plugin-content-docs/src/numberPrefix.ts."""
 _PAGES = (".md", ".mdx", ".markdown")
 
 
 def page_url(base_url: str, path: str) -> str:
-    """Return the address of the page that a book's file becomes; a file that is no page keeps its path."""
+    """Return the URL of the page that a book's file becomes; a file that is not a page keeps its path."""
     base = base_url.rstrip("/")
     *folders, name = path.split("/")
     stem, dot, suffix = name.rpartition(".")
@@ -31,12 +30,12 @@ def page_url(base_url: str, path: str) -> str:
 
 
 def file_url(base_url: str, path: str) -> str:
-    """Return the address of a file that is served as it is."""
+    """Return the URL of a file that is served as it is."""
     return f"{base_url.rstrip('/')}/{quote(path, safe='/')}"
 
 
 def is_partial(path: str) -> bool:
-    """Tell whether Docusaurus leaves a file out of the book: it or a folder above it begins with an underscore."""
+    """Return True if Docusaurus leaves a file out of the book: it or a folder above it begins with an underscore."""
     return any(part.startswith("_") for part in path.split("/"))
 
 

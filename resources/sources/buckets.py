@@ -1,8 +1,8 @@
 """A bucket prefix (S3, Azure, Google Cloud Storage) as a root of the source `files`.
 
-In comes an obstore store whose prefix is the root; out come entries whose version is the object's ETag, and bytes.
-Stores list in orders of their own, so the listing is gathered before the first entry leaves: only then is it known
-which files have a sidecar. It costs about 500 bytes of memory an object.
+The prefix of the obstore store is the root; an entry's version is the object's ETag. Stores list in different orders, so the
+listing is collected before the first entry is yielded: only then is it known which files have a sidecar. It takes about 500
+bytes of memory per object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _SIDECARS_AT_ONCE = 16
-_BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so nobody may see it"
+_BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
 
 
 class _Object(NamedTuple):
@@ -35,7 +35,7 @@ class _Object(NamedTuple):
 
 
 class Bucket:
-    """Objects below the store's own prefix. `name` is what messages call the root."""
+    """Objects below the store's own prefix. `name` is the root's name in messages."""
 
     def __init__(self, store: ObjectStore, *, name: str, max_bytes: int) -> None:
         self._store = store
@@ -43,12 +43,12 @@ class Bucket:
         self._max_bytes = max_bytes
 
     def walk(self) -> Iterator[Entry | Problem]:
-        """Yield objects in the order of their keys; one that holds nothing at all counts as not listed."""
+        """Yield objects ordered by key; an empty listing counts as a failed one."""
         objects = self._listing()
         if not objects:
             yield Problem(
                 "",
-                "The bucket holds nothing at this prefix, which a mistyped prefix looks like too: check the url.",
+                "The bucket is empty at this prefix, which may be mistyped: check the url.",
                 hides=True,
             )
             return
@@ -97,7 +97,7 @@ class Bucket:
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
 
     def look(self, path: str) -> Entry | Problem | None:
-        """Return one object, None when it is not there or left out."""
+        """Return one object, or None if it is missing or excluded."""
         if any(map(left_out, parts_of(path))):
             return None
         found = self._head(path)
@@ -124,7 +124,7 @@ class Bucket:
         return _object(found)._replace(path=path)
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield an object's bytes, refused when there are more than allowed."""
+        """Yield an object's bytes; refuses one that is larger than allowed."""
         import obstore
         from obstore.exceptions import BaseError
 
@@ -163,7 +163,7 @@ def _fault(found: _Object, limit: int) -> str | None:
 
 
 def _is_folder_marker(found: _Object) -> bool:
-    """Tell whether an object is what consoles and hierarchical stores make for a folder: empty, no extension."""
+    """Return True for an object that represents a folder, as consoles and hierarchical stores create: empty, no extension."""
     return found.size == 0 and "." not in found.path.rpartition("/")[2]
 
 
@@ -174,6 +174,6 @@ def _denied(error: Exception) -> bool:
 
 
 def _brief(error: Exception) -> str:
-    """Return the first line of a store's error, without query strings: they may hold a signature."""
+    """Return the first line of a store's error, without query strings: they may contain a signature."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return re.sub(r"\?\S+", "?…", lines[0]).rstrip(".") + "."

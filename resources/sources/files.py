@@ -1,8 +1,8 @@
 """The source `files`: the folders and bucket prefixes of `CONCORDANCE_FILE_ROOTS`, and nothing outside them.
 
-In come the settings; out come, a root at a time, a full listing with everything that is known about each file without
-reading it, and a file's bytes on request. A partition is a root. Who may read a file: its sidecar says, else the root,
-else nobody. What cannot be handed over is reported with a reason; hidden files and sidecars are not reported at all.
+A partition is a root; each sync lists it in full, without reading the files. A file's readers come from its sidecar, otherwise
+from its root, otherwise it has none. Files that cannot be indexed are reported with a reason; hidden files and sidecars are
+not reported.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _SHOWN = 200
 
 
 class Files(Source):
-    """`resources.ports.Source` over the roots of the settings. Thread-safe.
+    """`resources.ports.Source` over the configured roots. Thread-safe.
 
-    `stores` gives the object store of a root by its name instead of opening the root's url (other credentials, a test).
+    `stores` provides the object store of a root by its name, instead of opening the root's url (other credentials, a test).
     """
 
     def __init__(self, settings: Settings, stores: Mapping[str, ObjectStore] | None = None) -> None:
@@ -50,7 +50,7 @@ class Files(Source):
 
     @property
     def name(self) -> SourceName:
-        """Which source this is."""
+        """The source's name."""
         return SourceName.FILES
 
     def partitions(self) -> list[str]:
@@ -58,13 +58,13 @@ class Files(Source):
         return sorted(self._roots)
 
     def retired(self, known: list[str]) -> list[str]:
-        """Return the known partitions whose root is no longer in the settings."""
+        """Return the known partitions whose root is no longer configured."""
         return sorted(set(known) - set(self._roots))
 
-    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:  # noqa: ARG002 - a listing needs none
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:  # noqa: ARG002 - a full listing needs no cursor
         """Yield the whole root; the last batch says `complete` unless a part of it could not be listed.
 
-        Raises `AbortSyncError` when the root is unknown or cannot be listed.
+        Raises `AbortSyncError` if the root is unknown or cannot be listed.
         """
         describer = self._describers.get(partition)
         if describer is None:
@@ -82,7 +82,7 @@ class Files(Source):
                 outcome = describer.describe(one)
                 hidden |= isinstance(one, Problem) and one.hides
                 if not outcome.source_id.isascii() or "\\" in outcome.source_id:
-                    # two names on the disk can be one once composed (NFC) or made printable
+                    # two names on disk can become equal once composed (NFC) or made printable
                     if outcome.source_id in taken:
                         outcome = describer.refuse(one.path, _twin(one.path), suffix=f" ({one.path.encode().hex()})")
                     taken.add(outcome.source_id)
@@ -94,15 +94,15 @@ class Files(Source):
         yield Batch(partition=partition, listing="page" if hidden else "complete")
 
     def look(self, partition: str, path: str) -> Item | Refusal | None:
-        """Return one file as a listing would show it, None when there is none.
+        """Return one file as a listing would show it, or None.
 
-        Raises `SkipDocumentError` for a path that leads out of the root, or `RetryLaterError`.
+        Raises `SkipDocumentError` for a path that leads outside the root, or `RetryLaterError`.
         """
         found = self._tree(partition).look(path) if partition in self._roots else None
         return None if found is None else self._describers[partition].describe(found)
 
     def fetch(self, item: Item) -> Iterator[bytes]:
-        """Yield a file's bytes in pieces of about 1 MB, once its first bytes show that it is what its name says.
+        """Yield a file's bytes in pieces of about 1 MB after checking that the first ones match its name.
 
         Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`.
         """
@@ -127,7 +127,7 @@ class Files(Source):
 
 
 class _Describer:
-    """Turns what one root's tree found into items and refusals."""
+    """Turns the entries of one root's tree into items and refusals."""
 
     def __init__(self, root: FileRoot, settings: Settings) -> None:
         try:
@@ -141,12 +141,12 @@ class _Describer:
         self._book = root.kind == "book"
         self._profile = root.profile or settings.chunk_profile
         self._defaults = sidecars.root_tags(root)
-        # those who may know the names of folders: sidecars speak of files alone
+        # those who may know the names of folders: sidecars only apply to files
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
         self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
 
     def describe(self, found: Entry | Problem) -> Item | Refusal:
-        """Return the item, or the refusal where there is a reason for one."""
+        """Return the item, or a refusal if there is a reason for one."""
         if isinstance(found, Problem):
             return self.refuse(found.path, found.reason, version=found.version)
         try:
@@ -156,7 +156,7 @@ class _Describer:
             return self.refuse(found.path, str(error), version=found.version)
 
     def refuse(self, path: str, reason: str, *, version: str = "", suffix: str = "") -> Refusal:
-        """Return a refusal; `suffix` tells documents apart whose names look alike. A name too long is cut."""
+        """Return a refusal; `suffix` distinguishes documents whose names look alike. A name that is too long is truncated."""
         path = _composed(path).replace("\0", "\\0")
         if len(path) > _SHOWN and len(path.encode()) > MAX_ID_BYTES:
             path = f"{path[:_SHOWN]}… ({hashlib.sha256(path.encode()).hexdigest()[:16]})"
@@ -176,7 +176,7 @@ class _Describer:
             raise SkipDocumentError("It is a part of other pages (its path has a name beginning with _), not a page.")
         if "\0" in path or (len(path) > _SHOWN and len(path.encode()) > MAX_ID_BYTES):
             raise SkipDocumentError(
-                f"Its path is longer than {MAX_ID_BYTES} bytes or holds a NUL: rename it or move it."
+                f"Its path is longer than {MAX_ID_BYTES} bytes or contains a NUL: rename it or move it."
             )
         folder, _, name = path.rpartition("/")
         collections, folders, from_path = self._place(folder)
@@ -207,16 +207,16 @@ class _Describer:
         )
 
     def _place(self, folder: str) -> tuple[tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]]:
-        """Return the collections and folders, the root first, and the tags that every file of a folder has.
+        """Return the collections and folders, the root first, and the tags that every file in a folder has.
 
-        Those of the folder asked for last are kept at hand.
+        The result for the last folder is cached.
         """
         kept = self._folder
         if kept is None or kept[0] != folder:
             above = tuple(folder.split("/")) if folder else ()
             ids = tuple("/".join((self._root.name, *above[:depth])) for depth in range(len(above) + 1))
             folders = tuple(
-                # the operator names roots, and everyone who may read a document in one may know which it is
+                # the operator names roots, and anyone who may read a document in one may know its name
                 domain.Folder(id=id_, name=name, readers=self._known_to if name else (permissions.PUBLIC,))
                 for id_, name in zip(ids, ("", *above), strict=True)
             )
@@ -230,7 +230,7 @@ class _Describer:
 
 
 def folder_of(root: FileRoot) -> Path:
-    """Return the folder of a `file://` root; raises `ConfigurationError` when the url names none on this machine."""
+    """Return the folder of a `file://` root; raises `ConfigurationError` if the url does not name one on this machine."""
     parts = urlsplit(root.url)
     path = Path(unquote(parts.path))
     if parts.netloc not in {"", "localhost"} or not path.is_absolute() or ".." in path.parts:

@@ -1,7 +1,7 @@
-"""A local folder as a root of the source `files`: walked and read through directory handles, so no path leads out.
+"""A local folder as a root of the source `files`: read through directory handles, so that no path leads outside.
 
-In comes the folder's path; out come entries with versions, and bytes. Every step down is an `openat` that refuses
-links, at listing and again at reading, so a link put in place between the two is refused as well.
+Every step down is an `openat` that rejects links, both when listing and again when reading, so a link created in between
+is rejected as well.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Folder:
         self._root_user = os.geteuid() == 0
 
     def walk(self) -> Iterator[Entry | Problem]:
-        """Yield files in the order of their names. A file's version follows its times and size, never its sidecar."""
+        """Yield files ordered by name. A file's version depends on its times and size, not on its sidecar."""
         try:
             top = os.open(self._root, _FOLDER)
         except OSError as error:
             raise AbortSyncError(
-                f"The folder {self._root} cannot be listed ({error.strerror}). Mount it or mend its permissions, "
-                "or take it out of CONCORDANCE_FILE_ROOTS."
+                f"The folder {self._root} cannot be listed ({error.strerror}). Mount it or fix its permissions, "
+                "or remove it from CONCORDANCE_FILE_ROOTS."
             ) from error
         try:
             avoid = self._identity(self._avoid)
@@ -76,7 +76,7 @@ class Folder:
                         continue
                     yield self._look(handle, prefix, entry, f"{entry.name}{SUFFIX}" in sidecars)
         except FileNotFoundError:
-            # moved or removed while we listed: what it held may be elsewhere, so nothing follows from its absence
+            # moved or removed during the listing: its files may be elsewhere now, so their absence means nothing
             yield Problem(folder, "It was moved or removed during the listing; the next sync looks again.", hides=True)
         except OSError as error:
             if not folder:
@@ -84,10 +84,10 @@ class Folder:
             reason = (
                 _UNREADABLE if error.errno in {errno.EACCES, errno.EPERM} else f"It cannot be listed: {error.strerror}."
             )
-            yield Problem(folder, f"{reason} Until then nothing is taken as deleted in this root.", hides=True)
+            yield Problem(folder, f"{reason} Until then nothing in this root is treated as deleted.", hides=True)
 
     def look(self, path: str) -> Entry | Problem | None:
-        """Return the file at one path; None when it is not there, left out, or behind a link or a closed folder."""
+        """Return the file at one path; None if it is missing, excluded, or behind a link or a closed folder."""
         *above, name = parts_of(path)
         if any(map(left_out, (*above, name))):
             return None
@@ -104,7 +104,7 @@ class Folder:
                     if depth == len(above):
                         return self._named(handle, "/".join(above), name)
         except OSError:
-            pass  # nothing there, or a link or a closed folder on the way: alike for who asks
+            pass  # nothing there, or a link or a closed folder on the way: the caller cannot tell these apart
         finally:
             os.close(top)
         return None
@@ -138,9 +138,9 @@ class Folder:
         except SkipDocumentError as error:
             return Problem(path, str(error))
         except OSError as error:
-            return Problem(path, f"It cannot be looked at ({error.strerror}); the next sync tries again.", hides=True)
+            return Problem(path, f"It cannot be accessed ({error.strerror}); the next sync tries again.", hides=True)
         modified = _moment(info.st_mtime)
-        # Linux does not tell when a file was made: neither of the two times is earlier than that
+        # Linux does not report when a file was created, but it was not later than either of these times
         created = _moment(min(info.st_mtime, info.st_ctime))
         return Entry(path, info.st_size, _version(info), created, modified, sidecar)
 
@@ -154,7 +154,7 @@ class Folder:
         return None if os.access(name, os.R_OK, dir_fd=handle) else _UNREADABLE
 
     def _sidecar(self, handle: int, name: str) -> bytes:
-        broken = f"Its sidecar ({SUFFIX}) cannot be read, so nobody may see it"
+        broken = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
         try:
             with os.fdopen(os.open(name + SUFFIX, _FILE, dir_fd=handle), "rb", buffering=0) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -174,7 +174,7 @@ class Folder:
         return "It is a link that leads out of the root, so it is not read."
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield a file's bytes; one that is larger than allowed, replaced by a link or written meanwhile is refused."""
+        """Yield a file's bytes; refuses one that is too large, was replaced by a link or is written meanwhile."""
         parts = parts_of(path)
         with ExitStack() as stack:
             try:
@@ -209,12 +209,12 @@ class Folder:
         try:
             return None if path is None else _identity_of(path.stat())
         except OSError:
-            return None  # our own state does not exist yet, so it lies in no root
+            return None  # our own state does not exist yet, so it is in no root
 
 
 @contextmanager
 def _opened(top: int, parts: list[str], flags: int) -> Generator[int]:
-    """Open what `parts` lead to below the handle `top`, step by step, following no link; `top` again for no parts."""
+    """Open what `parts` lead to below the handle `top`, step by step, following no link; `top` itself if `parts` is empty."""
     handle = os.open(".", _INNER, dir_fd=top)
     try:
         for number, part in enumerate(parts):
@@ -245,7 +245,7 @@ def _read_error(error: OSError) -> Exception:
 
 
 def _version(info: os.stat_result) -> str:
-    # ctime too: it tells a file that was overwritten with its old modification time put back
+    # ctime too: it detects a file that was overwritten with its old modification time restored
     return f"{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
 
 
@@ -257,7 +257,7 @@ def _moment(seconds: float) -> datetime | None:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        return None  # a clock that stood wrong when the file was written
+        return None  # the clock was wrong when the file was written
 
 
 def _is_utf8(name: str) -> bool:

@@ -1,15 +1,15 @@
-"""What people say about a file: its sidecar `<file>.meta.json`, its root's defaults and its place in the folders.
+"""Metadata of files: from the sidecar `<file>.meta.json`, the root's defaults and the path.
 
-In come the sidecar's bytes, the root's settings and a path; out come the metadata that win. The order, highest first:
-request > sidecar > path > defaults. Permissions are not merged: a sidecar that names them decides, else the root, else
-nobody. A sidecar that is not understood hides its document: what it meant to say may have been "not for everyone".
+The precedence, highest first: request > sidecar > path > defaults. Permissions are not merged: if the sidecar names them it
+decides, otherwise the root, otherwise no one may read the file. An invalid sidecar hides its document: its intention may have
+been "not for everyone".
 
 A sidecar is a JSON object. `title`, `description`, `owner` (an email), `author`, `permissions` (a list of principals),
 `created_at`, `modified_at` (ISO 8601) and `tags` (an object) have a meaning; any other key is a tag, unless it looks
 like a misspelt `permissions` or `owner`.
 
-The path gives `tenant` and `dataset` where the root says so by writing `*` for one or both: with both, the first folder
-is the tenant and the second the dataset; with one, the first folder is it. A value written out in the root stands.
+The path gives `tenant` and `dataset` if the root has `*` for one or both: with both, the first folder is the tenant and the
+second the dataset; with one, the first folder is that one. A value given in the root takes precedence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_BYTES = 1024 * 1024
 MAX_TAGS = 50
 MAX_TAG_NAME = 200
 MAX_TAG_BYTES = 16 * 1024
-"""All tags of a document together, as JSON: every result of a search carries them."""
+"""All tags of a document together, as JSON: every search result carries them."""
 FROM_PATH = "*"
 REQUIRED = ("tenant", "dataset")
 
@@ -40,7 +40,7 @@ _GRANTS = ("permissions", "owner", "access", "acl", "readers", "allowed", "group
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sidecar says; None where it is silent. Principals are in normal form, times aware UTC."""
+    """The content of a sidecar; None for missing fields. Principals are in normal form, times aware UTC."""
 
     title: str | None = None
     description: str | None = None
@@ -56,7 +56,7 @@ SILENT = Sidecar()
 
 
 def parse(data: bytes) -> Sidecar:
-    """Return what a sidecar says; raises `SkipDocumentError` with the fault when any part of it is not understood."""
+    """Parse a sidecar; raises `SkipDocumentError` with the fault if any part of it is invalid."""
     try:
         content: Any = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -80,7 +80,7 @@ def parse(data: bytes) -> Sidecar:
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tags of all layers, the highest first: the first that names a tag decides its value."""
+    """Merge tags from several layers, the highest first: the first layer with a tag decides its value."""
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         merged.update(layer)
@@ -88,19 +88,19 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def path_tags(root: FileRoot, folders: tuple[str, ...]) -> dict[str, str]:
-    """Return `tenant` and `dataset` as the folders above a file give them, where the root leaves them to the path."""
+    """Return `tenant` and `dataset` from the folders above a file, where the root leaves them to the path."""
     wanted = [name for name, value in zip(REQUIRED, (root.tenant, root.dataset), strict=True) if value == FROM_PATH]
     return dict(zip(wanted, folders, strict=False))
 
 
 def root_tags(root: FileRoot) -> dict[str, Any]:
-    """Return a root's defaults: its tags, and its `tenant` and `dataset` where it writes them out."""
+    """Return a root's default tags, including its `tenant` and `dataset` if it gives them."""
     named = {name: value for name, value in (("tenant", root.tenant), ("dataset", root.dataset)) if value != FROM_PATH}
     return {"source": "files", **root.tags, **named}
 
 
 def check_required(tags: Mapping[str, Any]) -> None:
-    """Raise `SkipDocumentError` when a document has no tenant or no dataset."""
+    """Raise `SkipDocumentError` if a document has no tenant or no dataset."""
     for name in REQUIRED:
         value = tags.get(name)
         if not isinstance(value, str) or not value.strip():
@@ -110,9 +110,7 @@ def check_required(tags: Mapping[str, Any]) -> None:
 
 
 def _broken(fault: str) -> SkipDocumentError:
-    return SkipDocumentError(
-        f"Its sidecar ({SUFFIX}) is not understood, so nobody may see it: {fault}. Mend the sidecar."
-    )
+    return SkipDocumentError(f"Its sidecar ({SUFFIX}) is invalid, so no one may see it: {fault}. Fix the sidecar.")
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
@@ -167,7 +165,7 @@ def _tags(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_plain(tags: Mapping[str, Any]) -> None:
-    """Raise `InvalidRequestError` for a tag that Postgres and Qdrant can't both hold, and for more than every result should carry."""
+    """Raise `InvalidRequestError` for a tag that Postgres or Qdrant can't store, and for tags over the size limits."""
     if len(tags) > MAX_TAGS:
         raise InvalidRequestError(f"there are {len(tags)} tags; the limit is {MAX_TAGS}")
     for name, value in tags.items():
@@ -187,7 +185,7 @@ def check_plain(tags: Mapping[str, Any]) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether Postgres and Qdrant can both hold a value as it is: no NUL, no integer over 64 bits, no infinity."""
+    """Return True if Postgres and Qdrant can both store a value unchanged: no NUL, no integer over 64 bits, no infinity."""
     if isinstance(value, str):
         return "\0" not in value
     if isinstance(value, float):

@@ -1,6 +1,6 @@
-"""What a folder and a bucket have in common for the source `files`: entries, problems, and which names are left out.
+"""The interface shared by folders and buckets of the source `files`: entries, problems, and excluded names.
 
-A `Tree` lists one root and reads one of its files. It knows paths and bytes; who may read them is decided elsewhere.
+A `Tree` lists one root and reads its files. It handles paths and bytes; permissions are decided elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from resources.errors import SkipDocumentError
 from resources.sources.sidecars import SUFFIX
 
 PIECE = 1024 * 1024
-"""Bytes handed over at a time."""
+"""Bytes per piece."""
 
 
 class Entry(NamedTuple):
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A file or folder that is not handed over. `hides`: more may lie behind it, so the listing is not complete."""
+    """A file or folder that cannot be read. `hides`: there may be more below it, so the listing is incomplete."""
 
     path: str
     reason: str
@@ -40,25 +40,25 @@ class Tree(Protocol):
     """One root that can be listed and read."""
 
     def walk(self) -> Iterator[Entry | Problem]:
-        """Yield what the root holds now. Raises `AbortSyncError` when it can't be listed at all."""
+        """Yield the current content of the root. Raises `AbortSyncError` if it can't be listed at all."""
         ...
 
     def look(self, path: str) -> Entry | Problem | None:
-        """Return what is at one path, None when there is nothing that `walk` would show. Raises `RetryLaterError`."""
+        """Return what is at one path, or None if `walk` would not show it. Raises `RetryLaterError`."""
         ...
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield one file's bytes in pieces; raises as `Source.fetch` does. Never reads outside the root."""
+        """Yield one file's bytes in pieces; raises like `Source.fetch`. Never reads outside the root."""
         ...
 
 
 def left_out(name: str) -> bool:
-    """Tell whether a name is never a document: hidden, a lock file of an Office program, or a sidecar."""
+    """Return True if a file with this name is never a document: hidden, an Office lock file, or a sidecar."""
     return name.startswith((".", "~$")) or name.endswith(SUFFIX)
 
 
 def parts_of(path: str) -> list[str]:
-    """Split a relative path; raises `SkipDocumentError` for one that could lead out of the root."""
+    """Split a relative path; raises `SkipDocumentError` if it could lead outside the root."""
     parts = path.split("/")
     if any(part in {"", ".", ".."} or "\0" in part for part in parts):
         raise SkipDocumentError("Its path leads out of the root, so it is not read.")

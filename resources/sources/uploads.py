@@ -1,8 +1,8 @@
-"""The source `upload`: what people hand in themselves, kept in Postgres with its bytes in the blob store.
+"""The source `upload`: files that users upload, recorded in Postgres with their bytes in the blob store.
 
-In come an upload's metadata (`record`), its owner's wish to share it (`share`) or to take it back (`remove`); out come,
-by the day of the first upload, the changes since a cursor. A document is one owner's copy of one content: the same
-bytes from the same person are the same document, from another person another one with rights of its own.
+Uploads are recorded (`record`), shared (`share`) and removed (`remove`) by their owner. Partitions are the days of the first
+upload. A document is one owner's copy of one content: the same bytes from the same user are the same document, from another
+user a different one with permissions of its own.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ LOCK = 0x75706C6F6164
 
 
 class UploadRecord(NamedTuple):
-    """Where an upload is kept. `created` is False when this owner had handed in the same content before."""
+    """A recorded upload. `created` is False if this owner had already uploaded the same content."""
 
     doc_id: str
     source_id: str
     created: bool
     change: int
-    """Number of the change; a sync whose cursor has reached it has seen it."""
+    """Number of the change; a sync whose cursor has reached it has processed it."""
     readers: tuple[str, ...]
-    """Who may read it once the index has it: the owner and those it is shared with, of a draft the owner alone."""
+    """Who may read it once indexed: the owner and those it is shared with; only the owner if it is a draft."""
 
 
 class BlobStore(Protocol):
-    """What recording an upload needs of the blob store."""
+    """The part of the blob store needed to record an upload."""
 
     def exists(self, content_hash: str) -> bool:
-        """Return whether the blob is stored."""
+        """Return True if the blob is stored."""
         ...
 
 
 class Origin(NamedTuple):
-    """The managed document that an upload is a copy of: a copy may be read by those alone who may read the original."""
+    """The managed document that an upload is a copy of: only readers of the original may read the copy."""
 
     doc_id: str
     via: tuple[str, ...]
-    """The owner's principals that let the owner read it."""
+    """The owner's principals that give access to the original."""
     readers: tuple[str, ...]
 
 
 class BlobReader(Protocol):
-    """What this source needs of the blob store."""
+    """The part of the blob store that this source needs."""
 
     def read(self, content_hash: str) -> bytes:
         """Return the bytes."""
         ...
 
     def local_path(self, content_hash: str) -> Path | None:
-        """Return where the blob's file is, None when the store is not a local folder."""
+        """Return the path of the blob's file, or None if the store is not a local folder."""
         ...
 
 
 def source_id_of(owner: str, content_hash: str, name: str | None = None) -> str:
-    """Return the id of an owner's copy of a content, `OWNER_EMAIL:SHA256`, or of the owner's document of that name."""
+    """Return the id of an owner's copy of a content, `OWNER_EMAIL:SHA256`, or of the owner's document with that name."""
     return f"{owner}:{content_hash if name is None else name}"
 
 
@@ -95,17 +95,17 @@ def record(
     origin: Origin | None = None,
     quota: Quota | None = None,
 ) -> UploadRecord:
-    """Keep an upload whose bytes are in the blob store already; idempotent over the same owner and content.
+    """Record an upload whose bytes are already in the blob store; idempotent for the same owner and content.
 
-    With a `name` it is the owner's document of that name, whatever its content: the latest wins. The owner may always read it;
-    without a title its file name stands. A copy of a managed document names its `origin`. Runs in a transaction of its own, or in
-    the caller's if one is open. Raises `InvalidRequestError` for a wrong principal, a NUL in a text, and a document that an
+    With a `name` it is the owner's document with that name, whatever its content: the latest upload wins. The owner may always
+    read it; the title defaults to the file name. A copy of a managed document names its `origin`. Runs in its own transaction, or
+    in the caller's if one is open. Raises `InvalidRequestError` for an invalid principal, a NUL in a text, and a document that an
     administrator has taken down, and what `Quota.check` raises.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
-        raise InvalidRequestError("file name, title, description and tags must not hold a NUL character.")
+        raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
     source_id = source_id_of(owner, content_hash, name)
     doc_id = document_id(SourceName.UPLOAD, source_id)
     with conn.transaction():
@@ -133,7 +133,7 @@ def record(
             raise InvalidRequestError(
                 "file: an administrator has taken this document down; it cannot be uploaded again."
             )
-        # a copy that is shared with fewer people than before is hidden from the others now, not at the next sync
+        # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
         granted = _readers({**row, "permissions": readers, "owner": owner, "tags": tags})
         _narrow(conn, doc_id, granted)
     return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]), granted)
@@ -142,14 +142,14 @@ def record(
 def check_stored(blobs: BlobStore, content_hash: str) -> None:
     """Raise `RetryLaterError` if an erasure removed the bytes between their upload and its record.
 
-    Call it after `record`, in the same transaction: erasing waits for that one.
+    Call it after `record`, in the same transaction: an erasure waits for that transaction.
     """
     if not blobs.exists(content_hash):
-        raise RetryLaterError("The same content was being erased just now. Send the file again.", 1)
+        raise RetryLaterError("The same content was just being erased. Send the file again.", 1)
 
 
 def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
-    """Remember a request to ingest in the caller's transaction and return the job's id."""
+    """Record an ingest request in the caller's transaction and return the job's id."""
     job_id = str(uuid.uuid4())
     queries("uploads").put_ingest_job(
         conn, job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
@@ -158,9 +158,9 @@ def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
 
 
 def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[str]) -> bool:
-    """Change who may read an upload beside its owner. False when the owner has no such upload.
+    """Change who, besides its owner, may read an upload. Return False if the owner has no such upload.
 
-    Rights that are taken away are gone at once, new ones come with the next sync. Raises `InvalidRequestError`.
+    Revoked permissions take effect at once, new ones with the next sync. Raises `InvalidRequestError`.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
@@ -174,9 +174,9 @@ def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[st
 
 
 def follow_origins(conn: Connection) -> int:
-    """Take rights away from copies whose originals lost them, at once; the next sync of uploads writes the rest.
+    """Narrow at once the permissions of copies whose originals' were narrowed; the next sync of uploads writes the rest.
 
-    Called at the end of every sync of a managed source. Returns how many copies were concerned.
+    Called at the end of every sync of a managed source. Returns the number of copies affected.
     """
     with conn.transaction():
         queries("uploads").lock_changes(conn, key=LOCK)
@@ -187,7 +187,7 @@ def follow_origins(conn: Connection) -> int:
 
 
 def take_down(conn: Connection, *, doc_id: str) -> str | None:
-    """Remove an upload for good, as an administrator; its owner cannot hand it in again. Returns the owner, None when there is none."""
+    """Remove an upload for good, as an administrator; its owner cannot upload it again. Return the owner, or None."""
     with conn.transaction():
         queries("uploads").lock_changes(conn, key=LOCK)
         row = queries("uploads").take_down(conn, doc_id=doc_id)
@@ -198,9 +198,9 @@ def take_down(conn: Connection, *, doc_id: str) -> str | None:
 
 
 def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
-    """Take an upload back: invisible when this returns, its points gone after the next sync. False when there is none.
+    """Remove an upload: invisible on return, its points deleted by the next sync. Return False if there is none.
 
-    Only the owner can; who else asks learns nothing. Runs in a transaction of its own, or in the caller's.
+    Only the owner can; other callers learn nothing. Runs in its own transaction, or in the caller's.
     """
     with conn.transaction():
         queries("uploads").lock_changes(conn, key=LOCK)
@@ -211,12 +211,12 @@ def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
 
 
 def pending(conn: Connection) -> bool:
-    """Tell whether an upload changed since the last sync of its day."""
+    """Return True if an upload changed since the last sync of its day."""
     return bool(queries("uploads").any_pending(conn)["pending"])
 
 
 class Uploads(Source):
-    """`resources.ports.Source` over table `uploads`. `blobs` and `connect` come from the settings when not given."""
+    """`resources.ports.Source` over the table `uploads`. `blobs` and `connect` default to those of the settings."""
 
     def __init__(
         self, settings: Settings, blobs: BlobReader | None = None, connect: Callable[[], Connection] | None = None
@@ -227,18 +227,18 @@ class Uploads(Source):
 
     @property
     def name(self) -> SourceName:
-        """Which source this is."""
+        """The source's name."""
         return SourceName.UPLOAD
 
     def partitions(self) -> list[str]:
-        """Return the days (UTC, `2025-11-10`) on which something was first handed in, sorted."""
+        """Return the days (UTC, `2025-11-10`) with first uploads, sorted."""
         with self._connect() as conn:
             return [row["day"] for row in queries("uploads").days(conn)]
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield a day's uploads that changed after `cursor`, each as it is now, and tombstones of those taken back.
+        """Yield a day's uploads that changed after `cursor`, in their current state, and tombstones of removed ones.
 
-        Always yields a batch, an empty one when nothing changed: it tells that the day's permissions are up to date.
+        Always yields a batch, even if nothing changed: it shows that the day's permissions are up to date.
         """
         after = int(cursor or 0)
         with self._connect() as conn:
@@ -256,7 +256,7 @@ class Uploads(Source):
                     return
 
     def fetch(self, item: Item) -> Iterator[bytes]:
-        """Yield the bytes from the blob store. Raises `FailedDocumentError` when they are not there."""
+        """Yield the bytes from the blob store. Raises `FailedDocumentError` if they are missing."""
         local = self._blobs.local_path(item.locator)
         if local is None:
             yield self._blobs.read(item.locator)
@@ -297,7 +297,7 @@ class Uploads(Source):
 
 
 def _readers(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return who may read an upload: whom its owner shares it with, of a copy only those who may read the original."""
+    """Return who may read an upload: those its owner shares it with; for a copy, only readers of the original."""
     wanted = principals.granted(row["permissions"], row["owner"], row["tags"])
     if row["origin"] is None:
         return wanted

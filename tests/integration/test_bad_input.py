@@ -128,7 +128,7 @@ def test_bad_files_in_a_root(desk: Desk, told: dict[str, str]) -> None:
         ),
         "docs/out.txt": OUTSIDE,
         "docs/folder": OUTSIDE,
-        "docs/linked.md": "Its sidecar (.meta.json) cannot be read, so nobody may see it: it is a link.",
+        "docs/linked.md": "Its sidecar (.meta.json) cannot be read, so no one may see it: it is a link.",
     }
     good = dict.fromkeys(("docs/zebras.md", "docs/latin.txt", "docs/wide.txt"), ("live", None))
     assert desk.states() == good | {name: ("skipped", reason) for name, reason in refused.items()}

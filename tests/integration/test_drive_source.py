@@ -466,7 +466,7 @@ def test_a_search_that_is_incomplete_is_no_listing(kept: Mirror, drive_site: Dri
     kept.sync()
     drive_site.drive.expire_tokens()
     drive_site.drive.incomplete.add("user")
-    with pytest.raises(AbortSyncError, match="everything"):
+    with pytest.raises(AbortSyncError, match="incomplete search"):
         kept.sync()
     agrees(kept, drive_site)
 
@@ -536,7 +536,7 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
     drive.delete(shelf.note)
-    with pytest.raises(SkipDocumentError, match="gone"):
+    with pytest.raises(SkipDocumentError, match="deleted"):
         kept.fetch(shelf.note)
 
 

@@ -418,7 +418,7 @@ def test_file_elsewhere_is_not_fetched(office: Office, general: str) -> None:
         "file:///etc/passwd",
     ):
         source = office.source()
-        with pytest.raises(SkipDocumentError, match="does not lie with Slack"):
+        with pytest.raises(SkipDocumentError, match="not stored at Slack"):
             list(source.fetch(type(file)(**{**_fields(file), "locator": address})))
         assert source.tally.calls == {}
 

@@ -91,13 +91,13 @@ def test_what_is_left_out_and_what_is_refused(store: ObjectStore) -> None:
     seen, refused, _ = listing(files(store, max_file_bytes=100))
     assert list(seen) == ["ok.md"]
     assert set(refused) == {"empty.md", "tool.exe", "long.md", "broken.md"}
-    assert "nobody may see it" in refused["broken.md"]
+    assert "no one may see it" in refused["broken.md"]
 
 
 def test_a_prefix_that_holds_nothing_is_never_a_complete_listing() -> None:
     seen, refused, batches = listing(files(MemoryStore()))
     assert not seen
-    assert "mistyped prefix" in refused[""]
+    assert "may be mistyped" in refused[""]
     assert "complete" not in [batch.listing for batch in batches]
 
 

@@ -125,7 +125,7 @@ def test_a_broken_sidecar_hides_its_document_alone(root: Path) -> None:
     seen, refused, batches = listing(files(root, permissions=["public"]))
     assert list(seen) == ["ok.md"]
     assert set(refused) == {"secret.md", "huge.md", "folder.md", "linked.md"}
-    assert all("sidecar" in refusal.reason and "nobody may see it" in refusal.reason for refusal in refused.values())
+    assert all("sidecar" in refusal.reason and "no one may see it" in refusal.reason for refusal in refused.values())
     assert batches[-1].listing == "complete"
 
 

@@ -82,7 +82,7 @@ def test_a_byte_order_mark_is_no_fault() -> None:
     ],
 )
 def test_what_is_not_understood_hides_the_document(content: bytes) -> None:
-    with pytest.raises(SkipDocumentError, match="nobody may see it"):
+    with pytest.raises(SkipDocumentError, match="no one may see it"):
         parse(content)
 
 

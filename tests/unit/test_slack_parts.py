@@ -168,13 +168,13 @@ def test_snippets_are_text() -> None:
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        ({"mode": "external", "is_external": True}, "outside of Slack"),
+        ({"mode": "external", "is_external": True}, "outside Slack"),
         ({"mode": "hidden_by_limit"}, "plan"),
         ({"file_access": "check_file_info"}, "connected workspace"),
         ({"mode": "canvas"}, "canvas"),
         ({"name": "film.mp4"}, ".mp4"),
         ({"size": 101}, "too large"),
-        ({"url_private_download": "", "url_private": ""}, "address"),
+        ({"url_private_download": "", "url_private": ""}, "URL"),
     ],
 )
 def test_files_that_cannot_be_indexed(fact: dict[str, Any], reason: str) -> None:

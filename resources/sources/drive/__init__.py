@@ -1,8 +1,7 @@
-"""The source `google_drive`: My Drive, shared drives and chosen folders, kept in step by Drive's change feeds.
+"""The source `google_drive`: My Drive, shared drives and selected folders, kept up to date by Drive's change feeds.
 
-In come the settings and what is remembered; out come batches, by root, and a file's bytes on request. A partition is a root. The
-first sync lists it in pages that resume where they were cut short; later ones read its feed. Who may find a file is what Drive
-says of it, and no wider: see `permissions`.
+A partition is a root. The first sync lists it in pages that resume after an interruption; later ones read its feed. A file's
+readers are those that Drive reports, never more: see `permissions`.
 """
 
 from __future__ import annotations
@@ -60,20 +59,20 @@ class Drive(Source):
 
     @property
     def name(self) -> SourceName:
-        """Which source this is."""
+        """The source's name."""
         return SourceName.GOOGLE_DRIVE
 
     @property
     def tally(self) -> Tally:
-        """Calls by method of Drive's interface, those inside a batch counted one by one."""
+        """Calls by method of Drive's API, including each call inside a batch."""
         return self._tally
 
     def partitions(self) -> list[str]:
-        """Return the roots: `my_drive`, ids of shared drives and folders. Raises when the shared drives cannot be listed."""
+        """Return the roots: `my_drive`, ids of shared drives and folders. Raises if the shared drives cannot be listed."""
         return self._roots.partitions()
 
     def retired(self, known: list[str]) -> list[str]:
-        """Return the known roots that CONCORDANCE_DRIVE_ROOTS no longer asks for."""
+        """Return the known roots that are no longer in CONCORDANCE_DRIVE_ROOTS."""
         return self._roots.retired(known)
 
     def lost(self, known: list[str]) -> list[str]:
@@ -81,14 +80,14 @@ class Drive(Source):
         return self._roots.lost(known)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield what changed since the cursor; everything without one, or if account, setting or Drive itself made it useless."""
+        """Yield what changed since the cursor; everything without one, or if the account, a setting or Drive invalidated it."""
         try:
             yield from self._changes(partition, cursor)
         except (NotFoundError, ForbiddenError) as error:
             raise LostPartitionError(f"The root {partition} of Drive can no longer be read: {error}") from None
 
     def fetch(self, item: Item) -> Iterator[bytes]:
-        """Yield a file's bytes, exported where it is a Google document; one attempt."""
+        """Yield a file's bytes, exported if it is a Google document; one attempt."""
         return content.fetch(self._client, item, self._settings.max_file_bytes)
 
     def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
@@ -108,17 +107,17 @@ class Drive(Source):
             if again.refused:
                 if refused:
                     raise AbortSyncError(
-                        f"{again.refused} It is a token that Drive gave during this sync, so the root is not listed again now; "
+                        f"{again.refused} Drive issued this token during this sync, so the root is not listed again now; "
                         "the next sync tries again."
                     )
                 refused = True
                 yield self._listed_anew(partition, again.refused, at)
             before = again.before
             at = yield from self._listing.run(partition, before, relist=True)
-        raise AbortSyncError("Drive's change feed cannot be followed for the moment; the next sync tries again.")
+        raise AbortSyncError("Drive's change feed cannot currently be followed; the next sync tries again.")
 
     def _listed_anew(self, partition: str, reason: str, at: Cursor) -> Batch:
-        """Return an empty batch that says why the root is listed although a cursor is saved."""
+        """Return an empty batch with a notice of why the root is listed although a cursor is saved."""
         notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
         return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)
 

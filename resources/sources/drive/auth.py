@@ -1,8 +1,9 @@
-"""Who reads Drive: settings and the kept refresh token enter, bearer tokens leave.
+"""Bearer tokens for Drive, from the settings and the stored refresh token.
 
-Three ways, the first that is set: DRIVE_TOKEN (tests and simulators), a service account's key file, in its own name or a
-person's (delegation), and the account that somebody connected by consent. Tokens are renewed here alone, under one lock,
-for all threads; google-auth's own `before_request` is not used, since it starts look-ups of its own for service accounts.
+There are three ways, of which the first configured one is used: DRIVE_TOKEN (tests and simulators), a service account's key
+file (as itself, or as a user by delegation), and the account that an administrator connected by consent. Only this module
+renews tokens, under one lock for all threads; google-auth's `before_request` is not used, since for service accounts it
+starts look-ups of its own.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from resources.retrying import Tally
 
 SCOPES = ("https://www.googleapis.com/auth/drive.readonly",)
-"""Listing, changes, permissions and content, nothing written. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""
+"""Read-only: listing, changes, permissions and content. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""
 GOOGLE = "https://www.googleapis.com"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address. Source: OpenID configuration of accounts.google.com
 _TIMEOUT_SECONDS = 30
 
 
 def token_url(settings: Settings) -> str:
-    """Return where tokens are asked for: Google's address, or the simulator's that DRIVE_API_URL names."""
+    """Return the token endpoint: Google's, or the simulator's given by DRIVE_API_URL."""
     return TOKEN_URL if settings.drive_api_url == GOOGLE else f"{settings.drive_api_url}/token"
 
 
 class Authority:
-    """Hands out bearer tokens of the configured account. Thread-safe; nothing is read or asked before the first one."""
+    """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
     def __init__(self, settings: Settings, tally: Tally) -> None:
         self._settings = settings
@@ -47,9 +48,9 @@ class Authority:
 
     @property
     def hint(self) -> str:
-        """What to do when the credentials are refused."""
+        """What to do if the credentials are rejected."""
         if self._settings.drive_token is not None:
-            return "Set CONCORDANCE_DRIVE_TOKEN to a token that is accepted."
+            return "Set CONCORDANCE_DRIVE_TOKEN to a valid token."
         if self._settings.google_service_account_file is not None:
             return (
                 "Check the key in CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and that the administrator delegated the scope "
@@ -59,12 +60,12 @@ class Authority:
 
     @property
     def account(self) -> str:
-        """Whose eyes these are: page tokens of one account mean nothing to another."""
+        """The account in use: page tokens of one account are invalid for another."""
         with self._lock:
             return self._open()[1]
 
     def token(self) -> str:
-        """Return a token that is valid now. Raises `AuthorizationError`, `ConfigurationError` or `RetryLaterError`."""
+        """Return a currently valid token. Raises `AuthorizationError`, `ConfigurationError` or `RetryLaterError`."""
         with self._lock:
             found, _ = self._open()
             if not found.valid:
@@ -72,7 +73,7 @@ class Authority:
             return str(found.token)
 
     def renew(self, refused: str) -> bool:
-        """Replace a token that Drive refused, unless another thread has; False when there is no other."""
+        """Replace a token that Drive rejected, unless another thread has done so; False if no other token is available."""
         with self._lock:
             found, _ = self._open()
             if self._settings.drive_token is not None:
@@ -117,8 +118,8 @@ class Authority:
             found.refresh(google_auth_httplib2.Request(http))
         except RefreshError as error:
             if error.retryable:
-                raise RetryLaterError("Google's token endpoint fails for the moment.") from None
-            raise AuthorizationError(f"Google gives no token for Drive ({_reason(error)}). {self.hint}") from None
+                raise RetryLaterError("Google's token endpoint is temporarily failing.") from None
+            raise AuthorizationError(f"Google issued no token for Drive ({_reason(error)}). {self.hint}") from None
         except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
             raise RetryLaterError("Google's token endpoint does not answer.") from None
         finally:
@@ -135,11 +136,11 @@ def _service_account(settings: Settings) -> tuple[ServiceAccount, str]:
             f"({type(error).__name__}). Download it again from the Google Cloud console."
         ) from None
     if settings.drive_api_url != GOOGLE:
-        # pyright cannot see that the copy is of the same class
+        # pyright cannot see that the copy has the same class
         made = made.with_token_uri(token_url(settings))
     return made, settings.google_subject or str(made.service_account_email)
 
 
 def _reason(error: RefreshError) -> str:
-    """Return the error's code alone (`invalid_grant: …`): the whole answer may repeat what was sent."""
+    """Return only the error's code (`invalid_grant: …`): the full response may repeat what was sent."""
     return str(error.args[0]).splitlines()[0][:200] if error.args else "refused"

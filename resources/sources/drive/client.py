@@ -1,8 +1,8 @@
-"""Drive v3 over the wire: a method and its parameters enter, JSON or bytes leave, every fault as one of our errors.
+"""Client for the Drive v3 API: calls a method and returns JSON or bytes; every fault is raised as one of our errors.
 
-One client serves all threads of a sync. httplib2 is not thread-safe, so each thread has connections of its own; the rate
-budget is shared: once Drive asks one thread to slow down, all wait. Every call is counted by its method, those inside a
-batch too, since Google counts them so.
+One client serves all threads of a sync. httplib2 is not thread-safe, so each thread has its own connections; the rate limit
+is shared: once Drive asks one thread to slow down, all wait. Every call is counted by method, including those inside a
+batch, since Google counts them too.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ JSON = dict[str, Any]
 BATCH = 100
 """Calls in one batch. Source: https://developers.google.com/workspace/drive/api/guides/performance#batch-requests"""
 PIECE = 8 * 1024 * 1024
-"""Bytes asked for at a time; httplib2 holds a whole answer in memory."""
+"""Bytes requested at a time; httplib2 holds a whole response in memory."""
 TIMEOUT_SECONDS = 60
 _LONGEST_BACKOFF = 64.0
 """Source: https://developers.google.com/workspace/drive/api/guides/limits#exponential"""
 
 
 logging.getLogger("googleapiclient.http").setLevel(logging.ERROR)
-"""It warns of every refusal; what those mean is said by our errors."""
+"""It warns about every error response; our errors explain those."""
 
 
 class Budget:
-    """The moment before which nobody calls. Thread-safe."""
+    """Shared backoff: the time before which no thread may call. Thread-safe."""
 
     def __init__(self, sleep: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._sleep = sleep
@@ -58,7 +58,7 @@ class Budget:
             self._sleep(delay)
 
     def limited(self, seconds: float | None) -> float:
-        """Hold everybody back and return for how long: as told, else twice as long each time in a row."""
+        """Make all threads wait and return for how long: as requested, otherwise twice as long each time in a row."""
         with self._lock:
             wait = min(2.0**self._streak, _LONGEST_BACKOFF) if seconds is None else seconds
             self._streak = min(self._streak + 1, 10)
@@ -66,7 +66,7 @@ class Budget:
             return wait
 
     def answered(self) -> None:
-        """Note that Drive answers again."""
+        """Record that Drive responds again."""
         self._streak = 0
 
 
@@ -88,7 +88,7 @@ class DriveClient:
         self._budget = Budget(sleep)
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
-        # static: the description ships with the package, so starting needs no network
+        # static: the API description ships with the package, so starting needs no network
         service: Any = build(
             "drive",
             "v3",
@@ -97,14 +97,14 @@ class DriveClient:
             cache_discovery=False,
             client_options={"api_endpoint": f"{settings.drive_api_url}/drive/v3/"},
         )
-        # made once: each collection's methods are generated anew whenever it is asked for
+        # created once: the library generates a collection's methods again at each access
         names = ("changes", "drives", "files", "permissions")
         self._collections: dict[str, Any] = {name: getattr(service, name)() for name in names}
 
     def call(self, method: str, **parameters: Any) -> JSON:
-        """Return the answer of a method such as `files.list`; parameters that are None are left out.
+        """Return the response of a method such as `files.list`; parameters that are None are left out.
 
-        Raises what `faults.explain` says, `RetryLaterError` once patience is used up.
+        Raises the errors of `faults.explain`, and `RetryLaterError` once the attempts are used up.
         """
         request = self._request(method, parameters)
 
@@ -125,11 +125,11 @@ class DriveClient:
                 return
 
     def batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:
-        """Return an answer or its error for each set of parameters, in order, `BATCH` in one HTTP request.
+        """Return a response or its error for each set of parameters, in order, `BATCH` per HTTP request.
 
-        Passing faults of single calls are tried again; if they do not pass the error is raised, as in `call`.
+        Temporary faults of single calls are retried; if they persist, the error is raised, as in `call`.
         """
-        if len(many) == 1:  # needs no envelope
+        if len(many) == 1:  # no batch request needed
             try:
                 return [self.call(method, **many[0])]
             except DocumentError as error:
@@ -142,7 +142,7 @@ class DriveClient:
     def media(self, method: str, *, size: int | None = None, **parameters: Any) -> Iterator[bytes]:
         """Yield the bytes of `files.get` or `files.export`; one attempt, for the caller to repeat.
 
-        A file larger than `PIECE` comes in pieces. Raises as `call` does.
+        A file larger than `PIECE` is downloaded in pieces. Raises like `call`.
         """
         request = self._request(f"{method}_media", parameters)
         at = 0
@@ -192,7 +192,7 @@ class DriveClient:
         return [found[str(number)] for number in range(len(many))]
 
     def _answered(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:
-        """Return what `ask` returns, with a fresh token if the first one is refused; faults become our errors."""
+        """Return what `ask` returns, retrying with a new token if the first one is rejected; faults become our errors."""
         self._budget.wait()
         try:
             for attempt in (1, 2):
@@ -210,7 +210,7 @@ class DriveClient:
             raise self._explain(method, error) from None
         except (OSError, HTTPException, httplib2.HttpLib2Error, BatchError) as error:
             if (http := getattr(self._local, "http", None)) is not None:
-                http.close()  # half an answer may be left on the connection
+                http.close()  # part of a response may be left on the connection
             raise RetryLaterError(f"Drive did not answer ({method}: {type(error).__name__}).") from error
         raise AssertionError  # unreachable: the second attempt returns or raises
 
@@ -238,7 +238,7 @@ class _BearerHttp:
     def request(
         self, uri: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None, **more: Any
     ) -> tuple[Any, bytes]:
-        """Send a request as `httplib2.Http.request` does."""
+        """Send a request with the signature of `httplib2.Http.request`."""
         headers = {**(headers or {}), "authorization": f"Bearer {self.token}"}
         return self._http.request(uri, method, body=body, headers=headers, **more)
 

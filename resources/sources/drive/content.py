@@ -1,4 +1,4 @@
-"""A document's bytes: exported by Google from its own formats, downloaded as they are of all others."""
+"""A document's bytes: Google's own formats are exported, all others downloaded as they are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MD5_LENGTH = 32
 
 
 def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
-    """Yield the bytes in pieces, once the first show that they are what the file's type says; one attempt.
+    """Yield the bytes in pieces after checking that the first ones match the file's type; one attempt.
 
-    Raises `SkipDocumentError` or `RetryLaterError`, the latter also when the file changed between two pieces.
+    Raises `SkipDocumentError` or `RetryLaterError`, the latter also if the file changed between two pieces.
     """
     name = name_for(item.title, item.mime_type)
     pieces = _pieces(client, item)

@@ -1,6 +1,6 @@
-"""What files mean as documents: files from a listing or a feed enter; items, refusals and what lies outside of every root leave.
+"""Turn files from a listing or a feed into items and refusals, and identify those outside every root.
 
-Shortcuts are resolved here, once. A target inside a root is indexed already. One outside of every root is refused, unless
+Shortcuts are resolved here, once. A target inside a root is indexed there anyway. One outside every root is refused, unless
 CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS is set: then it becomes a document at the shortcut's place, with its own id and permissions.
 """
 
@@ -22,14 +22,14 @@ from resources.sources.drive.records import FILE_FIELDS, describe, refuse
 from resources.sources.drive.tree import FolderTree, Trail, parent_of
 
 _OUTSIDE = (
-    "It is a shortcut to a file outside of CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
+    "It is a shortcut to a file outside CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
     "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true."
 )
 
 
 @dataclass
 class Found:
-    """What came of some files. `settled`: shortcuts that are no document themselves."""
+    """The result of describing files. `settled` are shortcuts that are not documents themselves."""
 
     seen: list[Item] = field(default_factory=list[Item])
     refused: list[Refusal] = field(default_factory=list[Refusal])
@@ -37,7 +37,7 @@ class Found:
     settled: list[str] = field(default_factory=list[str])
 
     def once(self) -> Found:
-        """Return the same with each document once, as it was described last: a batch names none twice."""
+        """Return the same with each document once, in its last description: a batch must not contain duplicates."""
         self.seen = list({item.source_id: item for item in self.seen}.values())
         shown = {item.source_id for item in self.seen}
         refused = {refusal.source_id: refusal for refusal in self.refused if refusal.source_id not in shown}
@@ -45,7 +45,7 @@ class Found:
         return self
 
     def add(self, other: Found) -> None:
-        """Take in what came of further files."""
+        """Add the results for further files."""
         self.seen += other.seen
         self.refused += other.refused
         self.outside += other.outside
@@ -53,7 +53,7 @@ class Found:
 
 
 class Documents:
-    """Describes files for one sync."""
+    """Describes files during one sync."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Documents:
         self._notes = notes
 
     def describe(self, files: Sequence[JSON], notes: PartitionState) -> Found:
-        """Describe files and shortcuts (no folders) that are not in the trash; `notes` are of the partition that found them."""
+        """Describe files and shortcuts (no folders) that are not in the trash; `notes` belong to the partition that found them."""
         found = Found()
         self._tree.find(files, notes)
         places: list[tuple[JSON, Trail]] = []
@@ -90,7 +90,7 @@ class Documents:
         return found
 
     def place(self, files: Iterable[tuple[JSON, Trail]], found: Found) -> None:
-        """Describe files at the places that are given."""
+        """Describe files at the given locations."""
         by_partition: dict[str, list[tuple[JSON, Trail]]] = {}
         for file, trail in files:
             by_partition.setdefault(trail.partition, []).append((file, trail))
@@ -112,13 +112,13 @@ class Documents:
         return self._readers.grants(notes.load(), files, self._is_limited)
 
     def ask(self, ids: Sequence[str]) -> dict[str, JSON | None]:
-        """Return files as they are now; None for what is gone, in the trash or not to be seen."""
+        """Return the current state of files; None for those deleted, trashed or not visible."""
         many = [{"fileId": one, "fields": FILE_FIELDS, "supportsAllDrives": True} for one in ids]
         answers = self._client.batch("files.get", many)
         return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
 
     def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: PartitionState) -> bool:
-        """Describe a target outside of every root at the first of its shortcuts whose place is known.
+        """Describe a target outside every root at the first of its shortcuts with a known location.
 
         Return False if there is none, or if shortcuts are not followed.
         """
@@ -133,7 +133,7 @@ class Documents:
         return False
 
     def is_inside(self, file: JSON, notes: PartitionState) -> bool:
-        """Tell whether a file lies in a root."""
+        """Return True if a file is in a root."""
         self._tree.find([file], notes)
         return self._tree.trail(parent_of(file)) is not None
 
@@ -164,7 +164,7 @@ class Documents:
             shortcut = Shortcut(target=target_id, parent=parent_of(file) or "", outside=not inside)
             self._notes(trail.partition).load().set_shortcut(file["id"], shortcut)
             if target is None or target["mimeType"] == SHORTCUT:
-                reason = "It is a shortcut to a file that is gone, in the trash or not shared with the account that reads Drive."
+                reason = "It is a shortcut to a file that was deleted, is in the trash or not shared with the account that reads Drive."
                 found.refused.append(refuse(file, trail, reason))
                 continue
             if not inside and not self.follows_shortcuts:

@@ -1,4 +1,4 @@
-"""What Google's errors mean to a sync: an answer's status and reason enter, one of our errors leaves.
+"""Map errors of Google's API to ours, by status and reason.
 
 Source of the reasons: https://developers.google.com/workspace/drive/api/guides/handle-errors
 """
@@ -27,29 +27,29 @@ _NO_DOWNLOAD = frozenset({"cannotDownloadFile", "cannotDownloadAbusiveFile", "ca
 
 
 class NotFoundError(SkipDocumentError):
-    """The file, folder or drive does not exist, or the account may not see it: Drive says the same of both.
+    """The file, folder or drive does not exist, or the account may not see it: Drive does not distinguish these.
 
     `of` is the parameter that named it: `fileId` also for a folder in a query.
     """
 
     def __init__(self, of: str = "") -> None:
-        super().__init__("It is gone from Drive, or no longer shared with the account that reads it.")
+        super().__init__("It was deleted from Drive, or is no longer shared with the account that reads it.")
         self.of = of
 
 
 class ForbiddenError(SkipDocumentError):
-    """The account may see the file, and may not do this with it."""
+    """The account may see the file, but may not do this with it."""
 
 
 class PageTokenError(AbortSyncError):
-    """A page token is no longer accepted: what it would have continued has to begin anew."""
+    """A page token is no longer valid: the listing or feed must start over."""
 
 
 def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | str, hint: str) -> ConcordanceError:
-    """Return the error for an answer that is no success; `hint` says how to mend the account's credentials."""
+    """Return the error for an unsuccessful response; `hint` says how to repair the account's credentials."""
     reasons, message, location = _read(body)
     if status == 401:
-        return AuthorizationError(f"Google refuses the credentials of Drive ({message or 'they expired'}). {hint}")
+        return AuthorizationError(f"Google rejects the credentials for Drive ({message or 'they expired'}). {hint}")
     if status == 429 or (status == 403 and reasons & _RATE):
         return RateLimitedError(f"Drive asks to slow down ({method}).", _seconds(headers.get("retry-after")))
     if status == 403:
@@ -58,31 +58,31 @@ def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | 
         return NotFoundError(location)
     if status == 410 or (status == 400 and _is_about_token(method, location, message)):
         return PageTokenError(
-            f"Drive refuses the page token of {method}: HTTP {status}, {message or 'no reason given'}."
+            f"Drive rejects the page token of {method}: HTTP {status}, {message or 'no reason given'}."
         )
     if status >= 500 or status == 408:
-        return RetryLaterError(f"Drive fails for the moment ({method}: HTTP {status}).")
-    return AbortSyncError(f"Drive refuses {method}: HTTP {status}, {message or 'no reason given'}.")
+        return RetryLaterError(f"Drive is temporarily failing ({method}: HTTP {status}).")
+    return AbortSyncError(f"Drive rejects {method}: HTTP {status}, {message or 'no reason given'}.")
 
 
 def _is_about_token(method: str, location: str, message: str) -> bool:
-    """Return True if a 400 refuses the page token.
+    """Return True if a 400 rejects the page token.
 
-    Drive does not always name the parameter. In `changes.list` the token is the only one whose value is not ours to choose.
+    Drive does not always name the parameter. In `changes.list` the token is the only parameter whose value we do not choose.
     """
     return method == "changes.list" or location == "pageToken" or "page token" in message.lower()
 
 
 def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> ConcordanceError:
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons or ("insufficientPermissions" in reasons and "scope" in message):
-        return AuthorizationError(f"The credentials of Drive lack the scope drive.readonly. {hint}")
+        return AuthorizationError(f"The credentials for Drive lack the scope drive.readonly. {hint}")
     if reasons & _FORBIDDING:
         return AuthorizationError(
             f"Google does not let this application use Drive ({message}). Enable the Google Drive API in the project "
             "of the credentials, and ask the domain's administrator to allow the application."
         )
     if "dailyLimitExceeded" in reasons or "quotaExceeded" in reasons:
-        return AbortSyncError(f"The Google project's daily quota of Drive is used up ({message}).")
+        return AbortSyncError(f"The Google project's daily quota for Drive is used up ({message}).")
     if "exportSizeLimitExceeded" in reasons:
         return SkipDocumentError(
             f"It is too large for Google to export: more than {EXPORT_LIMIT_MB} MB. Split it, or keep it as an Office file."
@@ -93,7 +93,7 @@ def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> Conco
 
 
 def _read(body: bytes | str) -> tuple[set[str], str, str]:
-    """Return the reasons, the message and the parameter that an error's body names; an unreadable one names none."""
+    """Return the reasons, message and parameter in an error's body; empty if it is unreadable."""
     try:
         parsed: Any = json.loads(body)
     except ValueError:
@@ -113,4 +113,4 @@ def _seconds(text: str | None) -> float | None:
     try:
         return max(0.0, float(text)) if text else None
     except ValueError:
-        return None  # a date instead of seconds: waiting grows by itself
+        return None  # a date instead of seconds: use our own backoff

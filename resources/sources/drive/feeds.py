@@ -1,4 +1,4 @@
-"""The change feeds: the account's own (no drive) and each shared drive's. Each page is read once a sync, whoever asks for it."""
+"""The change feeds: the account's own (no drive) and one per shared drive. Each page is read once per sync and cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGE = 1000
 
 
 class Page(NamedTuple):
-    """A page of a feed. `number` orders pages by when they were read; `first`: nobody has read it before in this sync."""
+    """A page of a feed. `number` orders pages by when they were read; `first` is True the first time it is read in this sync."""
 
     changes: list[JSON]
     following: str
@@ -31,7 +31,7 @@ class Feeds:
         self._pages: dict[tuple[str | None, str], Page] = {}
 
     def start(self, drive: str | None) -> str:
-        """Return a token from before now; one that was taken earlier in this sync is as good."""
+        """Return a token for changes from now on; a token taken earlier in this sync is reused."""
         if drive not in self._starts:
             answer = self._client.call(
                 "changes.getStartPageToken", driveId=drive, supportsAllDrives=True, fields="startPageToken"
@@ -40,7 +40,7 @@ class Feeds:
         return self._starts[drive]
 
     def page(self, drive: str | None, token: str) -> Page:
-        """Return the changes from a token on. Raises `PageTokenError` for one that is no longer good."""
+        """Return the changes from a token on. Raises `PageTokenError` if the token is no longer valid."""
         kept = self._pages.get((drive, token))
         if kept is not None:
             return kept._replace(first=False)

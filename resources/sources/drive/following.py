@@ -1,8 +1,8 @@
-"""A root's change feed: pages of changes enter, batches that bring the index up to them leave.
+"""Follow a root's change feed and yield batches that bring the index up to date.
 
-A changed folder stands for all that lies below: Drive's feed shows a share, a rename or a move on the folder alone. So it is
-compared with what is remembered of it, and what lies below is listed where it differs. Membership of a shared drive is in no
-feed, so it is compared at every sync.
+A changed folder stands for everything below it: Drive's feed reports a share, a rename or a move only on the folder itself. So
+the folder is compared with what is remembered of it, and its content is listed if it differs. Membership of a shared drive is
+in no feed, so it is compared at every sync.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from resources.sources.drive.tree import FolderTree, folder_of, parent_of
 
 
 class Again(NamedTuple):
-    """The root has to be listed anew; the feed then goes on from `before`, or from now without it."""
+    """The root must be listed again; the feed then continues from `before`, or from now without it."""
 
     before: Cursor | None
     refused: str = ""
-    """What Drive says of the token that it refuses, where that is why."""
+    """Drive's message about a rejected token, if that is the reason."""
 
 
 @dataclass
 class _Page:
-    """One page at work for one partition."""
+    """A page that is being processed for one partition."""
 
     root: RootNote
     notes: PartitionState
@@ -50,14 +50,14 @@ class _Page:
     forgotten: set[str] = field(default_factory=set[str])
     """Folders that are no longer below the root."""
     relist: list[JSON] = field(default_factory=list[JSON])
-    """Folders of which everything below may be other than it was."""
+    """Folders whose whole content may have changed."""
     gathered: list[JSON] = field(default_factory=list[JSON])
-    """Folders that the root has no longer, or that the account can no longer open: all that is still to be seen below goes
-    into one batch, and everything else that was below is gone."""
+    """Folders that left the root, or that the account can no longer open: everything still visible below them goes into one
+    batch, and everything else that was below them is deleted."""
 
 
 class Following:
-    """Follows feeds for one sync."""
+    """Follows feeds during one sync."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class Following:
         self._notes = notes
         self._now = now
         self._placed: dict[str, int] = {}
-        """Number of the page that showed a document last: an older page that is read again takes nothing back."""
+        """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
 
     def run(self, partition: str, at: Cursor) -> Generator[Batch, None, Again | None]:
-        """Yield what the feed says since `at`; returns what is left to do when that is not enough."""
+        """Yield the feed's changes since `at`; return `Again` if the root must be listed."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
         if notes.root is None:
@@ -114,16 +114,16 @@ class Following:
         return None
 
     def _has_moved(self, partition: str, root: RootNote, changes: Changes) -> bool:
-        """Look at a chosen folder again when it, or one above it, changed: it may be in another drive, with another feed.
+        """Look up a selected folder again if it, or one above it, changed: it may now be in another drive, with another feed.
 
-        Raises `LostPartitionError` when it can no longer be seen.
+        Raises `LostPartitionError` if it is no longer visible.
         """
         if root.kind != "folder" or not {root.id, *root.above} & (changes.folders.keys() | changes.gone.keys()):
             return False
         return self._roots.root(partition, fresh=True).drive != root.drive
 
     def _take(self, partition: str, page: Page, changes: Changes, at: Cursor, following: Cursor) -> Iterator[Batch]:
-        """Yield one page: what lies below changed folders first, then everything else with the cursor after it."""
+        """Yield one page: first what is below changed folders, then everything else with the cursor after it."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
         if not (changes.files or changes.folders or changes.gone):
@@ -149,11 +149,11 @@ class Following:
         yield self._last(partition, work, following)
 
     def _find_again(self, work: _Page) -> None:
-        """Look where things are that left this feed's sight: they may have moved to another root, which is no deletion."""
+        """Look up items that left this feed's view: they may have moved to another root, which is not a deletion."""
         changes, root = work.changes, work.root
         if root.kind == "drive":
             for kept in (changes.folders, changes.gone):
-                kept.pop(root.id, None)  # the drive as a whole is compared at every sync
+                kept.pop(root.id, None)  # the drive itself is compared at every sync
         if len(self._roots.partitions()) > 1:
             lost = sorted(changes.unseen & changes.gone.keys())
             for file_id, file in self._documents.ask(lost).items() if lost else ():
@@ -161,7 +161,7 @@ class Following:
                     changes.note(file_id, file)
 
     def _sort_folders(self, partition: str, work: _Page) -> None:
-        """Decide for each folder: nothing, list what lies below, or everything below is gone."""
+        """Decide for each folder whether to do nothing, list its content, or delete its content."""
         notes, changes = work.notes, work.changes
         for folder_id in changes.gone:
             self._tree.learn(folder_id, None)
@@ -193,7 +193,7 @@ class Following:
                 if self._tree.trail(folder_id) is None:
                     work.emptied.append(folder_id)
                 else:
-                    self._gather(work, file)  # another root has it now
+                    self._gather(work, file)  # it moved to another root
                 self._forget(work, folder_id)
             elif before is not None:
                 notes.set_folder(folder_id, folder_of(file))
@@ -209,14 +209,14 @@ class Following:
         work.emptied.append(file["id"])
 
     def _forget(self, work: _Page, folder_id: str, *, all_of_it: bool = False) -> None:
-        """Forget a folder and those below, but those that have been seen elsewhere below the root."""
+        """Forget a folder and those below it, except those seen elsewhere below the root."""
         for one in work.notes.below(folder_id):
             if all_of_it or not self._is_below(one, work.root):
                 work.notes.set_folder(one, None)
                 work.forgotten.add(one)
 
     def _outermost(self, work: _Page) -> list[JSON]:
-        """Leave out folders that lie below others which are listed anyway."""
+        """Leave out folders below others that are listed anyway."""
         ids = {file["id"] for file in work.relist}
         kept: list[JSON] = []
         for file in work.relist:
@@ -226,11 +226,11 @@ class Following:
         return kept
 
     def _sort_files(self, partition: str, work: _Page) -> None:
-        """Describe changed files where they lie now; what lies in no root is gone, unless a shortcut leads to it."""
+        """Describe changed files at their current location; those in no root are deleted unless a shortcut points to them."""
         changes, notes = work.changes, work.notes
         found = self._documents.describe(list(changes.files.values()), notes)
         if not work.page.first:
-            # whoever read the page first has reported what lies in other roots, and those may have moved on since
+            # the partition that read the page first has reported files in other roots, which may have changed since
             found.seen = [item for item in found.seen if item.partition == partition]
             found.refused = [refusal for refusal in found.refused if refusal.partition == partition]
         changed = {**changes.files}

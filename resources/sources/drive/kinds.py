@@ -1,4 +1,4 @@
-"""What kind of thing a file is: its name and Drive's type enter, the type that is fetched and how, or the reason why not, leave."""
+"""Which type is fetched for a file and how, by its name and Drive's type, or why it cannot be indexed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORTCUT = f"{GOOGLE_APPS}shortcut"
 
 EXPORTS: Mapping[str, str] = {
     f"{GOOGLE_APPS}document": "text/markdown",
-    f"{GOOGLE_APPS}spreadsheet": XLSX,  # CSV holds the first sheet alone
+    f"{GOOGLE_APPS}spreadsheet": XLSX,  # CSV has only the first sheet
     f"{GOOGLE_APPS}presentation": "text/plain",
 }
 """Source: https://developers.google.com/workspace/drive/api/guides/ref-export-formats"""
@@ -36,32 +36,32 @@ _TEXTS = frozenset(found for found in SUPPORTED_MIME_TYPES if found.startswith("
 
 
 class Kind(NamedTuple):
-    """The type of the bytes that `fetch` brings, and whether Google makes them (`export`) or they are there (`media`)."""
+    """The type of the bytes that `fetch` returns, and whether Google exports them (`export`) or stores them (`media`)."""
 
     mime_type: str
     way: str
 
 
 def kind_of(name: str, mime_type: str) -> Kind:
-    """Return what is fetched of a file. Raises `SkipDocumentError` with the reason for a type that cannot be indexed."""
+    """Return what is fetched for a file. Raises `SkipDocumentError` with the reason if its type cannot be indexed."""
     if mime_type.startswith(GOOGLE_APPS):
         if mime_type in EXPORTS:
             return Kind(EXPORTS[mime_type], "export")
         kind = mime_type.removeprefix(GOOGLE_APPS)
         raise SkipDocumentError(
-            f"Google {_NAMES.get(kind, f'files of type {kind}')} hold no text that can be exported. "
-            "Supported of Google's own: Docs, Sheets and Slides."
+            f"Google {_NAMES.get(kind, f'files of type {kind}')} contain no text that can be exported. "
+            "Supported Google formats: Docs, Sheets and Slides."
         )
     mime_type = mime_type.partition(";")[0].strip().lower()
     by_name = MIME_TYPES.get(extension(name))
     if mime_type in SUPPORTED_MIME_TYPES and not (mime_type in _TEXTS and by_name in _TEXTS):
         return Kind(mime_type, "media")
-    # Drive calls most text files text/plain, and what it does not know application/octet-stream
+    # Drive reports most text files as text/plain, and unknown types as application/octet-stream
     return Kind(by_name or declared(name), "media")
 
 
 def name_for(name: str, mime_type: str) -> str:
-    """Return a name whose extension says what the bytes are, for checking the one against the other."""
+    """Return a name whose extension matches the type of the bytes, for checking one against the other."""
     if MIME_TYPES.get(extension(name)) == mime_type:
         return name
     return name + next(ending for ending, found in MIME_TYPES.items() if found == mime_type)

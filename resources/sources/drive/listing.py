@@ -1,7 +1,7 @@
-"""A root from the beginning: every folder, then every file in pages, each page a batch with a cursor to resume from.
+"""The full listing of a root: every folder, then every file in pages, each page a batch with a cursor to resume from.
 
-The feed's token is taken before anything is listed, so that what changes meanwhile is in the feed. A page token that Drive
-refuses costs the listing, not the token: it begins anew and the feed still starts where it did.
+The feed's token is taken before the listing begins, so that changes made meanwhile are in the feed. If Drive rejects a page
+token, only the listing is lost: it starts over and the feed still starts from the same token.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from resources.sources.drive.tree import FolderTree, folder_of
 PAGE = 1000
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list"""
 FIRST_PAGE = 200
-"""Files of a page whose bytes have to be fetched before it is safe."""
+"""Size of a page whose files must be fetched before it is committed."""
 PARENTS = 40
-"""Folders in one query; Drive refuses long ones."""
+"""Folders in one query; Drive rejects long queries."""
 _RESTARTS = 3
 
 
 def groups(folders: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield folders as many as fit into one query."""
+    """Yield folders in groups that fit into one query."""
     for start in range(0, len(folders), PARENTS):
         yield folders[start : start + PARENTS]
 
 
 class Listing:
-    """Lists roots, and what lies below a folder."""
+    """Lists roots, and what is below a folder."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Listing:
         self._view = view
 
     def run(self, partition: str, before: Cursor | None, *, relist: bool = False) -> Generator[Batch, None, Cursor]:
-        """Yield the whole root and return the cursor that its feed goes on from.
+        """Yield the whole root and return the cursor from which its feed continues.
 
-        `before` says where to resume; without a place in it, or without it, the listing begins anew. `relist`: most of it is
-        known, so pages are large.
+        `before` says where to resume; if it is None or has no place in a listing, the listing starts from the beginning. `relist`:
+        most of it is known, so pages are large.
         """
         at = before
         for _ in range(_RESTARTS):
@@ -76,10 +76,10 @@ class Listing:
                 return (yield from self._pages(partition, notes, at))
             except PageTokenError:
                 at = Cursor(token=at.token, account=at.account)
-        raise AbortSyncError("Drive keeps refusing its own page tokens while it is listed; the next sync tries again.")
+        raise AbortSyncError("Drive keeps rejecting its own page tokens during the listing; the next sync tries again.")
 
     def below(self, folders: Sequence[JSON], partition: str, notes: PartitionState) -> Iterator[list[JSON]]:
-        """Yield the files below some folders, page by page, and make the folders below them known."""
+        """Yield the files below some folders, page by page, and record the folders below them."""
         root = self._roots.root(partition)
         by_drive: dict[str | None, list[str]] = {}
         for folder in folders:
@@ -96,7 +96,7 @@ class Listing:
                 level = further
 
     def climb(self, partition: str, root: RootNote, notes: PartitionState) -> RootNote:
-        """Note a root with the folders above it, and return it so."""
+        """Record the folders above a root, and return the root with them."""
         self._tree.top(partition, root)
         if root.kind == "folder":
             self._tree.find([{"parents": [root.parent], "driveId": root.drive}] if root.parent else [], notes)
@@ -107,7 +107,7 @@ class Listing:
     def _begin(
         self, partition: str, notes: PartitionState, before: Cursor | None, size: int
     ) -> Generator[Batch, None, Cursor]:
-        """Take the feed's token unless there is one, list the folders, and yield what is remembered of them."""
+        """Take the feed's token unless there is one, list the folders, and yield a batch with the memory of them."""
         root = self._roots.root(partition, fresh=True)
         token = before.token if before is not None else self._feeds.start(root.drive)
         notes.start_over()
@@ -126,7 +126,7 @@ class Listing:
         return at
 
     def _root_access(self, root: RootNote, notes: PartitionState) -> str:
-        """Return who may find the root itself, as a digest; nobody when it cannot be read for the moment."""
+        """Return a digest of who may find the root itself; of no one if that cannot be read at present."""
         if root.kind == "drive":
             return self._readers.drive(root.id).digest
         file = self._documents.ask([root.id])[root.id]
@@ -148,7 +148,7 @@ class Listing:
             level = [file["id"] for file in found]
 
     def _remember(self, folders: Sequence[JSON], root: RootNote, notes: PartitionState) -> None:
-        """Note folders, with who may find them where they are the root's own."""
+        """Record folders, with who may find them where their permissions are their own."""
         for file in folders:
             self._tree.learn(file["id"], folder_of(file))
         inside = [file for file in folders if self._is_below(file["id"], root)]
@@ -194,9 +194,9 @@ class Listing:
         return at
 
     def _queries(self, root: RootNote, notes: PartitionState) -> list[Sequence[str]]:
-        """Return the folders of each query that lists the root's files, the same ones when the listing is resumed.
+        """Return the groups of folders whose files are listed in one query each; the same groups when the listing is resumed.
 
-        A whole drive is one query, of no folder.
+        A whole drive takes one query, without a folder.
         """
         if root.kind != "folder":
             return [()]
@@ -217,9 +217,9 @@ class Listing:
         size: int,
         page_token: str | None = None,
     ) -> Iterator[JSON]:
-        """Yield pages of what lies directly in some folders.
+        """Yield pages of the direct children of some folders.
 
-        Drive refuses the whole query when one of them has just gone; then each is asked for alone, and the feed tells of it.
+        Drive rejects the whole query if one of them was just deleted; then each is queried separately, and the feed reports the deletion.
         """
         parents = " or ".join(f"'{folder}' in parents" for folder in folders)
         try:
@@ -228,7 +228,7 @@ class Listing:
             if error.of != "fileId":
                 raise
             if page_token is not None:
-                raise PageTokenError("A folder went while what lies in it was listed.") from error
+                raise PageTokenError("A folder was deleted while its files were listed.") from error
             if len(folders) == 1:
                 self._check(root)
                 yield {"files": []}
@@ -237,17 +237,17 @@ class Listing:
                 yield from self._alone(folder, condition, drive, root)
 
     def _alone(self, folder: str, condition: str, drive: str | None, root: RootNote) -> Iterator[JSON]:
-        """Yield what lies in one folder, without page tokens: they are of another query than the one that is resumed."""
+        """Yield the children of one folder, without page tokens: those belong to another query than the one being resumed."""
         for page in self._children([folder], condition, drive, root, PAGE):
             page.pop("nextPageToken", None)
             yield page
 
     def _check(self, root: RootNote) -> None:
-        """Raise when the root itself is what cannot be found: its listing is not empty, it failed."""
+        """Raise if the root itself cannot be found: then its listing is not empty but failed."""
         self._client.call("files.get", fileId=root.id, fields="id", supportsAllDrives=True)
 
     def _list(self, condition: str, drive: str | None, size: int, page_token: str | None = None) -> Iterator[JSON]:
-        """Yield pages of a query. Raises `AbortSyncError` when Drive says that it did not search everything."""
+        """Yield pages of a query. Raises `AbortSyncError` if Drive reports an incomplete search."""
         while True:
             page = self._client.call(
                 "files.list",
@@ -262,7 +262,7 @@ class Listing:
                 fields=f"nextPageToken,incompleteSearch,files({FILE_FIELDS})",
             )
             if page.get("incompleteSearch"):
-                raise AbortSyncError("Drive did not search everything it was asked for; the next sync tries again.")
+                raise AbortSyncError("Drive reported an incomplete search; the next sync tries again.")
             page.setdefault("files", [])
             yield page
             page_token = page.get("nextPageToken")

@@ -1,8 +1,8 @@
-"""What the connector remembers of one partition: committed memory enters, answers and the entries to save with a batch leave.
+"""The memory of one partition: what is committed, with the changes to save with the next batch.
 
-Keys: `!root` what the root is, `!members` who is in its shared drive, `!until:TIME:ID` when a right ends by itself, `f:ID` a
-folder, `p:ID` whom a permission's id stands for, `s:ID` what a shortcut points at. The first kind is read at every sync,
-the rest when something changed.
+Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `f:ID` a
+folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's target. The first kind is read at every sync, the
+rest only if something changed.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ _AFTER_HEAD = '"'
 
 
 class Folder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A folder as it was when its content was last listed."""
+    """A folder in the state in which its content was last listed."""
 
     name: str
     parent: str | None = None
     access: str = ""
-    """Digest of who may find it: what lies below inherits that."""
+    """Digest of who may find it; its content inherits this."""
     limited: bool = False
-    """Whether it stops rights from above: not everybody whom Drive names may then open it."""
+    """True if it stops inherited permissions: then not everyone whom Drive lists may open it."""
     closed: bool = False
-    """Whether the account itself sees that it is there and cannot open it."""
+    """True if the account can see but not open it."""
 
 
 class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A shortcut to a file, and the folder that it lies in."""
+    """A shortcut to a file, and the folder that contains it."""
 
     target: str
     parent: str
     outside: bool = False
-    """Whether the target lies in no root, so that no feed tells of it."""
+    """True if the target is in no root, so that no feed reports its changes."""
 
 
 class RootNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a partition's root is. `kind`: `mine`, `drive` or `folder`; `drive`: the shared drive that it lies in."""
+    """A partition's root. `kind`: `mine`, `drive` or `folder`; `drive`: the shared drive that contains it."""
 
     id: str
     name: str
@@ -50,11 +50,11 @@ class RootNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     drive: str | None = None
     parent: str | None = None
     above: tuple[str, ...] = ()
-    """Folders above a folder that is a root: a change of theirs may take it to another drive, or out of sight."""
+    """Folders above a root folder: if they change, it may be in another drive or no longer visible."""
 
 
 class PartitionState:
-    """The memory of one partition with the changes of this sync. Not thread-safe: the listing alone uses it."""
+    """The memory of one partition with the changes of this sync. Not thread-safe: only the listing uses it."""
 
     def __init__(self, memory: Memory, partition: str) -> None:
         self._memory = memory
@@ -68,7 +68,7 @@ class PartitionState:
         self.shortcuts: dict[str, Shortcut] = {}
 
     def load(self) -> PartitionState:
-        """Read folders, people and shortcuts, once."""
+        """Read folders, principals and shortcuts, once."""
         if not self._loaded:
             self._loaded = True
             for key, value in self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, _AFTER_HEAD).items():
@@ -82,7 +82,7 @@ class PartitionState:
         return self
 
     def pointed_at(self) -> set[str]:
-        """Return what the partition's shortcuts point at outside of every root, without reading the rest."""
+        """Return the targets of the partition's shortcuts outside every root, without reading the rest."""
         shortcuts = list(self.shortcuts.values())
         if not self._loaded:
             if self._early is None:
@@ -93,17 +93,17 @@ class PartitionState:
 
     @property
     def root(self) -> RootNote | None:
-        """What the root was when last seen."""
+        """The root as last seen."""
         value = self._read_head().get("!root")
         return None if value is None else msgspec.convert(value, RootNote)
 
     @property
     def members(self) -> list[str] | None:
-        """Digest of who is in the shared drive, as of the last listing."""
+        """Digests of the shared drive's members at the last listing."""
         return self._read_head().get("!members")
 
     def due(self, now: datetime) -> list[str]:
-        """Return the files of which a right has ended since they were last seen, and forget that."""
+        """Return the files with a permission that has expired since they were last seen, and remove their entries."""
         limit = f"!until:{_stamp(now)}:\x7f"
         keys = [key for key in self._read_head() if key.startswith("!until:") and key <= limit]
         for key in keys:
@@ -111,15 +111,15 @@ class PartitionState:
         return [key.rpartition(":")[2] for key in keys]
 
     def set_root(self, root: RootNote) -> None:
-        """Remember what the root is."""
+        """Remember the root."""
         self._put_head("!root", msgspec.to_builtins(root))
 
     def set_members(self, members: list[str]) -> None:
-        """Remember who is in the shared drive."""
+        """Remember the members of the shared drive."""
         self._put_head("!members", members)
 
     def set_end(self, when: datetime, file_id: str) -> None:
-        """Remember to look at a file again when one of its rights ends."""
+        """Remember to check a file again when one of its permissions expires."""
         self._put_head(f"!until:{_stamp(when)}:{file_id}", True)
 
     def set_folder(self, folder_id: str, folder: Folder | None) -> None:
@@ -127,15 +127,15 @@ class PartitionState:
         _put(self.folders, self._pending, "f", folder_id, folder)
 
     def set_person(self, permission_id: str, principal: str) -> None:
-        """Remember whom a permission's id stands for."""
+        """Remember the principal behind a permission id."""
         _put(self.people, self._pending, "p", permission_id, principal)
 
     def set_shortcut(self, shortcut_id: str, shortcut: Shortcut | None) -> None:
-        """Remember what a shortcut points at; None forgets it."""
+        """Remember a shortcut's target; None forgets it."""
         _put(self.shortcuts, self._pending, "s", shortcut_id, shortcut)
 
     def start_over(self) -> None:
-        """Forget everything but the root, for a listing from the beginning."""
+        """Forget everything except the root, for a listing from the beginning."""
         self.load()
         for folder_id in list(self.folders):
             self.set_folder(folder_id, None)
@@ -149,12 +149,12 @@ class PartitionState:
                 self._put_head(key, None)
 
     def take(self) -> dict[str, Any]:
-        """Return what is to be saved with the next batch; it is not handed out twice."""
+        """Return the entries to save with the next batch, and clear them."""
         pending, self._pending = self._pending, {}
         return pending
 
     def below(self, folder_id: str) -> set[str]:
-        """Return a folder and every folder that is remembered below it."""
+        """Return a folder and every remembered folder below it."""
         children: dict[str | None, list[str]] = {}
         for one, folder in self.folders.items():
             children.setdefault(folder.parent, []).append(one)
@@ -168,7 +168,7 @@ class PartitionState:
         return found
 
     def inside(self, folder_id: str, top: str) -> bool:
-        """Tell whether a remembered folder lies below `top`, or is it."""
+        """Return True if a remembered folder is `top` or below it."""
         passed: set[str] = set()
         at: str | None = folder_id
         while at is not None and at not in passed:

@@ -1,7 +1,7 @@
-"""Who may find a file: what Drive says of its sharing enters, principals and the sharing status leave. Pure.
+"""Who may find a file: convert Drive's permissions to principals and a sharing status. Pure.
 
-Search is narrower than access: what is shared by link alone can be opened by whoever has the link, and found by nobody. So a
-domain or everybody counts only where Drive itself would let them find the file (`allowFileDiscovery`).
+Search is narrower than access: a file shared only by link can be opened by anyone with the link but found by no one. So a
+domain or everyone counts only if Drive itself would let them find the file (`allowFileDiscovery`).
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions
 """
 
@@ -15,14 +15,14 @@ from resources import permissions as principals
 from resources.errors import InvalidRequestError
 
 LINK_ID = "anyoneWithLink"
-"""Id of the permission of whoever has the link, the same on every file."""
+"""Id of the permission of anyone with the link, the same on every file."""
 NOBODY = ""
-"""What an id stands for that gives nobody search."""
+"""Stored for an id that lets no one find the file."""
 _STATUSES = ("private", "shared", "domain", "anyone-with-link", "public")
 
 
 class Grant(NamedTuple):
-    """Who may find a file, what kind of sharing that is, and when the first of its rights ends by itself."""
+    """Who may find a file, its sharing status, and when the first of its permissions expires."""
 
     principals: frozenset[str]
     sharing: str
@@ -30,12 +30,12 @@ class Grant(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Return what changes whenever the grant does."""
+        """Return a value that changes whenever the grant does."""
         return " ".join([self.sharing, *sorted(self.principals)])
 
 
 def read(permissions: Iterable[Any], now: datetime) -> Grant:
-    """Return what a list of Drive's permissions grants now; what is not understood grants nothing."""
+    """Return what a list of Drive's permissions grants now; unknown kinds grant nothing."""
     found: set[str] = set()
     widest = "private"
     ends: list[datetime] = []
@@ -53,9 +53,9 @@ def read(permissions: Iterable[Any], now: datetime) -> Grant:
 
 
 def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
-    """Return what the ids of these permissions stand for, as far as an id alone says it: users and groups for good.
+    """Return the principals behind permission ids that determine them: those of users and groups, permanently.
 
-    An id of a domain does not tell whether the domain may find the file, and a right that ends is no lasting fact.
+    The id of a domain does not say whether the domain may find the file, and a permission that expires is temporary.
     """
     return {
         str(permission["id"]): principal
@@ -70,7 +70,7 @@ def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
 
 
 def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[Grant, list[str]]:
-    """Return what permission ids grant by what is known of them, and the ids that nothing is known of."""
+    """Return what permission ids grant according to `known`, and the unknown ids."""
     found: set[str] = set()
     unknown: list[str] = []
     widest = "private"
@@ -85,7 +85,7 @@ def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[Grant, list[st
 
 
 def with_owner(grant: Grant, owner: str | None) -> Grant:
-    """Return the grant with the file's owner in it, where there is one."""
+    """Return the grant extended by the file's owner, if there is one."""
     if owner is None or owner in grant.principals:
         return grant
     everybody = grant.principals | {owner}
@@ -93,7 +93,7 @@ def with_owner(grant: Grant, owner: str | None) -> Grant:
 
 
 def email(text: Any) -> str | None:
-    """Return an address in its normal form, None when it is none."""
+    """Return an email in normal form, or None if it is invalid."""
     try:
         return principals.email(text) if isinstance(text, str) else None
     except InvalidRequestError:
@@ -105,7 +105,7 @@ def _sharing(widest: str, found: Iterable[str]) -> str:
 
 
 def _counts(permission: Mapping[str, Any], now: datetime) -> bool:
-    """Tell whether a permission is in force: not of a deleted account, not over, and not one that shows the name alone."""
+    """Return True if a permission is in force: its account exists, it has not expired, and it is not a metadata-only one."""
     if permission.get("deleted") is True or permission.get("view"):
         return False
     expires = permission.get("expirationTime")

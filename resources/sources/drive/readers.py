@@ -1,8 +1,8 @@
-"""Who may find files: files as Drive shows them enter, grants leave, with as few calls as that takes.
+"""Find out who may read files, with as few calls as possible.
 
-Drive shows the permissions of files in My Drive that the account may share. Of all others it shows ids: where each id is known,
-that answers; else one file that carries the unknown id is asked, which answers for the rest. Below a limited-access folder
-ids do not tell who may open a file, so each file is asked.
+Drive shows the permissions of files in My Drive that the account may share. For all others it only shows permission ids: if
+each id is known, no call is needed; otherwise one file with the unknown id is queried, and its answer is reused for the rest.
+Below a limited-access folder ids do not determine who may open a file, so each file is queried.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _PAGE = 100
 
 
 class Readers:
-    """Answers for one sync."""
+    """Resolves the readers of files during one sync."""
 
     def __init__(self, client: DriveClient, now: Callable[[], datetime]) -> None:
         self._client = client
         self._now = now
         self._vague: set[str] = set()
-        """Ids that say nothing by themselves: domains, and rights that end."""
+        """Ids that cannot be interpreted on their own: domains, and permissions that expire."""
         self._members: dict[str, list[JSON]] = {}
 
     def grants(self, notes: PartitionState, files: Sequence[JSON], limited: Callable[[JSON], bool]) -> dict[str, Grant]:
-        """Return the grant of each file by its id. Raises what calls raise, a file that may not be asked excepted."""
+        """Return the grant of each file by its id. Raises what calls raise, except for a file that may not be queried."""
         found: dict[str, Grant] = {}
         waiting: list[JSON] = []
         for file in files:
@@ -52,19 +52,19 @@ class Readers:
         return found
 
     def members(self, drive: str) -> list[str]:
-        """Return who is in a shared drive, as digests that can be compared; nobody when the account may not know.
+        """Return the members of a shared drive as comparable digests; empty if the account may not list them.
 
-        Asked once a sync, since no feed tells of it.
+        Requested once per sync, since no feed reports it.
         """
         now = self._now()
         return sorted(f"{one.get('id')} {permissions.read([one], now).digest}" for one in self._who(drive))
 
     def drive(self, drive: str) -> Grant:
-        """Return who is in a shared drive."""
+        """Return the grant that membership of a shared drive gives."""
         return permissions.read(self._who(drive), self._now())
 
     def learn_members(self, drive: str, notes: PartitionState) -> None:
-        """Note whom the ids of a shared drive's members stand for."""
+        """Record the principals behind the permission ids of a shared drive's members."""
         self._learn(notes, self._who(drive))
 
     def _who(self, drive: str) -> list[JSON]:
@@ -82,7 +82,7 @@ class Readers:
         return True
 
     def _choose(self, notes: PartitionState, waiting: Sequence[JSON], alone: set[str]) -> list[JSON]:
-        """Return the files to ask: those that only they can answer for, and one for each id that is new."""
+        """Return the files to query: those whose ids are not enough, and one for each unknown id."""
         chosen: list[JSON] = []
         covered: set[str] = set()
         for file in waiting:
@@ -93,7 +93,7 @@ class Readers:
         return chosen
 
     def _list(self, ids: Sequence[str]) -> list[list[JSON] | None]:
-        """Return the permissions of each file, None where the account may not know them."""
+        """Return the permissions of each file, None if the account may not see them."""
         many = [{"fileId": one, "pageSize": _PAGE, "fields": _LIST, "supportsAllDrives": True} for one in ids]
         answers = self._client.batch("permissions.list", many)
         return [self._whole(one, answer) for one, answer in zip(ids, answers, strict=True)]

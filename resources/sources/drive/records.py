@@ -1,4 +1,4 @@
-"""From a file as Drive describes it to a document: JSON, place and grant enter, an `Item` or a `Refusal` leaves. Pure."""
+"""Convert Drive's file metadata to an `Item` or a `Refusal`. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FILE_FIELDS = (
     f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
     "inheritedPermissionsDisabled,capabilities(canListChildren)"
 )
-"""Asked for by name: Drive answers with four fields otherwise."""
+"""Requested fields: by default Drive returns only four."""
 
 
 def describe(file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: Grant, settings: Settings) -> Item | Refusal:
-    """Return the document, or the refusal where there is a reason for one; `folders` are those of the trail."""
+    """Return the document, or a refusal if there is a reason for one; `folders` are those of the trail."""
     name = str(file["name"])
     size = _whole_number(file.get("size"))
     try:
@@ -46,7 +46,7 @@ def describe(file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: Grant
         owner=owner,
         author=owner or _author(file),
         url=file.get("webViewLink"),
-        # of Google's own formats Drive tells what they take up, not what an export has
+        # for Google's own formats Drive reports the storage used, not the size of an export
         size=size if kind.way == "media" else None,
         created_at=moment(file.get("createdTime")),
         modified_at=moment(file.get("modifiedTime")),
@@ -59,7 +59,7 @@ def describe(file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: Grant
 
 
 def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
-    """Return a refusal of a file at its place."""
+    """Return a refusal of a file at its location."""
     name = str(file["name"])
     return Refusal(
         source_id=file["id"],
@@ -74,17 +74,17 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
 
 
 def version_of(file: JSON) -> str:
-    """Return what changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id."""
+    """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id."""
     return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
 
 
 def moment(text: Any) -> datetime | None:
-    """Return a time of Drive's (RFC 3339) in UTC."""
+    """Parse a time of Drive's (RFC 3339) to UTC."""
     return datetime.fromisoformat(text).astimezone(UTC) if isinstance(text, str) and text else None
 
 
 def _author(file: JSON) -> str | None:
-    """Return who last worked on it: files in shared drives have no owner."""
+    """Return the last editor: files in shared drives have no owner."""
     person: JSON = file.get("lastModifyingUser") or {}
     return person.get("emailAddress") or person.get("displayName")
 

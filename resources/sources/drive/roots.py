@@ -1,7 +1,7 @@
-"""What of Drive is indexed: settings and the visible shared drives enter, partitions and what each one's root is leave.
+"""The indexed parts of Drive: partitions and their roots, from the settings and the visible shared drives.
 
-A partition is `my_drive`, the id of a shared drive or the id of a folder. What is configured and not visible is lost, not gone:
-its documents are hidden until it can be read again. What is no longer configured is retired.
+A partition is `my_drive`, the id of a shared drive or the id of a folder. A configured root that is not visible is lost, not
+deleted: its documents are hidden until it can be read again. A root that is no longer configured is retired.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MY_DRIVE = "my_drive"
 SHARED_DRIVES = "shared_drives"
 TITLE = "My Drive"
 _DRIVE_IDS = "0A"
-"""How ids of shared drives begin, as seen; it matters only for one that nothing else is known of."""
+"""Observed prefix of shared drive ids; used only for an id about which nothing else is known."""
 
 
 class Roots:
-    """The roots of one sync. Drive is asked for its shared drives once, when they first matter."""
+    """The roots of one sync. The list of shared drives is requested once, when first needed."""
 
     def __init__(self, settings: Settings, client: DriveClient, notes: Callable[[str], PartitionState]) -> None:
         wanted = settings.drive_roots or (MY_DRIVE, SHARED_DRIVES)
@@ -40,7 +40,7 @@ class Roots:
 
     @cached_property
     def drives(self) -> dict[str, str]:
-        """Names of the shared drives that can be seen, by id. Raises when they cannot be listed."""
+        """Names of the visible shared drives, by id. Raises if they cannot be listed."""
         if not self._every_drive and not self._ids:
             return {}
         fields = "nextPageToken,drives(id,name)"
@@ -50,13 +50,13 @@ class Roots:
         }
 
     def partitions(self) -> list[str]:
-        """Return the partitions that are configured and, as far as one call tells, readable."""
+        """Return the partitions that are configured and, as far as one call shows, readable."""
         found = {MY_DRIVE} if self._mine else set[str]()
         found |= set(self.drives) if self._every_drive else set[str]()
         return sorted(found | {one for one in self._ids if one in self.drives or not self._is_drive(one)})
 
     def lost(self, known: list[str]) -> list[str]:
-        """Return the known shared drives that are configured and not visible; a lost folder shows when it is read."""
+        """Return the known shared drives that are configured and not visible; a lost folder is detected when it is read."""
         return [one for one in known if self._is_wanted(one) and self._is_drive(one) and one not in self.drives]
 
     def retired(self, known: list[str]) -> list[str]:
@@ -64,9 +64,9 @@ class Roots:
         return [one for one in known if not self._is_wanted(one)]
 
     def root(self, partition: str, *, fresh: bool = False) -> RootNote:
-        """Return what a partition's root is, as remembered unless `fresh`.
+        """Return the root of a partition, as remembered unless `fresh`.
 
-        Raises `LostPartitionError` when it cannot be read or is no folder.
+        Raises `LostPartitionError` if it cannot be read or is not a folder.
         """
         if fresh or partition not in self._found:
             self._found[partition] = self._look(partition, fresh=fresh)
@@ -79,11 +79,11 @@ class Roots:
                 try:
                     self.root(partition)
                 except LostPartitionError:
-                    continue  # its own turn will say so
+                    continue  # reported when this partition is synced
         return self._found
 
     def update(self, partition: str, **facts: Any) -> RootNote:
-        """Note what is new about a root, by the fields of `RootNote`."""
+        """Record new facts about a root, as fields of `RootNote`."""
         self._found[partition] = msgspec.structs.replace(self.root(partition), **facts)
         return self._found[partition]
 
@@ -105,7 +105,7 @@ class Roots:
         except (NotFoundError, ForbiddenError):
             raise LostPartitionError(
                 f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, which does not exist or is not shared with the account "
-                "that reads Drive: share it, or take it out of the setting."
+                "that reads Drive: share it, or remove it from the setting."
             ) from None
         if found["mimeType"] != FOLDER:
             raise LostPartitionError(

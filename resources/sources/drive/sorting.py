@@ -1,4 +1,4 @@
-"""What a page of a feed says, sorted by what to do: changes enter; live files and folders, and what is gone, leave. Pure."""
+"""Sort a page of a change feed into live files, live folders and what is gone. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resources.sources.drive.records import moment
 
 @dataclass
 class Changes:
-    """Items by id. `gone`: when it happened, where that is known; `unseen` of these are out of the feed's sight, not in the trash."""
+    """Items by id. `gone`: when they were deleted, if known; those in `unseen` left the feed's view, not to the trash."""
 
     files: dict[str, JSON] = field(default_factory=dict[str, JSON])
     folders: dict[str, JSON] = field(default_factory=dict[str, JSON])
@@ -21,7 +21,7 @@ class Changes:
     unseen: set[str] = field(default_factory=set[str])
 
     def note(self, file_id: str, file: JSON | None, when: datetime | None = None) -> None:
-        """Take in one item as it is now; a later word on the same item stands."""
+        """Record an item's current state; a later entry about the same item replaces it."""
         for kept in (self.files, self.folders, self.gone):
             kept.pop(file_id, None)
         self.unseen.discard(file_id)
@@ -37,7 +37,7 @@ class Changes:
 
 
 def sort(changes: Iterable[JSON]) -> Changes:
-    """Return the items of a page, each as its last entry shows it; entries about drives themselves are left out."""
+    """Return the items of a page in the state of their last entry; entries about drives themselves are left out."""
     found = Changes()
     for change in changes:
         file_id = change.get("fileId")

@@ -1,7 +1,7 @@
-"""What shortcuts point at outside of every root: it is indexed at its shortcut's place, and watched like what lies there.
+"""Targets of shortcuts that are outside every root: indexed at their shortcut's place and watched for changes.
 
-In come the shortcuts that a partition remembers and what a feed says; out come targets that changed, and those to which no
-shortcut leads any more. No feed tells of all that happens to them, so they are asked for at every sync, a hundred in one request.
+No feed reports everything that happens to them, so they are looked up at every sync, a hundred per request. A target without
+a remaining shortcut is deleted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from resources.sources.drive.roots import Roots
 from resources.sources.drive.sorting import Changes
 
 WATCHED = BATCH
-"""Targets looked at in one sync of a partition: one request."""
+"""Targets looked up in one sync of a partition: one request."""
 
 
 class Targets:
-    """Keeps targets in step for one sync."""
+    """Keeps targets up to date during one sync."""
 
     def __init__(self, roots: Roots, documents: Documents, notes: Callable[[str], PartitionState]) -> None:
         self._roots = roots
@@ -40,9 +40,9 @@ class Targets:
         left: Callable[[str, Shortcut], bool],
         deleted: dict[str, datetime | None],
     ) -> None:
-        """Say what became of changed files outside of every root, and of targets whose shortcut has `left` the partition.
+        """Handle changed files outside every root, and targets whose shortcut has `left` the partition.
 
-        What a shortcut leads to goes into `found`, the rest into `deleted`.
+        Those that a shortcut still points to are added to `found`, the others to `deleted`.
         """
         self._show(notes, found.outside, found, deleted)
         ended = [one for one, shortcut in notes.shortcuts.items() if one in changes.gone or left(one, shortcut)]
@@ -60,9 +60,9 @@ class Targets:
                 deleted[target_id] = None
 
     def watch(self, partition: str, at: Cursor) -> Iterator[Batch]:
-        """Yield the targets outside of every root as they are now: a folder above may have changed, which no feed tells us.
+        """Yield the current state of targets outside every root: a folder above may have changed, which no feed reports.
 
-        At most `WATCHED` a sync, the others in turn.
+        At most `WATCHED` per sync, in rotation.
         """
         notes = self._notes(partition)
         targets = sorted(notes.pointed_at())
@@ -88,7 +88,7 @@ class Targets:
     def _show(
         self, notes: PartitionState, files: Iterable[JSON], found: Found, deleted: dict[str, datetime | None]
     ) -> None:
-        """Describe files outside of every root at the place of a shortcut that leads to them; others outside are deleted."""
+        """Describe files outside every root at the place of a shortcut that points to them; without one they are deleted."""
         by_target: dict[str, list[str]] = {}
         for shortcut_id, shortcut in sorted(notes.shortcuts.items()):
             by_target.setdefault(shortcut.target, []).append(shortcut_id)
@@ -100,12 +100,14 @@ class Targets:
             if not outside:
                 continue
             if self._documents.target([notes.shortcuts[one] for one in ids], file, found, notes):
-                deleted |= dict.fromkeys(ids)  # a shortcut whose target could not be read was a document of its own
+                deleted |= dict.fromkeys(
+                    ids
+                )  # a shortcut whose target could not be read was itself recorded as a document
             elif file["id"] not in self._pointed_at(notes):
                 deleted[file["id"]] = None
 
     def _pointed_at(self, but: PartitionState) -> set[str]:
-        """Return what shortcuts of other partitions point at: those partitions look after it."""
+        """Return the targets of shortcuts in other partitions: those partitions handle them."""
         others = [notes for one in self._roots.partitions() if (notes := self._notes(one)) is not but]
         return set[str]().union(*(notes.pointed_at() for notes in others))
 

@@ -1,7 +1,7 @@
-"""Where things lie: folders as remembered, as a listing or the feed shows them and as Drive is asked for them enter; trails leave.
+"""The folder tree, from memory, listings, the feed and look-ups, and the location of files in it.
 
-A trail leads from a folder up to the outermost configured root. A document belongs to the innermost one, so two roots that
-overlap make one record of it.
+A trail leads from a folder up to the outermost configured root. A document belongs to the innermost root, so overlapping
+roots do not produce duplicates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER_FIELDS = "id,name,mimeType,parents,trashed,driveId,inheritedPermissionsDi
 
 
 class Trail(NamedTuple):
-    """A place inside a root. `folders`: ids from the nearest up; `names` from the outermost root down."""
+    """A location inside a root. `folders`: ids from the nearest up; `names` from the outermost root down."""
 
     partition: str
     folders: tuple[str, ...]
@@ -28,7 +28,7 @@ class Trail(NamedTuple):
 
 
 class FolderTree:
-    """The folders that this sync knows of. What was seen in this sync stands over what is remembered."""
+    """The folders known in this sync. What was seen in this sync takes precedence over what is remembered."""
 
     def __init__(self, client: DriveClient, roots: Roots, notes: Callable[[str], PartitionState]) -> None:
         self._client = client
@@ -41,17 +41,17 @@ class FolderTree:
         self._trails: dict[str, Trail | None] = {}
 
     def learn(self, folder_id: str, folder: Folder | None) -> None:
-        """Note a folder as it is now; None: it is gone, in the trash or not readable."""
+        """Record a folder's current state; None: it was deleted, trashed or is not readable."""
         if self._folders.get(folder_id, "") != folder:
             self._folders[folder_id] = folder
             self._trails.clear()
 
     def grant(self, folder_id: str, digest: str) -> None:
-        """Note who may find a folder, as `Grant.digest` says it."""
+        """Record who may find a folder, as a `Grant.digest`."""
         self._access[folder_id] = digest
 
     def chain(self, trail: Trail) -> tuple[domain.Folder, ...]:
-        """Return the folders of a trail, outermost first, with who may find each; nobody where that is not known."""
+        """Return the folders of a trail, outermost first, with who may find each; no one if that is not known."""
         if any(one not in self._access for one in trail.folders):
             self._load({root.drive or "" for root in self._roots.all().values()})
         return tuple(
@@ -60,7 +60,7 @@ class FolderTree:
         )
 
     def trail(self, parent: str | None) -> Trail | None:
-        """Return where a folder's content lies; None when that is in no root, as far as is known (`find` makes it known)."""
+        """Return the location of a folder's content; None if it is in no root as far as is known (`find` looks it up)."""
         if parent is None:
             return None
         if parent not in self._trails:
@@ -68,13 +68,13 @@ class FolderTree:
         return self._trails[parent]
 
     def limited(self, parent: str | None) -> bool:
-        """Tell whether a folder, or one above it within the roots, stops rights from above."""
+        """Return True if a folder, or one above it within the roots, stops inherited permissions."""
         trail = self.trail(parent)
         above = (self._folders.get(one) for one in (trail.folders if trail else ()))
         return any(folder is not None and folder.limited for folder in above)
 
     def above(self, folder_id: str) -> tuple[str, ...]:
-        """Return the folders above one, as far up as is known, the nearest first."""
+        """Return the known folders above a folder, nearest first."""
         found: list[str] = []
         at = self._folders.get(folder_id)
         while at is not None and at.parent is not None and at.parent not in found:
@@ -83,10 +83,10 @@ class FolderTree:
         return tuple(found)
 
     def find(self, files: Iterable[JSON], notes: PartitionState) -> None:
-        """Make known where these files lie: from memory, else by asking Drive, a level of folders at a time.
+        """Look up the location of these files: in memory, otherwise by asking Drive, one level of folders at a time.
 
-        Folders outside of every root are remembered in `notes`. One inside that is not remembered is not: the feed, or the
-        listing under way, brings it with its content.
+        Folders outside every root are remembered in `notes`. An unknown folder inside a root is not: the feed, or the running
+        listing, delivers it with its content.
         """
         wanted = {(parent, file.get("driveId") or "") for file in files if (parent := parent_of(file))}
         asked: dict[str, Folder] = {}
@@ -105,7 +105,7 @@ class FolderTree:
                 notes.set_folder(folder_id, folder)
 
     def top(self, partition: str, root: RootNote) -> None:
-        """Note a partition's root as it is now."""
+        """Record the current state of a partition's root."""
         self._root_ids()[root.id] = partition
         self.learn(root.id, Folder(name=root.name, parent=root.parent))
 
@@ -131,7 +131,7 @@ class FolderTree:
         return Trail(partition, tuple(ids[:end]), tuple(reversed(names[:end])))
 
     def _missing(self, start: str) -> str | None:
-        """Return the first folder on the way up that nothing is known of, None when the way is clear."""
+        """Return the first unknown folder on the way up, or None if all are known."""
         tops = self._root_ids()
         passed: set[str] = set()
         at: str | None = start
@@ -154,7 +154,7 @@ class FolderTree:
         return self._tops
 
     def _load(self, drives: set[str]) -> bool:
-        """Read the remembered folders of the roots in these drives; False when that was done before."""
+        """Read the remembered folders of the roots in these drives; False if that was done before."""
         fresh = [
             partition
             for partition, root in self._roots.all().items()
@@ -184,7 +184,7 @@ def _asked(answer: JSON | ConcordanceError) -> Folder | None:
 
 
 def folder_of(file: JSON, access: str = "") -> Folder:
-    """Return a folder as it is remembered."""
+    """Return a folder in the form in which it is remembered."""
     return Folder(
         name=str(file["name"]),
         parent=parent_of(file),
@@ -195,6 +195,6 @@ def folder_of(file: JSON, access: str = "") -> Folder:
 
 
 def parent_of(file: JSON) -> str | None:
-    """Return the folder that a file lies in, where the account may see it."""
+    """Return the folder that contains a file, if the account may see it."""
     parents: list[str] = file.get("parents") or []
     return parents[0] if parents else None

@@ -1,6 +1,6 @@
-"""The source `slack`: the channels that the app may read, each a partition; threads, talk and shared files are documents.
+"""The source `slack`: each channel that the app can read is a partition; threads, conversations and shared files are documents.
 
-In come Slack's Web API and what was remembered of earlier syncs; out come batches. One instance serves one sync.
+One instance serves one sync.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SECOND = timedelta(microseconds=1)
 
 
 class Slack(Source):
-    """`resources.ports.Source` over Slack's Web API. `page` is how many messages one answer holds at most.
+    """`resources.ports.Source` over Slack's Web API. `page` is the maximum number of messages per response.
 
-    `timer`, `sleep` and `dice` stand in for time and chance in tests.
+    `timer`, `sleep` and `dice` replace time and randomness in tests.
     """
 
     fetchers = 8
@@ -59,7 +59,9 @@ class Slack(Source):
         page: int = HISTORY_LIMIT,
     ) -> None:
         if settings.slack_bot_token is None:
-            raise ConfigurationError("CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/operations.md says how to get one.")
+            raise ConfigurationError(
+                "CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/operations.md explains how to get one."
+            )
         token = settings.slack_bot_token.get_secret_value()
         self._settings = settings
         self._memory = memory
@@ -82,7 +84,7 @@ class Slack(Source):
 
     @property
     def name(self) -> SourceName:
-        """Which source this is."""
+        """The source's name."""
         return SourceName.SLACK
 
     @property
@@ -91,26 +93,26 @@ class Slack(Source):
         return self._tally
 
     def partitions(self) -> list[str]:
-        """Return the ids of the channels that can be read, sorted."""
+        """Return the ids of the readable channels, sorted."""
         with self._lock:
             return sorted(self._readable)
 
     def lost(self, known: list[str]) -> list[str]:
-        """Return the channels that are gone, or that the app was put out of."""
+        """Return the channels that no longer exist, or from which the app was removed."""
         return sorted(set(known).difference(self.partitions()))
 
     def directory(self) -> list[tuple[str, str]]:
-        """Return (email, `slack:TEAM`) of each full member: neither guests nor people of connected workspaces nor bots."""
+        """Return (email, `slack:TEAM`) of each full member: not of guests, users of connected workspaces or bots."""
         with self._lock:
             return [(email, permissions.workspace(self._team)) for email in self._people.members()]
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield what changed in a channel since `cursor`, readers included; see `resources.sources.slack.channels`."""
+        """Yield what changed in a channel since `cursor`, including its readers; see `resources.sources.slack.channels`."""
         contents = self._contents.setdefault(partition, {})
         try:
             for batch in self._sync(partition, contents).changes(cursor):
                 yield batch
-                contents.clear()  # whoever asks for the next batch has taken this one in
+                contents.clear()  # the caller has processed this batch when it asks for the next
         finally:
             self._contents.pop(partition, None)
 
@@ -121,16 +123,14 @@ class Slack(Source):
             return
         content = self._contents.get(item.partition, {}).get(item.source_id)
         if content is None:
-            raise FailedDocumentError("Its messages are no longer at hand; sync the channel again.")
+            raise FailedDocumentError("Its messages are no longer in memory; sync the channel again.")
         yield content
 
     def _sync(self, partition: str, contents: dict[str, bytes]) -> ChannelSync:
         with self._lock:
             raw = self._readable.get(partition)
             if raw is None:
-                raise LostPartitionError(
-                    "Slack does not list the channel any more, or the app is not in it: invite it."
-                )
+                raise LostPartitionError("Slack no longer lists the channel, or the app is not in it: invite the app.")
             ledger = Ledger(self._memory, partition)
             events = ledger.events()
             if any(event.all for event in events):
@@ -154,14 +154,14 @@ class Slack(Source):
         return ChannelSync(self._client, ledger, builder, budget, mentions, events, gap=gap, lookback=lookback)
 
     def _current(self, channel: str) -> dict[str, Any]:
-        """Return a channel as it is now: the list may be older than an event. Raises `LostPartitionError`."""
+        """Return the current state of a channel: the list may be older than an event. Raises `LostPartitionError`."""
         raw: dict[str, Any] = self._client.call("conversations.info", channel=channel)["channel"]
         if not (raw.get("is_member") or raw.get("is_archived") or self._reads_unjoined):
-            raise LostPartitionError("The app is not in the channel: invite it.")
+            raise LostPartitionError("The app is not in the channel: invite the app.")
         return raw
 
     def _channel(self, raw: dict[str, Any]) -> Channel:
-        """Return the channel with its readers as they are now."""
+        """Return the channel with its current readers."""
         private = bool(raw.get("is_private"))
         members: list[str] = []
         if permissions.needs_members(private=private, people=self._people):
@@ -169,7 +169,7 @@ class Slack(Source):
                 members = self._client.members(raw["id"])
             except LostPartitionError:
                 if private:
-                    raise  # who may read it is not known: nobody
+                    raise  # its readers are unknown, so it may not be shown to anyone
         return Channel(
             team=self._team,
             url=self._url,
@@ -182,7 +182,7 @@ class Slack(Source):
 
     @cached_property
     def _identity(self) -> tuple[str, str]:
-        """The workspace's id and its address, with a slash at the end."""
+        """The workspace's id and its URL with a trailing slash."""
         answer = self._client.call("auth.test")
         team, url = str(answer.get("team_id") or ""), str(answer.get("url") or "")
         if not team or not url.startswith(("https://", "http://")):
@@ -203,7 +203,7 @@ class Slack(Source):
 
     @cached_property
     def _listed(self) -> dict[str, dict[str, Any]]:
-        """Every channel that Slack names, by id."""
+        """Every channel that Slack lists, by id."""
         found = self._client.pages(
             "conversations.list",
             "channels",
@@ -215,10 +215,10 @@ class Slack(Source):
 
     @cached_property
     def _readable(self) -> dict[str, dict[str, Any]]:
-        """The channels that can be read, by id.
+        """The readable channels, by id.
 
-        Slack names private channels only to those who are in them. Public ones that the app is not in are closed to an app's
-        token. Nobody is in an archived channel, and whether an app that once was still reads it, only trying tells: Source:
+        Slack lists private channels only to their members. Public channels that the app is not in are not readable with an app's token.
+        Archived channels have no members, and only trying shows whether a former member app can still read one: Source:
         https://docs.slack.dev/reference/methods/conversations.history (not_in_channel).
         """
         open_: dict[str, dict[str, Any]] = {}

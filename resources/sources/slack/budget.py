@@ -1,6 +1,6 @@
-"""How the calls that nobody asked for are shared out: looking again at what seems unchanged, so much in one sync and no more.
+"""Budget for rereading what seems unchanged: a fixed number of calls per sync, divided among its channels.
 
-The channels of a sync enter; which of them take a turn leaves, and how many threads each may read again.
+It decides which channels take a turn, and how many threads each may read again.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import random
 from collections.abc import Sequence
 
 CALLS = 20
-"""Pages of older history, and threads, that one sync looks at again beyond what it must."""
+"""Pages of older history, and threads, that one sync reads again beyond what it must."""
 
 
 class Budget:
-    """The turns of one sync. With more channels than turns chance decides, so that none waits for ever."""
+    """The turns of one sync. If there are more channels than turns, they are chosen at random, so that none waits for ever."""
 
     def __init__(self, channels: Sequence[str], calls: int = CALLS, dice: random.Random | None = None) -> None:
         dice = dice or random.Random()  # noqa: S311 - fairness, not secrecy
@@ -21,7 +21,7 @@ class Budget:
         self._left = calls
 
     def share(self, channel: str) -> int:
-        """Return how many threads the channel may read again, once a sync; 0 when it has no turn."""
+        """Return how many threads the channel may read again in this sync; 0 if it has no turn."""
         if channel not in self._waiting:
             return 0
         share = -(-self._left // len(self._waiting))
@@ -29,9 +29,9 @@ class Budget:
         return share
 
     def has_turn(self, channel: str) -> bool:
-        """Whether the channel's older history is looked at in this sync; ask before its `share`."""
+        """Return True if the channel's older history is read in this sync; call it before `share`."""
         return channel in self._waiting
 
     def spend(self, calls: int) -> None:
-        """Take away what a channel used of its share."""
+        """Subtract the calls that a channel used of its share."""
         self._left = max(0, self._left - calls)

@@ -1,10 +1,10 @@
-"""One channel's changes: its history and its ledger enter, batches leave.
+"""The sync of one channel: read its history, compare it with the ledger, and yield batches.
 
-Slack shows what is new in a channel, but not late replies, edits and deletions; those show when a range of history, or a
-thread, is read again and compared with the ledger. So each sync reads the newest messages and what the look-back covers, one
-page further back (in turn, until all was seen), and some threads, those that were talked in lately first. A channel whose
-history fits one page is seen whole each time. What events name is read again whatever its age.
-Only times of the channel's own messages decide, never a clock of ours.
+Slack shows new messages of a channel, but not late replies, edits and deletions; those only show when a range of history, or a
+thread, is read again and compared with the ledger. So each sync reads the newest messages and those in the look-back period, one
+page further back (in rotation), and some threads, the recently active first. A channel whose history fits one page is read whole
+each time. What events name is read again whatever its age.
+Only times of the channel's own messages are used, never a local clock.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from resources.sources.slack.settle import ChannelBatchBuilder, Kind
 from resources.sources.slack.windows import SECOND, micros, stamp
 
 PORTION = 50
-"""Threads that are read before what they gave is saved."""
+"""Threads that are read before their changes are saved."""
 LIVELY = 7 * 24 * 3600 * SECOND
-"""A thread with a reply in the last week of the channel's talk is looked at before others."""
+"""A thread with a reply in the last week of the channel's activity is checked before others."""
 MOST_LIVELY = 200
 AHEAD = 10
-"""So many syncs earlier than others is a lively thread read again; one whose parent no page showed, twice as many."""
+"""An active thread is read again this many syncs before others; one whose parent was on no page, twice as many."""
 MOST_EVENTS = 500
-"""Events that one sync takes in; more wait for the next one."""
+"""Events processed in one sync; more wait for the next one."""
 RENDERING = 1
-"""Raise it when messages are rendered otherwise for safety's sake: every channel is then read again from the beginning."""
+"""Raise it when a change of the rendering is needed for safety: every channel is then read again from the beginning."""
 
 
 class Cursor(msgspec.Struct, kw_only=True):
-    """How far a channel is read. Times are microseconds."""
+    """How far a channel has been read. Times are microseconds."""
 
     newest: int = 0
-    """The newest message that was there when the channel was last read to the end."""
+    """The newest message when the channel was last read to the end."""
     turn: int = 0
     listing: bool = False
-    """A listing from the beginning is under way."""
+    """True while a listing from the beginning is under way."""
     walk: int | None = None
-    """Reading backwards was cut short: it goes on below this time."""
+    """Reading backwards was interrupted and continues below this time."""
     until: int = 0
-    """What `newest` will be once the reading under way is done."""
+    """Value of `newest` once the current reading is complete."""
     whole: bool = False
-    """The channel's history fits one page."""
+    """True if the channel's history fits one page."""
     rotate: int | None = None
-    """Where the next look at older history begins; None: where the newest part ends."""
+    """Where the next check of older history begins; None: where the newest part ends."""
     lively: dict[str, tuple[int, int]] = {}
-    """Parents of threads that were talked in lately: time of the last reply, turn in which the thread was last read."""
+    """Parents of recently active threads: time of the last reply, turn in which the thread was last read."""
     rendering: int = 0
-    """`RENDERING` when the channel's documents were rendered."""
+    """Value of `RENDERING` when the channel's documents were rendered."""
     mentioned: list[str] = []
-    """Channels whose names the documents hold, by id, sorted."""
+    """Ids of channels whose names the documents contain, sorted."""
 
 
 class ChannelSync:
@@ -83,7 +83,7 @@ class ChannelSync:
         self._gap = gap
         self._lookback = lookback
         self._seen_from: int | None = None
-        """The newest part of history was read in this sync down to here."""
+        """The newest part of history has been read in this sync back to this time."""
         self._seen = 0
         self._events = events
         self._ranges_read: list[tuple[int, int]] = []
@@ -109,7 +109,7 @@ class ChannelSync:
         except LostPartitionError:
             if not self._builder.channel.archived or self._builder.channel.private:
                 raise
-            # Slack puts the app out of a channel that is archived: what was read stays as it was, as the channel does
+            # Slack removes the app from a channel that is archived: the documents stay as they were, like the channel
             cursor.listing, cursor.walk = False, None
             yield self._batch(cursor)
 
@@ -121,7 +121,7 @@ class ChannelSync:
         return Cursor(listing=True, turn=self._ledger.turn() + 1, rendering=RENDERING)
 
     def _list(self, cursor: Cursor) -> Iterator[Batch]:
-        """Yield the whole history, so that what no page shows is gone. Cut short, it goes on below the last page saved."""
+        """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
         first = begun = cursor.walk is None
         for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=cursor.walk):
             cursor.until = max(cursor.until, page.newest)
@@ -137,7 +137,7 @@ class ChannelSync:
             yield self._batch(cursor, "complete" if page.last else "page")
 
     def _head(self, cursor: Cursor) -> Iterator[Batch]:
-        """Yield what is new and what changed within the look-back, or in the whole channel where one page holds it."""
+        """Yield new messages and changes within the look-back period, or in the whole channel if it fits one page."""
         floor = self._floor(cursor.newest - self._lookback)
         low = 0 if cursor.whole else floor
         channel = self._builder.channel.id
@@ -150,16 +150,16 @@ class ChannelSync:
                 cursor.newest, self._seen_from = cursor.until, page.low
                 cursor.whole = page.low == 0 and page.high is None
                 self._seen = len(page.messages)
-                return  # what was found goes out with the next batch
+                return  # the findings are part of the next batch
             yield self._batch(cursor)
 
     def _floor(self, time: int) -> int:
-        """Return the time, or where the window begins that it falls into."""
+        """Return the time, or the beginning of the window that contains it."""
         floor = max(0, time)
         return min([window.anchor for window in self._ledger.around(floor, floor)], default=floor)
 
     def _touched(self, cursor: Cursor) -> Iterator[Batch]:
-        """Yield what events concern: the windows and threads of the messages and files that they name are read again."""
+        """Yield what events concern: read again the windows and threads of the messages and files that they name."""
         for number, event in enumerate(self._events[:MOST_EVENTS], 1):
             threads, times = self._places(event)
             for at in times:
@@ -192,7 +192,7 @@ class ChannelSync:
         return threads, times
 
     def _read_around(self, at: int, cursor: Cursor) -> Iterator[Batch]:
-        """Yield the window that a time falls into, or that very time."""
+        """Yield the window that contains a time, or just that time."""
         around = self._ledger.around(at, at + 1)
         low = min([at, *(window.anchor for window in around)])
         high = max([at, *(window.last for window in around)]) + 1
@@ -227,7 +227,7 @@ class ChannelSync:
         self._trim(cursor)
 
     def _look_again(self, cursor: Cursor) -> Iterator[Batch]:
-        """Read threads again that seem unchanged: an edited reply shows nowhere else, a new one on an old parent nowhere soon."""
+        """Read seemingly unchanged threads again: an edited reply shows nowhere else, and one on an old parent not soon."""
         share = self._budget.share(self._builder.channel.id)
         waiting = {root: turn for root, turn in self._builder.unread.items() if turn < cursor.turn}
         order = {root: turn - (AHEAD if stamp(root) in cursor.lively else 0) for root, turn in waiting.items()}
@@ -246,7 +246,7 @@ class ChannelSync:
         yield self._batch(cursor)
 
     def _trim(self, cursor: Cursor) -> None:
-        """Keep the threads that were talked in lately."""
+        """Keep only recently active threads."""
         if not cursor.lively:
             return
         horizon = max(cursor.newest, *(latest for latest, _ in cursor.lively.values())) - LIVELY

@@ -1,6 +1,6 @@
-"""Slack's Web API as this connector calls it: a method and its arguments enter, its answer leaves, or one of our errors.
+"""Client for Slack's Web API: returns a method's response or raises one of our errors.
 
-The only place that knows slack_sdk and Slack's error codes. Passing faults are tried again here, within one rate budget.
+This is the only module that knows slack_sdk and Slack's error codes. Temporary faults are retried here, within one rate limit.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from resources.retrying import WAITS, Tally, call_with_retry
 from resources.sources.slack.paces import PER_MINUTE, Paces
 
 HISTORY_LIMIT = 900
-"""Messages in one answer; at most 999. Source: https://docs.slack.dev/reference/methods/conversations.history"""
+"""Messages per response; at most 999. Source: https://docs.slack.dev/reference/methods/conversations.history"""
 LIST_LIMIT = 999
-"""Channels, members or people in one answer. Source: https://docs.slack.dev/reference/methods/conversations.list"""
+"""Channels, members or users per response. Source: https://docs.slack.dev/reference/methods/conversations.list"""
 TIMEOUT_SECONDS = 60
 
 REFUSED = {
     "invalid_auth": "does not know the token",
-    "not_authed": "got no token",
+    "not_authed": "received no token",
     "token_revoked": "says that the token was revoked",
     "token_expired": "says that the token expired",
     "account_inactive": "says that the token's account or workspace is gone",
     "org_login_required": "is moving the workspace to an organisation",
     "ekm_access_denied": "says that an administrator suspended access to messages",
     "no_permission": "says that the token may not do this",
-    "not_allowed_token_type": "does not take a token of this kind",
+    "not_allowed_token_type": "does not accept this type of token",
     "access_denied": "says that the token may not do this",
     "team_access_not_granted": "says that the app is not approved for the workspace",
     "two_factor_setup_required": "asks the token's account for a second factor",
 }
-"""Codes that only a person can mend. Source: the lists of errors on the methods' pages."""
+"""Error codes that need action by a person. Source: the lists of errors on the methods' pages."""
 LOST = frozenset(
     {
         "channel_not_found",
@@ -63,11 +63,11 @@ PASSING = frozenset(
 _CODE = re.compile(r"[a-z][a-z0-9_]{1,60}")
 _silent = logging.getLogger("concordance.slack_sdk")
 _silent.setLevel(logging.CRITICAL + 1)
-"""slack_sdk logs requests and parts of answers: not ours to keep."""
+"""slack_sdk logs requests and parts of responses, which may contain private data."""
 
 
 class ThreadNotFoundError(LookupError):
-    """The thread's parent and replies are gone."""
+    """The thread's parent and replies no longer exist."""
 
 
 class Client:
@@ -89,7 +89,7 @@ class Client:
         )
         host = urlsplit(api_url).hostname or ""
         if host in {"127.0.0.1", "localhost", "::1"}:
-            self._web.proxy = None  # slack_sdk takes a proxy from the environment and knows no exception to it
+            self._web.proxy = None  # slack_sdk takes a proxy from the environment and ignores NO_PROXY
         self._sleep = sleep
         self.paces = Paces(PER_MINUTE if is_slack(host) else None, timer=timer, sleep=sleep)
         self.tally = tally
@@ -97,11 +97,11 @@ class Client:
         self._waits = waits
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        """Return a method's answer. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
+        """Return a method's response. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
         return call_with_retry(lambda: self._once(method, arguments), self.tally, waits=self._waits, sleep=self._sleep)
 
     def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Any]:
-        """Yield what lies under `key` in a method's answers, page by page."""
+        """Yield the entries under `key` in a method's responses, page by page."""
         cursor = ""
         while True:
             answer = self.call(method, **arguments, **({"cursor": cursor} if cursor else {}))
@@ -110,26 +110,26 @@ class Client:
             if not following:
                 return
             if following == cursor:
-                raise AbortSyncError(f"Slack's {method} names the same page as the next one again and again.")
+                raise AbortSyncError(f"Slack's {method} keeps returning the same page cursor.")
             cursor = following
 
     def history(
         self, channel: str, *, latest: str | None = None, oldest: str | None = None, limit: int | None = None
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Return messages between two times (both exclusive), oldest first, and whether there are older ones in between.
+        """Return messages between two times (both exclusive), oldest first, and whether there are older ones in the range.
 
-        The newest of the range come first; what was written in threads is not among them unless it was broadcast.
+        The newest messages of the range are returned first; replies in threads are not included unless they were broadcast.
         """
         bounds = {name: value for name, value in (("latest", latest), ("oldest", oldest)) if value is not None}
         answer = self.call("conversations.history", channel=channel, limit=limit or self.page, **bounds)
         messages: list[dict[str, Any]] = list(answer.get("messages") or ())
         more = bool(answer.get("has_more"))
         if more and not messages:
-            raise AbortSyncError("Slack's conversations.history says that there is more and shows nothing.")
+            raise AbortSyncError("Slack's conversations.history announced more messages but returned none.")
         return messages[::-1], more
 
     def replies(self, channel: str, root: str) -> list[dict[str, Any]]:
-        """Return a thread, its parent first. Raises `ThreadNotFoundError`."""
+        """Return a thread, parent first. Raises `ThreadNotFoundError`."""
         found: Iterator[dict[str, Any]] = self.pages(
             "conversations.replies", "messages", channel=channel, ts=root, limit=self.page
         )
@@ -153,7 +153,7 @@ class Client:
         return data
 
     def _meaning(self, method: str, error: SlackApiError) -> Exception:
-        """Return the error of ours that says what to do about Slack's."""
+        """Map an error of Slack's to ours."""
         response: Any = error.response
         status = int(response.status_code)
         data: dict[str, Any] = response.data if isinstance(response.data, dict) else {}
@@ -163,7 +163,7 @@ class Client:
             self.paces.block(method, seconds)
             return RateLimitedError(f"Slack asks to wait {seconds:g} s before {method}.", seconds)
         if status >= 500 or code in PASSING or (status == 200 and not _CODE.fullmatch(code)):
-            return RetryLaterError(f"Slack failed at {method} (HTTP {status}); it is tried again.")
+            return RetryLaterError(f"Slack failed at {method} (HTTP {status}); the call is retried.")
         if code == "missing_scope":
             needed = str(data.get("needed") or "the scope that the method asks for")
             return AuthorizationError(
@@ -171,18 +171,18 @@ class Client:
             )
         if code in REFUSED:
             return AuthorizationError(
-                f"Slack {REFUSED[code]} ({code}, {method}): put a valid one into CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md)."
+                f"Slack {REFUSED[code]} ({code}, {method}): set CONCORDANCE_SLACK_BOT_TOKEN to a valid token (docs/operations.md)."
             )
         if code in LOST:
             return LostPartitionError(f"Slack says that the channel cannot be read ({code}): invite the app into it.")
         if code == "thread_not_found":
             return ThreadNotFoundError(method)
         known = code if _CODE.fullmatch(code) else f"HTTP {status}"
-        return AbortSyncError(f"Slack refused {method}: {known}.")
+        return AbortSyncError(f"Slack rejected {method}: {known}.")
 
 
 def is_slack(host: str) -> bool:
-    """Tell whether a host is Slack's own."""
+    """Return True if a host is Slack's own."""
     return host == "slack.com" or host.endswith((".slack.com", ".slack-gov.com")) or host == "slack-gov.com"
 
 

@@ -1,7 +1,7 @@
-"""The people of a workspace: Slack's accounts enter, names for what they wrote and addresses for what they may read leave.
+"""The users of a workspace: their names, for what they wrote, and their emails, for what they may read.
 
-An address counts only when Slack says that its owner confirmed it, and only of accounts of this workspace: people of connected
-workspaces and bots read nothing here. Pure but for `load`.
+An email counts only if Slack reports it as confirmed, and only for accounts of this workspace: users of connected workspaces
+and bots read nothing here. Pure except for `load`.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ BOTS = frozenset({"USLACKBOT"})
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """An account. `email` is None for everybody who may not read by it."""
+    """An account. `email` is None for accounts that may not read by it."""
 
     id: str
     name: str
     email: str | None = None
     guest: bool = False
     own: bool = False
-    """Whether the account is this workspace's own, guests and bots included."""
+    """True if the account belongs to this workspace, including guests and bots."""
 
 
 class People:
-    """Everybody whom Slack names, by id."""
+    """All users that Slack lists, by id."""
 
     def __init__(self, team: str, accounts: Iterable[dict[str, Any]]) -> None:
         self._people = {account["id"]: _person(team, account) for account in accounts}
         self.guests = any(person.guest and person.email for person in self._people.values())
-        """Whether there is any guest: only then the members of public channels matter."""
+        """True if there is any guest: only then the members of public channels matter."""
 
     def name(self, user: str) -> str | None:
-        """Return what an account is called."""
+        """Return the name of an account."""
         person = self._people.get(user)
         return person.name if person else None
 
     def own_name(self, user: str) -> str | None:
-        """Return what an account of this workspace is called; None for people of other workspaces."""
+        """Return the name of an account of this workspace; None for users of other workspaces."""
         person = self._people.get(user)
         return person.name if person and person.own else None
 
     def members(self) -> list[str]:
-        """Return the addresses of the workspace's full members, sorted: those who may read every public channel."""
+        """Return the emails of the workspace's full members, sorted: those who may read every public channel."""
         return sorted({person.email for person in self._people.values() if person.email and not person.guest})
 
     def emails(self, users: Iterable[str], *, guests_only: bool = False) -> list[str]:
-        """Return the addresses of these accounts, sorted."""
+        """Return the emails of these accounts, sorted."""
         found = (self._people.get(user) for user in users)
         return sorted({one.email for one in found if one and one.email and (one.guest or not guests_only)})
 
 
 def load(client: Client, team: str) -> People:
-    """Ask Slack for everybody. Raises `AuthorizationError` when it does not say anybody's address."""
+    """Load all users from Slack. Raises `AuthorizationError` if it returns no emails."""
     accounts = list(client.pages("users.list", "members", limit=LIST_LIMIT))
     humans = [account for account in accounts if _active_human(account) and _of_team(team, account)]
     if humans and not any((account.get("profile") or {}).get("email") for account in humans):
         raise AuthorizationError(
-            "Slack's users.list needs the scope users:read.email: without addresses nobody could be shown anything. "
+            "Slack's users.list needs the scope users:read.email: without emails no one could be shown anything. "
             "Add it to the app and install the app again (docs/operations.md)."
         )
     return People(team, accounts)
@@ -90,7 +90,7 @@ def _active_human(account: dict[str, Any]) -> bool:
 
 
 def _of_team(team: str, account: dict[str, Any]) -> bool:
-    """Whether the account is this workspace's own; one of an organisation says which workspaces it is in."""
+    """Return True if the account belongs to this workspace; an organisation's account lists its workspaces."""
     teams = (account.get("enterprise_user") or {}).get("teams") or ()
     return account.get("team_id") == team or team in teams
 

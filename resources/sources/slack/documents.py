@@ -1,7 +1,7 @@
-"""Messages that stand together enter, a document and its content leave. Pure.
+"""Turn a window or thread of messages into a document and its content. Pure.
 
-The content is JSON of a type of our own, which keeps each message apart, so that a citation can open the very message. It says
-nothing of the channel's name or readers: renaming a channel changes no content.
+The content is JSON of a type of our own, which keeps messages separate, so that a citation can link to a single message. It does
+not contain the channel's name or readers: renaming a channel changes no content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel as every document of it needs to know it. `url` is the workspace's address with a slash at its end."""
+    """The properties of a channel that its documents need. `url` is the workspace's URL with a trailing slash."""
 
     team: str
     url: str
@@ -36,20 +36,20 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Display name of the channel."""
         return f"#{self.name}"
 
     def source_id(self, name: int | str) -> str:
-        """Return the id of a document: of a conversation by its first message's time, of a file by its id."""
+        """Return the source id of a document: of a conversation by its first message's time, of a file by its id."""
         return f"{self.team}/{self.id}/{stamp(name) if isinstance(name, int) else name}"
 
     def tags(self, *, thread: bool) -> dict[str, Any]:
-        """Return what results can be narrowed to."""
+        """Return the tags by which results can be filtered."""
         return {"channel": self.name, "private": self.private, "thread": thread}
 
 
 class Document(msgspec.Struct, frozen=True):
-    """An item, its content, and a hash of both but for the permissions, which are the channel's."""
+    """An item, its content, and a hash of both without the permissions, which are the channel's."""
 
     item: Item
     content: bytes
@@ -63,12 +63,12 @@ def anchor(channel: Channel, message: Message) -> str:
 
 
 def permalink(channel: Channel, message: Message) -> str:
-    """Return the address that opens Slack at a message."""
+    """Return the URL that opens Slack at a message."""
     return f"{channel.url}archives/{channel.id}/{anchor(channel, message)}"
 
 
 def conversation(channel: Channel, name: int, messages: Sequence[Message], *, thread: bool) -> Document:
-    """Return the document called `name` of these messages (ascending, at least one)."""
+    """Return the document called `name` for these messages (ascending, at least one)."""
     first = messages[0]
     content = _encoder.encode({"channel": channel.id, "messages": [_shown(channel, message) for message in messages]})
     item = Item(
@@ -102,18 +102,18 @@ def title(channel: Channel, message: Message) -> str:
 
 
 def seal(item: Item) -> str:
-    """Return a hash of an item but for its permissions: an item with the same one need not be reported again."""
+    """Return a hash of an item without its permissions: an item with an unchanged hash need not be reported again."""
     facts = (item.version, item.title, item.path, item.url, item.author, item.modified_at, item.tags)
     return hashlib.sha256(_encoder.encode(facts)).hexdigest()[:16]
 
 
 def file_name(file: dict[str, Any]) -> str:
-    """Return what a file is called."""
+    """Return the name of a file."""
     return " ".join(str(file.get("title") or file.get("name") or file["id"]).split())
 
 
 def moment(at: int) -> datetime:
-    """Return a time of Slack's as an aware one."""
+    """Convert a Slack timestamp to an aware datetime."""
     seconds, rest = divmod(at, SECOND)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 

@@ -1,6 +1,6 @@
-"""Files shared in messages: Slack's JSON of one enters, an item or the reason against it leaves, and its bytes on request.
+"""Files shared in messages: describe one as an item or a refusal, and download its bytes.
 
-Bytes come from Slack's own hosts alone, whatever address a message names: the token is shown to nobody else.
+Bytes are only fetched from Slack's own hosts, whatever URL a message contains: no other host receives the token.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from resources.sources.slack.documents import Channel, file_name
 from resources.sources.slack.paces import Paces
 
 METHOD = "files.download"
-"""What downloads are counted as."""
+"""The name under which downloads are counted."""
 HOPS = 3
 TIMEOUT_SECONDS = 60
 _HOSTED = frozenset({"hosted", "snippet", "email", ""})
-"""Modes of files that Slack itself holds. Source: https://docs.slack.dev/reference/objects/file-object"""
+"""Modes of files that Slack itself stores. Source: https://docs.slack.dev/reference/objects/file-object"""
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def describe(channel: Channel, file: dict[str, Any], author: str | None, limit: int) -> Item | Refusal:
-    """Return a file as a document of the channel, or why it is none; `limit` is the largest size in bytes."""
+    """Return a file as a document of the channel, or why it cannot be one; `limit` is the maximum size in bytes."""
     name, title = str(file.get("name") or file_name(file)), file_name(file)
     path = f"{channel.title}/{name}"
     size = int(file.get("size") or 0)
@@ -74,7 +74,7 @@ def describe(channel: Channel, file: dict[str, Any], author: str | None, limit: 
 
 
 class Downloads:
-    """Reads files from Slack. Thread-safe. `api_url` tells whether we talk to Slack itself or to a simulator."""
+    """Downloads files from Slack. Thread-safe. `api_url` shows whether this is Slack itself or a simulator."""
 
     def __init__(self, token: str, api_url: str, tally: Tally, paces: Paces, limit: int) -> None:
         self._token = token
@@ -85,7 +85,7 @@ class Downloads:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        # 0.1 s of certificates that only a sync with files needs; a simulator is never asked through a proxy
+        # 0.1 s to load certificates, needed only by a sync with files; a simulator is never called through a proxy
         return httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=is_slack(self._host))
 
     @property
@@ -109,10 +109,10 @@ class Downloads:
                     address = urljoin(address, following)
             except httpx.HTTPError as error:
                 raise RetryLaterError(f"Slack could not be reached for a file: {type(error).__name__}.") from error
-        raise FailedDocumentError("Slack sends from one address to the next and never to the file.")
+        raise FailedDocumentError("Slack redirects too often and never to the file.")
 
     def _check(self, address: str) -> None:
-        """Refuse addresses that are not Slack's: what a message names must not decide whom we talk to or show the token."""
+        """Reject URLs that are not Slack's: a message must not decide which host we contact or send the token to."""
         parts = urlsplit(address)
         try:
             ours = (parts.scheme, parts.hostname, parts.port) == (self._api.scheme, self._host, self._api.port)
@@ -120,7 +120,7 @@ class Downloads:
             ours = False
         slack = parts.scheme == "https" and is_slack(self._host) and is_slack(parts.hostname or "")
         if not ours and not slack:
-            raise SkipDocumentError("It does not lie with Slack, and is not fetched from elsewhere.")
+            raise SkipDocumentError("It is not stored at Slack, and is not fetched from elsewhere.")
 
     def _refuse(self, response: httpx.Response) -> None:
         status = response.status_code
@@ -132,19 +132,19 @@ class Downloads:
             self._paces.block(METHOD, seconds)
             raise RateLimitedError(f"Slack asks to wait {seconds:g} s before files.", seconds)
         if status >= 500:
-            raise RetryLaterError(f"Slack failed to hand over a file (HTTP {status}).")
+            raise RetryLaterError(f"Slack failed to send a file (HTTP {status}).")
         if status in {404, 410}:
-            raise FailedDocumentError("Slack has the file no more.")
+            raise FailedDocumentError("Slack no longer has the file.")
         if status != 200:
             raise FailedDocumentError(
-                f"Slack does not hand over the file (HTTP {status}): does the app have the scope files:read?"
+                f"Slack does not send the file (HTTP {status}): does the app have the scope files:read?"
             )
 
     def _body(self, item: Item, response: httpx.Response) -> Iterator[bytes]:
-        """Yield the bytes once the first ones show that they are the file and not a page to sign in."""
+        """Yield the bytes after checking that the first ones are the file and not a sign-in page."""
         html = response.headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML
         sign_in = FailedDocumentError(
-            "Slack answered with a page to sign in instead of the file: the app needs the scope files:read (docs/operations.md)."
+            "Slack returned a sign-in page instead of the file: the app needs the scope files:read (docs/operations.md)."
         )
         if html and item.mime_type not in _HTML:
             raise sign_in
@@ -170,21 +170,21 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
     if mode == "hidden_by_limit":
         raise SkipDocumentError("Slack hides it: it is older than the workspace's plan shows.")
     if mode == "external" or file.get("is_external"):
-        raise SkipDocumentError("It lies outside of Slack; Slack has only the link to it.")
+        raise SkipDocumentError("It is stored outside Slack; Slack has only the link to it.")
     if file.get("file_access") == "check_file_info":
-        raise SkipDocumentError("It belongs to a connected workspace, which keeps it to itself.")
+        raise SkipDocumentError("It belongs to a connected workspace, which does not share it.")
     if mode not in _HOSTED:
         raise SkipDocumentError(
             f"Slack keeps it as a {mode.replace('_', ' ')}, which cannot be downloaded. {supported()}"
         )
     if not (file.get("url_private_download") or file.get("url_private")):
-        raise SkipDocumentError("Slack names no address to download it from.")
+        raise SkipDocumentError("Slack provides no URL to download it from.")
     if size > limit:
         raise SkipDocumentError(f"It is too large: {size:,} bytes, and CONCORDANCE_MAX_FILE_BYTES allows {limit:,}.")
     try:
         return declared(name)
     except SkipDocumentError:
-        # a snippet's name is what its author called it
+        # a snippet's name is freely chosen by its author
         if mode == "snippet":
             return "text/plain"
         said = str(file.get("mimetype") or "").lower()
@@ -194,7 +194,7 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
 
 
 def _checked_name(item: Item) -> str:
-    """Return a name by which the content's type can be checked."""
+    """Return a name against which the content's type can be checked."""
     name = item.path.rpartition("/")[2]
     try:
         if declared(name) == item.mime_type:

@@ -1,7 +1,7 @@
-"""A channel's history, read backwards: pages leave that say everything about their range of time.
+"""Read a channel's history backwards, in pages that are complete for their time range.
 
-A page ends where no window of messages runs over its edge; what lies beyond is kept for the next page. So each page can be
-settled by itself, saved, and gone on from after a crash, by time instead of by Slack's page cursor, which may have expired.
+A page ends where no window of messages crosses its edge; messages beyond are kept for the next page. So each page can be processed
+and saved on its own, and after a crash reading resumes by time instead of by Slack's page cursor, which may have expired.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from resources.sources.slack.windows import clean_cut, micros, stamp
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """All messages of `low` ≤ time < `high` that stand in the channel itself, ascending, as Slack sends them."""
+    """All messages with `low` ≤ time < `high` in the channel itself, ascending, in Slack's format."""
 
     messages: list[dict[str, Any]]
     low: int
     high: int | None
     last: bool
-    """Whether nothing older is left in the range that was asked for."""
+    """True if nothing older is left in the requested range."""
 
     @property
     def newest(self) -> int:
-        """The time of the last message, 0 when there is none."""
+        """Time of the last message, or 0."""
         return micros(self.messages[-1]["ts"]) if self.messages else 0
 
 
 def pages(
     client: Client, ledger: Ledger, channel: str, *, gap: int, high: int | None = None, low: int = 0
 ) -> Iterator[Page]:
-    """Yield the pages of `low` ≤ time < `high`, the newest first. No known window may run over `low` or `high`."""
+    """Yield the pages of `low` ≤ time < `high`, newest first. No known window may cross `low` or `high`."""
     kept: list[dict[str, Any]] = []
     oldest = stamp(low - 1) if low > 0 else None
     latest = None if high is None else stamp(high)

@@ -1,9 +1,9 @@
-"""What is remembered of a channel: which windows and threads there are, what they looked like, which document holds which file.
+"""The memory of a channel: its windows and threads, their last state, and which documents contain which file.
 
-Committed memory enters, and the changes of the batch under way over it; the memory to save with the batch leaves. Keys sort by
-time, so that a page of history reads the entries of its range alone:
-`m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that a file came with, `turn` how many syncs
-there were; `e:ID` an event that waits, written by `resources.sources.slack.events`.
+It combines the committed memory with the changes of the current batch. Keys sort by time, so that a page of history only reads
+the entries of its range:
+`m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that contain a file, `turn` the number of
+syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AFTER = "\x7f"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of messages as it was reported last."""
+    """A document of messages as last reported."""
 
     anchor: int
     last: int
@@ -32,12 +32,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def window(self) -> Window:
-        """The part as the rule of windows sees it."""
+        """The part as a `Window`, for the grouping rule."""
         return Window(self.anchor, self.last, self.count)
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread as it was read last, in the sync `turn`."""
+    """A thread as last read, in the sync `turn`."""
 
     latest: str
     count: int
@@ -47,14 +47,14 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A message, a thread or a file that an event said something of since the last sync."""
+    """A message, thread or file that an event since the last sync concerns."""
 
     key: str
     ts: str | None = None
     thread: str | None = None
     file: str | None = None
     all: bool = False
-    """It concerns the whole channel."""
+    """True if it concerns the whole channel."""
 
 
 class Ledger:
@@ -76,7 +76,7 @@ class Ledger:
         return {part.anchor: part for part in (msgspec.convert(value, Part) for value in found.values())}
 
     def around(self, low: int, high: int | None) -> list[Window]:
-        """Return the windows that began before `high` and may reach `low`."""
+        """Return the windows that began before `high` and may extend to `low`."""
         return [part.window for part in self.windows(max(0, low - LONGEST), high).values() if part.last >= low]
 
     def threads(self, low: int, high: int | None) -> dict[int, Thread]:
@@ -85,22 +85,22 @@ class Ledger:
         return {_time(key): msgspec.convert(value, Thread) for key, value in found.items()}
 
     def events(self) -> list[Event]:
-        """Return the events that wait. Read them before what they concern: they then say nothing that the reading missed."""
+        """Return the pending events. Read them before the data they concern, so that no later change is missed."""
         found = self._read("e:", "e:" + _AFTER)
         return [msgspec.convert(value | {"key": key}, Event) for key, value in found.items()]
 
     def holders(self, file: str) -> list[tuple[bool, int]]:
-        """Return what a file came with: whether it is a thread, and the time that names it."""
+        """Return the documents that contain a file: whether each is a thread, and the time that identifies it."""
         key = f"f:{file}"
         held: list[str] = self._read(key, key + "\x01").get(key) or []
         return [(holder.startswith("t:"), _time(holder)) for holder in held]
 
     def settle(self, event: Event) -> None:
-        """Forget an event: what it concerns was read."""
+        """Remove an event whose data was read."""
         self._changes[event.key] = None
 
     def keep_window(self, part: Part, before: Part | None) -> None:
-        """Remember a window, and whether it is another one than before."""
+        """Remember a window, and mark it as changed if it differs from before."""
         if part != before:
             self._changes[f"m:{stamp(part.anchor)}"] = msgspec.to_builtins(part)
         self._refer(f"m:{stamp(part.anchor)}", before.files if before else (), part.files)
@@ -121,7 +121,7 @@ class Ledger:
         self._refer(f"t:{stamp(root)}", _files(before), ())
 
     def take(self, turn: int) -> tuple[dict[str, Any], set[str]]:
-        """Return what a batch has to save, and the files that no document came with any more; the next batch begins clean."""
+        """Return the entries to save with a batch and the files that no document contains any more, and start a new batch."""
         changes, gone = self._changes, self._gone
         self._changes, self._gone = {}, set()
         return {**changes, "turn": turn}, gone

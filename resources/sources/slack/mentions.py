@@ -1,7 +1,7 @@
-"""Names of channels that messages mention: the public ones are told, and which were told is remembered.
+"""Channel names in messages: only public ones are shown, and those shown are recorded.
 
-A channel can turn private after its name was written into documents of other channels. Slack changes none of their messages
-then, so a channel remembers whose names its documents hold, and is read again once one of them is no longer public.
+A channel can become private after its name was written into documents of other channels. Slack changes none of their messages
+then, so each channel records whose names its documents contain, and is read again once one of them is no longer public.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 
 
 class Mentions:
-    """Tells names during the sync of one channel. `public` holds the names of the workspace's public channels by id."""
+    """Looks up names during the sync of one channel. `public` holds the names of the workspace's public channels by id."""
 
     def __init__(self, public: Mapping[str, str]) -> None:
         self._public = public
         self.told: set[str] = set()
-        """Ids of the channels whose names were told."""
+        """Ids of the channels whose names were shown."""
 
     def name(self, channel: str) -> str | None:
         """Return the name of a public channel; None for any other."""

@@ -1,6 +1,6 @@
-"""Slack's JSON of a message enters, what we keep of it leaves: who said what and when, which files came with it.
+"""Convert Slack's JSON of a message to what is indexed: author, time, text and files.
 
-What Slack itself notes in a channel (somebody joined, the topic changed) is nobody's word and is left out.
+Messages that Slack itself writes to a channel (a user joined, the topic changed) have no author and are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYSTEM = frozenset(
     }
 )
 SYSTEM_PREFIXES = ("channel_", "group_")
-"""Subtypes of what Slack notes by itself. Source: https://docs.slack.dev/reference/events/message#subtypes"""
+"""Subtypes of messages that Slack writes itself. Source: https://docs.slack.dev/reference/events/message#subtypes"""
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -51,23 +51,23 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reply(self) -> bool:
-        """Whether it answers another message."""
+        """True if it is a reply in a thread."""
         return self.root is not None and self.root != self.ts
 
 
 def is_reply(raw: dict[str, Any]) -> bool:
-    """Whether a message belongs to the thread of another; such ones stand in the channel when they were broadcast."""
+    """Return True if a message is a reply in a thread; replies appear in the channel itself only if they were broadcast."""
     thread = raw.get("thread_ts")
     return thread is not None and thread != raw.get("ts")
 
 
 def is_root(raw: dict[str, Any]) -> bool:
-    """Whether a message has replies now; one that had some keeps its `thread_ts`."""
+    """Return True if a message has replies now; one that lost all of them keeps its `thread_ts`."""
     return not is_reply(raw) and int(raw.get("reply_count") or 0) > 0
 
 
 def said(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Message | None:
-    """Return what somebody said, or None for what nobody did: notes of Slack, deleted messages, empty ones."""
+    """Return the message of a user or bot, or None for system messages, deleted messages and empty ones."""
     subtype = str(raw.get("subtype") or "")
     if subtype in SYSTEM or subtype.startswith(SYSTEM_PREFIXES) or "ts" not in raw:
         return None
@@ -93,7 +93,7 @@ def said(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Mes
 
 
 def fingerprint(raw: dict[str, Any]) -> str:
-    """Return a hash of what may change in a thread's parent beside its replies, so that only changed threads are read again."""
+    """Return a hash of a thread parent's own changeable content, so that only changed threads are read again."""
     parts = (
         raw.get("subtype"),
         raw.get("text"),
@@ -110,7 +110,7 @@ def _text(raw: dict[str, Any], names: Names) -> str:
 
 
 def _author(raw: dict[str, Any], names: Names) -> tuple[str, str]:
-    """Return the author's id and name; integrations speak under a name of their own."""
+    """Return the author's id and name; integrations post under a name of their own."""
     user = str(raw.get("user") or "")
     bot: dict[str, Any] = raw.get("bot_profile") or {}
     profile: dict[str, Any] = raw.get("user_profile") or {}

@@ -1,7 +1,7 @@
-"""One rate budget per method of Slack's Web API, shared by every thread and channel of this process.
+"""One rate limit per method of Slack's Web API, shared by every thread and channel of this process.
 
-A call enters and waits its turn: as long as a 429 said for the method, whoever it was said to; and, at Slack's own address, at
-the pace that the method's tier promises, so that a long listing seldom meets a 429 at all.
+A call waits as long as a 429 demanded for its method, whichever thread received it; and, at Slack's own address, it keeps to
+the rate that the method's tier guarantees, so that a long listing rarely gets a 429 at all.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PER_MINUTE: Mapping[str, int] = {
     "usergroups.list": 20,
     "users.list": 20,
 }
-"""Calls a minute: tier 2 promises 20, tier 3 50, tier 4 100. An app sold outside of Slack's Marketplace has 1 for history and
-replies; it is slowed by the 429s. Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page."""
+"""Calls per minute: tier 2 guarantees 20, tier 3 50, tier 4 100. An app sold outside Slack's Marketplace has 1 for history
+and replies; it is slowed by the 429s. Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page."""
 BURST = 10
-"""Calls that may come at once after a quiet time: "bursts are welcome" on that page, without a number."""
+"""Calls that may be made at once after a quiet time: "bursts are welcome" on that page, without a number."""
 
 
 class Paces:
-    """When the next call of each method may go out. Thread-safe. `timer` gives seconds that only grow."""
+    """When the next call of each method may be made. Thread-safe. `timer` is a monotonic clock in seconds."""
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class Paces:
         self._blocked: dict[str, float] = {}
 
     def wait(self, method: str) -> None:
-        """Return when a call of the method may be made."""
+        """Block until a call of the method may be made."""
         while (seconds := self._turn(method)) > 0:
             self._sleep(seconds)
 
     def block(self, method: str, seconds: float) -> None:
-        """Let nobody call the method for so long."""
+        """Allow no call of the method for this long."""
         with self._lock:
             until = self._timer() + seconds
             self._blocked[method] = max(until, self._blocked.get(method, until))
 
     def _turn(self, method: str) -> float:
-        """Take a turn and return 0, or return the seconds until there may be one."""
+        """Reserve a call and return 0, or return the seconds until one is possible."""
         with self._lock:
             now = self._timer()
             blocked = self._blocked.get(method, now) - now
@@ -62,7 +62,7 @@ class Paces:
             rate = self._per_minute.get(method)
             if rate is None:
                 return 0.0
-            # `free` is when the last call would be due at an even pace; it may run ahead of now by a burst
+            # `free` is when the last call would be due at an even rate; it may be ahead of now by a burst
             free = max(self._free.get(method, 0.0), now - 60.0 / rate * BURST)
             if free > now:
                 return free - now

@@ -1,7 +1,7 @@
-"""Who may read a channel: the channel, its members and the workspace's people enter, principals leave. Pure.
+"""Principals that may read a channel, from its members and the workspace's users. Pure.
 
-Everybody of the workspace reads a public channel; guests read only where they were let in. A private channel is read by those
-who are in it. People of connected workspaces are not in our directory and never named.
+Every full member of the workspace may read a public channel; guests only channels they are in. A private channel is readable by
+its members. Users of connected workspaces are not in our directory and are never included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def workspace(team: str) -> str:
 
 
 def needs_members(*, private: bool, people: People) -> bool:
-    """Whether the list of members decides anything."""
+    """Return True if the channel's readers depend on its list of members."""
     return private or people.guests
 
 

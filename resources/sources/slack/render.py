@@ -1,9 +1,9 @@
-"""Slack's markup enters, text that people read leaves: names for mentions, labels with addresses for links, emoji as emoji.
+"""Render Slack's markup as readable text: names for mentions, labels with URLs for links, emoji as Unicode.
 
-A mention shows only a name that every reader of the text may know: of a public channel, of an account of this workspace. Private
-channels, people of other workspaces and user groups become a general phrase. Slack's own labels inside of a mention are dropped,
-since Slack writes the name there whoever may read it. Code keeps its backticks and everything between them. Pure: names come
-from the `Names` handed in.
+A mention shows only a name that every reader of the text may know: of a public channel, or of an account of this workspace.
+Private channels, users of other workspaces and user groups become a general phrase. Slack's own labels inside a mention are
+dropped, since Slack writes the name there regardless of who may read it. Code keeps its backticks and its content. Pure: names
+come from the given `Names`.
 Source: https://docs.slack.dev/messaging/formatting-message-text
 """
 
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 
 class Names(NamedTuple):
-    """What ids are called; each returns None for an id whose name not everybody may know.
+    """Lookups of names by id; each returns None for a name that not every reader may know.
 
-    `author` names the writer of a message, whom its readers see beside it; `person` somebody whom it mentions.
+    `author` names the writer of a message, whom its readers see anyway; `person` a user mentioned in it.
     """
 
     author: Callable[[str], str | None]
@@ -45,7 +45,7 @@ _SCHEME = re.compile(r"^(?:mailto:|tel:|https?://)")
 
 
 def readable(text: str, names: Names = NOBODY) -> str:
-    """Return a message's text as a person would see it, without the marks of bold, italic and strike."""
+    """Return a message's text as a user would see it, without bold, italic and strike-through marks."""
     parts = _CODE.split(text)
     return "".join(
         _code(part, names) if number % 2 else _prose(part, names) for number, part in enumerate(parts)
@@ -59,7 +59,7 @@ def _code(text: str, names: Names) -> str:
 def _prose(text: str, names: Names) -> str:
     if not text:
         return text
-    # marks are taken away around the tags, never inside of an address or a name
+    # formatting marks are removed around tags, never inside a URL or a name
     held: list[str] = []
 
     def hold(match: re.Match[str]) -> str:
@@ -76,7 +76,7 @@ def _prose(text: str, names: Names) -> str:
 
 
 def _tag(content: str, names: Names, *, plain: bool = False) -> str:
-    """Return what stands for `<content>`; `plain` in code, where an address stands for itself."""
+    """Return the replacement for `<content>`; `plain` in code, where a URL is not labelled."""
     target, _, label = content.partition("|")
     label = unescape(label).strip()
     match target[:1]:
@@ -113,8 +113,8 @@ def _emoji(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _alias(name: str) -> str | None:
-    """Return the emoji that Slack's short name stands for; None for the custom ones of a workspace."""
-    from emoji import emojize  # 80 ms of tables that only messages with emoji need
+    """Return the emoji for Slack's short name; None for a workspace's custom emoji."""
+    from emoji import emojize  # takes 80 ms to import and is only needed for messages with emoji
 
     for spelled in (name, name.replace("-", "_")):
         found = emojize(f":{spelled}:", language="alias")
@@ -124,7 +124,7 @@ def _alias(name: str) -> str | None:
 
 
 def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
-    """Return the text of a message's blocks, a line for each. Source: https://docs.slack.dev/reference/block-kit/blocks"""
+    """Return the text of a message's blocks, one line each. Source: https://docs.slack.dev/reference/block-kit/blocks"""
     lines: list[str] = []
     for block in blocks:
         if not isinstance(block, dict):
@@ -138,9 +138,9 @@ def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
 
 
 def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
-    """Return what integrations attach, a line for each part.
+    """Return the text of integrations' attachments, one line per part.
 
-    Previews of links are left out: they are other people's words, and of messages that not everybody here may read.
+    Previews of links are left out: they quote other content, possibly of messages that not every reader may see.
     Source: https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments
     """
     lines: list[str] = []

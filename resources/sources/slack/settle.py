@@ -1,6 +1,6 @@
-"""Where a channel's messages become documents: a page or a thread and the ledger enter, items and tombstones leave.
+"""Turn pages of messages and threads into items and tombstones, by comparison with the ledger.
 
-A page says everything of its range: what the ledger has there and the page has not is gone. Each message ends up in exactly one
+A page is complete for its range: what the ledger has there and the page does not was deleted. Each message is in exactly one
 document, that of its thread or that of its window.
 """
 
@@ -23,9 +23,9 @@ Kind = Literal["delta", "page", "complete"]
 
 
 class ChannelBatchBuilder:
-    """Works through one channel and collects what the next batch will say. Not thread-safe.
+    """Processes one channel and collects the content of the next batch. Not thread-safe.
 
-    `contents` is where the bytes of conversations are put, by source id, for as long as their batch is being taken in.
+    `contents` holds the bytes of conversations by source id while their batch is being written.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class ChannelBatchBuilder:
         self._file_limit = file_limit
         self._author = author
         self.threads: list[tuple[int, int, int]] = []
-        """Of the page at hand: each thread's parent, last reply, and the turn in which it was read."""
+        """Threads of the current page: each one's parent, last reply, and the turn in which it was read."""
         self.ended: set[int] = set()
-        """Of the page at hand: parents of threads that are none any more."""
+        """Parents, in the current page, of threads that no longer exist."""
         self.unread: dict[int, int] = {}
-        """Threads that pages showed and that seem unchanged: the turn in which each was last read."""
+        """Threads in pages of this sync that seem unchanged: the turn in which each was last read."""
         self.shown: set[int] = set()
-        """Parents of threads that pages of this sync showed."""
+        """Parents of threads in pages of this sync."""
         self._found: dict[str, Item | Refusal] = {}
         self._deleted: set[str] = set()
         self._everything = False
@@ -65,7 +65,7 @@ class ChannelBatchBuilder:
         self._outside: list[Message] = []
 
     def open(self, page: Page, *, everything: bool, turn: int) -> list[int]:
-        """Begin a page; return the parents of the threads in it that have to be read. `everything`: unless read in this turn."""
+        """Begin a page; return the parents of its threads that must be read. `everything`: all except those read in this turn."""
         self._everything = everything
         self._parts = self._ledger.windows(page.low, page.high)
         self._known = self._ledger.threads(page.low, page.high)
@@ -87,7 +87,7 @@ class ChannelBatchBuilder:
         return due
 
     def read_thread(self, root: int, turn: int) -> int:
-        """Read a thread and take it in; returns the time of its last reply, 0 when it is gone."""
+        """Read and record a thread; return the time of its last reply, or 0 if it no longer exists."""
         name = stamp(root)
         try:
             raws = self._client.replies(self.channel.id, name)
@@ -104,7 +104,7 @@ class ChannelBatchBuilder:
         messages = [message for raw in raws if (message := said(raw, self._names, thread=name))]
         known = [part.window for part in before.parts] if before else []
         if messages and not known:
-            known = [Window(root, messages[0].at, 1)]  # a thread is called after its parent, even one that was deleted
+            known = [Window(root, messages[0].at, 1)]  # a thread is identified by its parent, even a deleted one
         old = {part.anchor: part for part in before.parts} if before else {}
         parts = [
             self._report(window, held, old.get(window.anchor), thread=True)
@@ -117,7 +117,7 @@ class ChannelBatchBuilder:
         return micros(latest)
 
     def close(self) -> None:
-        """End the page: its windows, and what is gone from its range."""
+        """Finish the page: its windows, and what was deleted in its range."""
         for root in self.ended:
             self._forget(root, self._known[root])
         known = [part.window for part in self._parts.values()]
@@ -151,7 +151,7 @@ class ChannelBatchBuilder:
         )
 
     def _report(self, window: Window, held: Sequence[Message], before: Part | None, *, thread: bool) -> Part:
-        """Report a document unless the last report still holds; its files are always, so that a failed one is tried again."""
+        """Report a document unless it is unchanged; always report its files, so that a failed one is retried."""
         document = conversation(self.channel, window.anchor, held, thread=thread)
         if before is None or self._everything or before.seal != document.seal:
             self._found[document.item.source_id] = document.item
@@ -171,5 +171,5 @@ class ChannelBatchBuilder:
 
 
 def _looks(raw: dict[str, Any]) -> tuple[str, int, str]:
-    """Return what a thread's parent tells of the thread: its last reply, how many there are, and the parent itself."""
+    """Return the state of a thread according to its parent: last reply, number of replies, and a hash of the parent itself."""
     return str(raw.get("latest_reply") or "0"), int(raw.get("reply_count") or 0), fingerprint(raw)

@@ -1,9 +1,9 @@
-"""Which messages of a channel stand together: messages and what is remembered of earlier windows enter, windows leave. Pure.
+"""Group a channel's messages into windows, keeping earlier windows stable. Pure.
 
-A window begins with its anchor, whose time is its id for good, and takes up what follows within the gap, up to 100 messages.
-What was put together stays together: a window is only extended at its end, or shrinks when messages leave it. The same rule
-without a gap cuts a thread into documents of 100 messages. Times are whole microseconds since 1970, which sort and compare
-exactly; over the wire they are Slack's strings.
+A window is identified for good by the time of its first message, the anchor, and takes up messages that follow within the gap,
+up to 100. Messages grouped once stay grouped: a window is only extended at its end, or shrinks when messages are removed. The
+same rule without a gap splits a thread into documents of 100 messages. Times are whole microseconds since 1970, which sort and
+compare exactly; in Slack's API they are strings.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Protocol, TypeVar
 import msgspec
 
 MOST = 100
-"""Messages in one document. Source: requirement 1.2 of the platform."""
+"""Messages in one document."""
 SECOND = 1_000_000
 LONGEST = 7 * 24 * 3600 * SECOND
-"""No window spans more than a week, so that whoever looks for the window of a time knows how far back it may begin."""
+"""No window spans more than a week, which limits how far back the window containing a given time may begin."""
 
 
 class Timed(Protocol):
-    """Anything that has a time."""
+    """An object with a time."""
 
     @property
     def at(self) -> int:
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Timed)
 
 
 class Window(msgspec.Struct, frozen=True):
-    """What is remembered of a window: the time that names it, its last message's, and how many it has."""
+    """A remembered window: its anchor, its last message's time, and its number of messages."""
 
     anchor: int
     last: int
@@ -48,23 +48,23 @@ def micros(ts: str) -> int:
 
 
 def stamp(at: int) -> str:
-    """Return the `ts` of a time, as Slack writes it; of ten digits and six, so that stamps sort as times do."""
+    """Return the `ts` of a time in Slack's format; with ten digits and six, so that stamps sort like times."""
     return f"{at // SECOND:010d}.{at % SECOND:06d}"
 
 
 def assign(
     messages: Iterable[M], known: Iterable[Window], *, gap: int | None, taken: frozenset[int] = frozenset()
 ) -> list[tuple[Window, list[M]]]:
-    """Return the windows of `messages` (ascending), each with its messages; every message is in exactly one, none is empty.
+    """Group `messages` (ascending) into windows, returned with their messages; every message is in exactly one, none is empty.
 
-    `known` are the windows that began in the same range of time, ascending. `taken` are ids that other documents have (threads):
-    a window whose anchor became one is named after its next message. `gap` None: whatever the time between.
+    `known` are the windows that began in the same time range, ascending. `taken` are ids used by other documents (threads): a
+    window whose anchor became one is named after its next message. `gap` None: no limit on the time between messages.
     """
     return _Assigning(gap, taken).run(messages, sorted(known, key=lambda window: window.anchor))
 
 
 class _Assigning:
-    """The window at hand, and those that are done."""
+    """The current window, and the finished ones."""
 
     def __init__(self, gap: int | None, taken: frozenset[int]) -> None:
         self._gap = gap
@@ -74,7 +74,7 @@ class _Assigning:
         done: list[tuple[int, list[M]]] = []
         ahead = list(known)[::-1]
         reach = -1
-        """Up to here messages belong to the window at hand whatever the gap: it held them before."""
+        """Messages up to this time belong to the current window whatever the gap: it contained them before."""
         for message in messages:
             own = None
             while ahead and ahead[-1].anchor <= message.at:
@@ -101,10 +101,10 @@ class _Assigning:
 
 
 def clean_cut(times: Sequence[tuple[int, bool]], known: Iterable[Window], gap: int) -> int | None:
-    """Return from which message on a page can be settled though older messages are not at hand yet; None: from nowhere.
+    """Return the index of the first message from which a page can be settled before older messages are read; None: there is none.
 
-    `times` are those of the page's messages, ascending, each with whether it stands outside of threads. The best cut is where a
-    window surely begins; where the talk never pauses, it is the first place that splits no window that is known.
+    `times` are those of the page's messages, ascending, each with True if it is outside threads. The best cut is where a window
+    certainly begins; in a conversation without pauses, it is the first place that splits no known window.
     """
     windows = sorted(known, key=lambda window: window.anchor)
     anchors = [window.anchor for window in windows]
