@@ -1,4 +1,4 @@
-"""Do the stores agree? Counts of a source in lake, Postgres and Qdrant enter the checks after each sync, and tests."""
+"""Compare the counts of a source in the lake, Postgres and Qdrant, for the checks after each sync and for tests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ registry = queries("registry")
 
 
 def ledger(run: SyncRun) -> dict[str, Any]:
-    """Count documents by state, and those whose index entry is not what their state asks for."""
+    """Count documents by state, and those whose index entry does not match their state."""
     row = registry.ledger(run.connection, source=run.source.value)
     return dict(row)
 
 
 def totals(run: SyncRun) -> dict[str, int]:
-    """Count what each store holds of a source: documents in lake and Postgres, chunks in Postgres (both ways) and Qdrant."""
+    """Count documents in the lake and Postgres, and chunks in Postgres (both ways) and Qdrant."""
     counted = registry.totals(run.connection, source=run.source.value)
     chunks = registry.chunk_total(run.connection, source=run.source.value)["chunks"]
     changes = run.lake.latest(raw_table(run.source)).select("doc_id", "op").collect()
@@ -42,7 +42,7 @@ def totals(run: SyncRun) -> dict[str, int]:
 
 
 def differing_partitions(run: SyncRun) -> list[str]:
-    """Return the partitions whose contents have other hashes in the lake than in Postgres."""
+    """Return the partitions whose content hashes differ between the lake and Postgres."""
     wanted = {
         row["partition"]: (row["documents"], row["fingerprint"])
         for row in queries("upkeep").fingerprints(run.connection, source=run.source.value)
@@ -56,7 +56,7 @@ def differing_partitions(run: SyncRun) -> list[str]:
 
 
 def agree(counts: dict[str, int]) -> bool:
-    """Tell whether the stores hold the same."""
+    """Return True if the counts of the stores match."""
     return (
         counts["only_in_lake"] == 0
         and counts["only_in_postgres"] == 0

@@ -1,7 +1,7 @@
-"""The permission audit: what a source says now of who may read what, against the registry and the points in Qdrant.
+"""The permission audit: compare the permissions that a source reports now with the registry and the points in Qdrant.
 
-Syncs follow each change; the audit finds what no change told, or what was altered in the stores. A right too many is taken away as
-soon as it is seen, first in the registry, which every hit is checked against, and somebody is told. A right too few is given.
+Syncs follow each change. The audit finds changes that were never reported, and permissions altered in the stores. An excess grant is
+revoked at once, first in the registry, which every hit is checked against, and raises an alert. A missing grant is added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _json = msgspec.json.Encoder()
 
 
 class Grants(msgspec.Struct):
-    """Numbers of rights: one is one principal on one document."""
+    """Numbers of grants; one grant is one principal on one document."""
 
     postgres: int = 0
     qdrant: int = 0
@@ -44,18 +44,18 @@ class AuditReport(msgspec.Struct):
 
     source: SourceName
     checked: int = 0
-    """Live documents whose rights were compared."""
+    """Live documents whose permissions were compared."""
     excess: Grants = msgspec.field(default_factory=Grants)
     missing: Grants = msgspec.field(default_factory=Grants)
     mended: int = 0
-    """Documents put right."""
+    """Documents whose permissions were corrected."""
     unlisted: dict[str, str] = {}
-    """Partitions whose rights could not be read, with the reason."""
+    """Partitions whose permissions could not be read, with the reason."""
     examples: list[str] = []
 
 
 class _Rights(msgspec.Struct, frozen=True):
-    """One document and all that the source gives."""
+    """The stored permissions of a document and those that the source grants."""
 
     doc_id: str
     source_id: str
@@ -72,12 +72,12 @@ class _Rights(msgspec.Struct, frozen=True):
         return self.given - self.held
 
     def row(self) -> dict[str, Any]:
-        """Return the row that SQL takes."""
+        """Return the row for the SQL statements."""
         return {"doc_id": self.doc_id, "permissions": sorted(self.given)}
 
 
 def audit(settings: Settings, source: SourceName, *, port: Source | None = None) -> AuditReport:
-    """Compare and mend the rights on every live document of a source that its listing shows. Nothing is fetched.
+    """Compare and correct the permissions of every live document in a source's listing. Nothing is fetched.
 
     Syncs of the source wait meanwhile. Raises `BusyError` or `ServiceUnavailableError`.
     """
@@ -91,19 +91,19 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
                 for page in _rights(run, batch):
                     _settle(run, names, page, report)
                 if batch.permissions is not None:
-                    break  # this says it of the whole partition: there is no need to list the rest
+                    break  # these permissions apply to the whole partition: no need to list the rest
     excess = report.excess.postgres + report.excess.qdrant
     if excess:
         alert(
             settings,
-            f"The permission audit of {SOURCE_LABELS[source]} found {excess} rights that the source does not give, on documents "
-            f"such as {report.examples[0]}. They were taken away. See: concordance audit grants --since 1d",
+            f"The permission audit of {SOURCE_LABELS[source]} found {excess} grants that the source does not give, on documents "
+            f"such as {report.examples[0]}. They were revoked. See: concordance audit grants --since 1d",
         )
     return report
 
 
 def _rights(run: SyncRun, batch: Batch) -> Iterator[list[_Rights]]:
-    """Yield what is held and what is given, of the documents of a batch or of all of its partition."""
+    """Yield stored and granted permissions for the documents of a batch, or for its whole partition."""
     source = run.source.value
     if batch.permissions is None:
         given = {item.source_id: frozenset(effective_permissions(item)) for item in batch.seen}
@@ -131,7 +131,7 @@ def _of(row: dict[str, Any], given: frozenset[str]) -> _Rights:
 
 
 def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditReport) -> None:
-    """Count and mend a page of documents: what is too much first."""
+    """Count and correct a page of documents, excess grants first."""
     report.checked += len(page)
     too_much = [rights for rights in page if rights.excess]
     if too_much:
@@ -141,26 +141,26 @@ def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditRe
     too_little = [rights for rights in page if rights.missing]
     if too_little:
         _give(run, too_little)
-    painted = {name: qdrant.grants(run.qdrant, name, [rights.doc_id for rights in page]) for name in names}
-    faded: list[_Rights] = []
+    indexed = {name: qdrant.grants(run.qdrant, name, [rights.doc_id for rights in page]) for name in names}
+    outdated: list[_Rights] = []
     for rights in page:
-        variants = [variant for points in painted.values() for variant in points.get(rights.doc_id, ())]
+        variants = [variant for points in indexed.values() for variant in points.get(rights.doc_id, ())]
         excess = frozenset[str]().union(*variants) - rights.given
         missing = frozenset(right for right in rights.given if any(right not in variant for variant in variants))
         report.excess.qdrant += len(excess)
         report.missing.qdrant += len(missing)
         if excess or missing:
-            faded.append(rights)
+            outdated.append(rights)
         if (excess or rights.excess) and len(report.examples) < EXAMPLES:
             report.examples.append(f"{rights.source_id}: {', '.join(sorted(excess | rights.excess))}")
     report.excess.postgres += sum(len(rights.excess) for rights in too_much)
     report.missing.postgres += sum(len(rights.missing) for rights in too_little)
-    _update_payloads(run, names, [rights.doc_id for rights in faded])
-    report.mended += len({rights.doc_id for rights in (*too_much, *too_little, *faded)})
+    _update_payloads(run, names, [rights.doc_id for rights in outdated])
+    report.mended += len({rights.doc_id for rights in (*too_much, *too_little, *outdated)})
 
 
 def _give(run: SyncRun, too_little: list[_Rights]) -> None:
-    """Give what the source gives. Of uploads, whose owners change them meanwhile, the next sync does: it reads them anew."""
+    """Add missing grants. For uploads, whose owners may change them meanwhile, the next sync does this from a new listing."""
     if run.source is SourceName.UPLOAD:
         upkeep.mark_changed(run.connection, doc_ids=[rights.doc_id for rights in too_little])
         days = sorted({rights.partition for rights in too_little})
@@ -172,7 +172,7 @@ def _give(run: SyncRun, too_little: list[_Rights]) -> None:
 
 
 def _update_payloads(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
-    """Let the points of these documents say what the registry says."""
+    """Update the payloads of these documents from the registry."""
     if not doc_ids:
         return
     rows = list(registry.rows(run.connection, doc_ids=doc_ids))

@@ -1,8 +1,8 @@
-"""The prune brake: deletions of one partition enter, those that may go on at once leave; the rest waits for a person.
+"""The prune brake: hold mass deletions until a person approves them.
 
-A listing that went wrong looks like a mass deletion, and so does a mistake at the source. Both would empty the index; so more
-than a share of a partition is held until `concordance prune approve`. What is held stays findable for those who may read it
-until its permissions are too old to be trusted (`ACL_MAX_AGE`), since nobody checks them any more.
+A failed listing looks like a mass deletion, and so does a mistake at the source; both would empty the index. Deletions of more
+than a share of a partition are therefore held until `concordance prune approve`. Held documents stay searchable for permitted
+callers until their permissions are too old to trust (`ACL_MAX_AGE`), because they are no longer refreshed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _json = msgspec.json.Encoder()
 
 
 class Brake:
-    """Watches over the deletions of one partition in one sync."""
+    """Limits the deletions of one partition in one sync."""
 
     def __init__(self, run: SyncRun, partition: str) -> None:
         self._run = run
@@ -31,7 +31,7 @@ class Brake:
         self._gone = 0
 
     def split_allowed_and_held(self, source_ids: Sequence[str], times: dict[str, datetime]) -> list[str]:
-        """Return those of the deletions that are carried out now; the others wait. Ids that the registry does not have are left out."""
+        """Hold the deletions if there are too many; return the ones to carry out now, without ids that are not registered."""
         if not source_ids:
             return []
         run, source = self._run, self._run.source.value
@@ -63,6 +63,6 @@ class Brake:
         alert(
             run.settings,
             f"{held} of {self._size} documents of {SOURCE_LABELS[run.source]}, {self._partition}, are gone at the source. They were "
-            "kept, since that is more than CONCORDANCE_PRUNE_SHARE allows at once. Is it right? Then run: concordance prune "
+            "kept, because that is more than CONCORDANCE_PRUNE_SHARE allows at once. To delete them, run: concordance prune "
             f"approve {run.source.value} {self._partition}",
         )

@@ -1,4 +1,4 @@
-"""chunked: parsed texts that lack chunks at the present version enter; chunk rows leave. Pure CPU, in batches."""
+"""The `chunked` stage: chunk parsed texts that have no chunks of the current version, in batches."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _decode = msgspec.msgpack.Decoder(ParsedDocument).decode
 
 
 def chunk_version(profile: Profile) -> str:
-    """Return the version of chunk rows: another parser or profile makes other chunks."""
+    """Return the version of chunk rows, which depends on the parser and the profile."""
     return f"{PARSER_VERSION}|{profile.version}"
 
 
 def chunk_missing(
     run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile], counter: WordPieces
 ) -> dict[str, int]:
-    """Chunk what the lake lacks. `profiles` maps each profile name to its resolved form. Returns counts."""
+    """Chunk texts that have no chunks in the lake. `profiles` maps each profile name to its resolved form. Returns counts."""
     by_version = {chunk_version(profile): profile for profile in profiles.values()}
     wanted = {(document.content_key, chunk_version(profiles[document.profile])) for document in pending}
     todo = sorted(wanted - _present(run, {key for key, _ in wanted}))
@@ -46,7 +46,7 @@ def chunk_missing(
         for key, version in part:
             document = documents.get(key)
             if document is None:
-                continue  # skipped or failed when it was parsed: the ledger says why
+                continue  # skipped or failed in parsing: the registry has the reason
             chunks = chunk(document, counter, by_version[version])
             rows += _rows(key, version, chunks)
             totals["chunked"] += 1

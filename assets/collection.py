@@ -1,4 +1,4 @@
-"""The collection that a sync writes to: made when it is missing, and put behind the alias."""
+"""Create the collection that a sync writes to if it is missing, and point the alias to it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ log = structlog.get_logger("index")
 
 
 def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) -> Target:
-    """Return the target to write to. A collection that Qdrant lost is made anew and everything counts as pending there.
+    """Return the target to write to. A collection that Qdrant lost is created again, and all documents become pending.
 
-    Points of a collection that this database has no record of are kept and reported: another installation may have written them.
+    Points of a collection that is not in this database are kept and reported, since another installation may have written them.
     """
     name = active.collection.name
     known = registry.collection(run.connection, name=name)
@@ -54,14 +54,14 @@ def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) 
     if known is None or not known["active"]:
         _activate(run, name)
     elif qdrant.current_collection(run.qdrant) != name:
-        qdrant.switch_alias(run.qdrant, name)  # a crash came between the registry's word and the alias
+        qdrant.switch_alias(run.qdrant, name)  # a crash happened between the registry update and the alias switch
     if active.choice[:2] != choice(run.settings)[:2]:
         log.warning("settings.other_model", collection=name, model=collection.model, change_with="concordance reindex")
     return found
 
 
 def record(run: SyncRun, made: Target) -> None:
-    """Keep what a collection was made with."""
+    """Record the parameters of a new collection."""
     registry.save_collection(
         run.connection,
         name=made.collection.name,
@@ -77,7 +77,7 @@ def record(run: SyncRun, made: Target) -> None:
 
 
 def check_capacity(run: SyncRun, collection: Collection, more: int) -> None:
-    """Warn at 80 % of the capacity that the settings allow. Raises `CapacityError` before it would be passed."""
+    """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
     settings = run.settings
     if settings.max_vectors is None and settings.max_index_bytes is None:
         return
@@ -91,7 +91,7 @@ def check_capacity(run: SyncRun, collection: Collection, more: int) -> None:
             continue
         if amount > limit:
             raise CapacityError(
-                f"The index would pass CONCORDANCE_{variable}={limit} ({amount} needed). Nothing was lost: raise the limit "
+                f"The index would exceed CONCORDANCE_{variable}={limit} ({amount} needed). Nothing was lost: raise the limit "
                 "or remove documents, then sync again."
             )
         if amount > WARN_SHARE * limit:
@@ -108,9 +108,9 @@ def _activate(run: SyncRun, name: str) -> None:
 
 
 def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:
-    """Return the mean BM25 length of the chunks about to be indexed: the corpus's length normalisation is fixed here.
+    """Return the mean BM25 length of the chunks about to be indexed, which fixes the corpus's length normalisation.
 
-    Of a document's names the source's counts; a title that the file gives itself stands in its text as a rule.
+    Only the title from the source is counted; a title inside the file is usually part of its text.
     """
     names = {document.content_key: document.title for document in pending[:SAMPLE_DOCUMENTS]}
     versions = [chunk_version(profile) for profile in made.profiles.values()]

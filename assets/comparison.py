@@ -1,6 +1,6 @@
-"""What the stores of one source hold against each other: a run that holds the source's lock enters, differences leave.
+"""Compare the stores of one source with the registry and return the differences. The caller holds the source's lock.
 
-The registry is the measure. Documents are compared as sets of ids, points a page at a time, so that memory stays bounded.
+Documents are compared as sets of ids, points page by page, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from resources.syncing import SyncRun
 from sql import queries
 
 PAGE_DOCUMENTS = 500
-"""Documents whose points are looked for at a time."""
+"""Documents whose points are looked up at a time."""
 HEADS = 16
-"""Requests for blobs under way at a time; a folder on this machine needs none."""
+"""Concurrent requests to the blob store; a local folder needs none."""
 FIRST_ID = str(UUID(int=0))
 
 upkeep = queries("upkeep")
 
 
 class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents, by source id, with the partition of those that only the lake has."""
+    """Documents by source id; for those that only the lake has, with their partition."""
 
     orphans: dict[str, str]
     missing: set[str]
     gone: set[str]
-    """Contents whose bytes are missing, or are not what they were."""
+    """Contents whose bytes are missing or damaged."""
     held: set[str]
-    """Everything that the lake says the source holds."""
+    """All documents that the source has according to the lake."""
 
 
 class IncompleteDocument(NamedTuple):
-    """A live document whose entry in the index is not whole."""
+    """A live document whose index entry is incomplete."""
 
     doc_id: str
     source_id: str
     points: int
     """Chunks without a point."""
     rows: int
-    """Chunks that Postgres counted and does not have."""
+    """Chunks that Postgres has counted but no longer has."""
 
 
 def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
-    """Compare the lake's contents with the registry's: rows both ways, and that the bytes are there; with `deep`, that they are whole."""
+    """Compare the lake with the registry: rows in both directions and the presence of bytes; with `deep`, also their hashes."""
     held = (
         run.lake.latest(raw_table(run.source))
         .filter(pl.col("op") == "upsert")
@@ -63,7 +63,7 @@ def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
     schema = pl.Schema({name: pl.String() for name in ("doc_id", "source_id", "content_hash", "state")})
     wanted = pl.DataFrame(rows, schema=schema)
     orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
-    # what we may not read any more cannot be fetched again; it is looked at when it comes back
+    # documents that we can no longer read cannot be fetched again; they are checked when they return
     readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
     without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
     hashes = readable["content_hash"].unique().to_list()
@@ -80,7 +80,7 @@ def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
 
 
 def corrupt(run: SyncRun, hashes: list[str]) -> list[str]:
-    """Return the contents whose stored bytes are not those that they are named for. Reads all of them."""
+    """Return the contents whose stored bytes do not match their hash. Reads all of them."""
     return [one for one in hashes if hashlib.sha256(run.blobs.read(one)).hexdigest() != one]
 
 
@@ -93,7 +93,7 @@ def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:
 
 
 class OrphanPoints(NamedTuple):
-    """Points of one collection that no chunk of a live document stands behind, and the documents that they name."""
+    """Points of one collection without a chunk of a live document, and the documents in their payloads."""
 
     collection: str
     ids: list[Any]
@@ -101,15 +101,15 @@ class OrphanPoints(NamedTuple):
 
 
 def orphan_points(run: SyncRun) -> Iterator[OrphanPoints]:
-    """Yield points that no chunk of a live document stands behind, a page at a time.
+    """Yield points without a chunk of a live document, page by page.
 
-    Points that name none of our sources are taken for those of `files`, which every installation has.
+    Points that name none of our sources are attributed to `files`, which every installation has.
     """
     others = [name.value for name in SourceName if name is not run.source] if run.source is SourceName.FILES else []
     chosen = qdrant.of_source(run.source.value, others)
     for name in qdrant.collections(run.qdrant):
         for records in qdrant.pages(run.qdrant, name, chosen, ("doc_id",)):
-            there = _behind(run, [record.id for record in records if isinstance(record.id, str)])
+            there = _live(run, [record.id for record in records if isinstance(record.id, str)])
             found = [
                 record for record in records if not isinstance(record.id, str) or str(UUID(record.id)) not in there
             ]
@@ -126,13 +126,13 @@ def _is_id(text: str) -> bool:
     return True
 
 
-def _behind(run: SyncRun, chunk_ids: list[str]) -> set[str]:
+def _live(run: SyncRun, chunk_ids: list[str]) -> set[str]:
     rows = upkeep.live_points(run.connection, source=run.source.value, chunk_ids=chunk_ids)
     return {row["chunk_id"] for row in rows}
 
 
 def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
-    """Yield live documents whose chunks lack points, or of which chunks are lost, a page at a time."""
+    """Yield live documents with missing points or chunks, page by page."""
     active = qdrant.current_collection(run.qdrant)
     there = set(qdrant.collections(run.qdrant))
     after = FIRST_ID
@@ -163,5 +163,5 @@ def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
 
 
 def _collection(indexed_content: str | None) -> str:
-    """Return the collection that a document's entry is in: the last part of what it is indexed as."""
+    """Return the collection that contains a document's entry: the last part of its signature."""
     return (indexed_content or "").rpartition("|")[2]

@@ -1,6 +1,6 @@
-"""What is due for erasure: the registry, the lake's history and the blob store enter; ids of what nothing refers to any more leave.
+"""Determine what is due for erasure: contents, texts and rows that no document refers to any more.
 
-The lake's change rows say since when a content is out of use: when a newer row of its document replaced the last one that named it.
+The lake's change rows tell since when a content is unused: since a newer row of its document replaced the last row that named it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _meta = msgspec.json.Decoder(dict[str, Any])
 
 
 class Doomed(msgspec.Struct):
-    """Everything that goes. Contents, keys and texts that something else refers to are not in it."""
+    """Everything to erase, without contents, keys and texts that are still referenced elsewhere."""
 
     documents: list[dict[str, Any]]
     """Rows of the statement `due`."""
@@ -36,12 +36,12 @@ class Doomed(msgspec.Struct):
     keys: list[str] = []
     """Content keys of parsed texts and their chunks."""
     texts: list[str] = []
-    """Hashes of chunk texts, which vectors go by."""
+    """Hashes of chunk texts, the keys of vectors."""
     words: set[str] = set()
     shared: int = 0
-    """Contents of these documents that stay since something else refers to them."""
+    """Contents of these documents that are kept because they are referenced elsewhere."""
     since: datetime | None = None
-    """When the first of the erased rows was written."""
+    """When the oldest of the erased rows was written."""
 
     def empty(self) -> bool:
         """Return True if there is nothing to do."""
@@ -49,7 +49,7 @@ class Doomed(msgspec.Struct):
 
 
 def doomed(run: SyncRun, *, cutoff: datetime, document: str | None) -> Doomed:
-    """Return what is due. With `document`, only what belongs to that document, deleted at any time."""
+    """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
     found = Doomed(documents=list(erase.due(run.connection, cutoff=cutoff, document=document)))
     ids = [row["doc_id"] for row in found.documents]
     history = _history(run)
@@ -77,7 +77,7 @@ def doomed(run: SyncRun, *, cutoff: datetime, document: str | None) -> Doomed:
 
 
 def _history(run: SyncRun) -> pl.DataFrame:
-    """Return the change rows of all sources, each with when its document's next one was written (null: it is the present state)."""
+    """Return the change rows of all sources, each with the time of its document's next row (null: it is the current state)."""
     frames: list[pl.DataFrame] = []
     for source in SourceName:
         name = raw_table(source)
@@ -92,7 +92,7 @@ def _history(run: SyncRun) -> pl.DataFrame:
 
 
 def _going(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str | None) -> pl.DataFrame:
-    """Return change rows that go: all of erased documents, replaced ones, and tombstones, after the grace time."""
+    """Return change rows to erase: all rows of erased documents, and replaced rows and tombstones older than the cutoff."""
     erased = pl.col("doc_id").is_in(pl.Series(sorted(ids), dtype=pl.String).implode())
     if document is not None:
         return history.filter(erased)
@@ -102,7 +102,7 @@ def _going(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str
 
 
 def _add_texts(run: SyncRun, found: Doomed, cutoff: datetime, *, everything: bool) -> None:
-    """Add the hashes of chunk texts that only the doomed contents hold, and their words."""
+    """Add the hashes and words of chunk texts that only the erased contents contain."""
     chunks = run.lake.scan(CHUNKED).filter(pl.col("chunk_index") >= 0)
     going = pl.col("content_key").is_in(pl.Series(found.keys, dtype=pl.String).implode())
     mine = chunks.filter(going).select("text_hash", "text").unique("text_hash").collect()

@@ -1,6 +1,6 @@
-"""embedded: texts of pending chunks that have no vector yet enter; vectors leave. A text is embedded once, whoever holds it.
+"""The `embedded` stage: embed the texts of pending chunks that have no vector yet, each distinct text once.
 
-Uploads are the exception: theirs is embedded once an owner, since `text_hash` names the owner, too (`identify.scoped_hash`).
+Texts of uploads are embedded once per owner, because their `text_hash` includes the owner (`identify.scoped_hash`).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ WINDOW_DOCUMENTS = 5000
 """Documents whose texts are held in memory at a time."""
 REQUESTS_AT_ONCE = 4
 WRITE_CHUNKS = 2000
-"""Vectors between two appends to the lake: at 70 chunks/s half a minute is the most that a crash repeats."""
+"""Vectors between two appends to the lake. At 70 chunks/s, a crash repeats at most half a minute of work."""
 
 registry = queries("registry")
 log = structlog.get_logger("embedding")
 
 
 def embed_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> dict[str, float]:
-    """Embed what has no vector yet, within the month's budget. Returns counts, tokens and cost.
+    """Embed chunks that have no vector yet, within the month's budget. Returns counts, tokens and cost.
 
-    Raises `BudgetExceededError` once the budget is used up and the setting says to stop; what was embedded is kept.
+    Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
     """
     totals = {"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0}
     if not pending:
@@ -61,7 +61,7 @@ def embed_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
 
 
 def _embed(run: SyncRun, model: Embedder, table: str, texts: pl.DataFrame) -> tuple[int, float]:
-    """Embed some texts, keep their vectors, and account for them. Returns tokens and cost in US dollars."""
+    """Embed texts, store their vectors and record the usage. Returns tokens and cost in US dollars."""
     price = model.price_per_million or 0.0
     _check_budget(run, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
@@ -84,7 +84,7 @@ def _embed(run: SyncRun, model: Embedder, table: str, texts: pl.DataFrame) -> tu
 
 
 def texts_of(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
-    """Return each text once: text_hash, text, tokens."""
+    """Return the distinct texts with the columns text_hash, text and tokens."""
     keys = list({document.content_key for document in pending})
     versions = [chunk_version(profile) for profile in profiles.values()]
     return (
@@ -110,8 +110,8 @@ def _check_budget(run: SyncRun, next_cost: float) -> None:
     verdict = Budget(limit=limit, spent=used + next_cost)
     if verdict.exceeded and run.settings.embedding_budget_stop:
         raise BudgetExceededError(
-            f"The monthly embedding budget of ${limit:.2f} would be passed (${used:.2f} used). Raise "
-            "CONCORDANCE_EMBEDDING_BUDGET and sync again: what is embedded so far is kept."
+            f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used). Raise "
+            "CONCORDANCE_EMBEDDING_BUDGET and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
         log.warning("embedding.budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)

@@ -1,8 +1,8 @@
-"""Erasure: what no document needs any more leaves every store, and receipts say store by store what was checked and when.
+"""Erasure: remove deleted documents from every store and record for each store what was checked and when.
 
-A deleted document is out of the index at once. Its bytes, texts and vectors stay for CONCORDANCE_ERASE_AFTER, so that a mistake can be
-undone without parsing and embedding again; then they go, with what people were answered from them. Everything is derived from what the
-stores hold, so an erasure that was cut short is finished by the next one. Syncs and `reindex` wait meanwhile.
+A deleted document leaves the index at once. Its bytes, texts and vectors are kept for CONCORDANCE_ERASE_AFTER, so that a mistake can
+be undone without parsing and embedding again; then they are erased, together with answers that quote them. What to erase is derived
+from the stores, so the next erasure completes an interrupted one. Syncs and `reindex` wait meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from resources.syncing import SyncRun, hold
 from sql import queries
 
 BATCH_CONTENTS = 500
-"""Blobs that go while uploads wait."""
+"""Blobs deleted at a time; uploads wait meanwhile."""
 
 erase_sql = queries("upkeep")
 log = structlog.get_logger("erase")
@@ -37,7 +37,7 @@ _json = msgspec.json.Encoder()
 
 
 class Check(msgspec.Struct):
-    """What is known of one store: when it was looked at (None: it was not), and what was found."""
+    """The check of one store: when (None: not checked) and with what result."""
 
     checked_at: datetime | None
     detail: str
@@ -53,7 +53,7 @@ class ErasureReport(msgspec.Struct):
     redacted: dict[str, int] = {}
     """Rows that lost their texts, by table."""
     shared: int = 0
-    """Contents that stay because another document has the same."""
+    """Contents that are kept because another document has the same."""
     stores: dict[str, Check] = {}
 
 
@@ -62,8 +62,8 @@ def erase(
 ) -> ErasureReport:
     """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites every table of Postgres, whatever its size.
 
-    Sweep first: documents that the index may still hold are left for the next time. Raises `BusyError`, `InvalidRequestError` for
-    a document that is not deleted, or `ServiceUnavailableError`.
+    Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
+    for a document that is not deleted, or `ServiceUnavailableError`.
     """
     with alone(settings) as run:
         if document is not None:
@@ -79,7 +79,7 @@ def erase(
 
 @contextmanager
 def alone(settings: Settings) -> Generator[SyncRun]:
-    """Hold the locks of all sources and of `reindex`, which writes to the lake without them."""
+    """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
     with ExitStack() as stack:
         runs = [stack.enter_context(hold(settings, source)) for source in SourceName]
         row = (
@@ -104,7 +104,7 @@ def _check_deleted(run: SyncRun, document: str) -> None:
 
 
 def _erase_rows(run: SyncRun, found: Doomed, report: ErasureReport, cutoff: datetime, document: str | None) -> None:
-    """Texts that people asked and were answered first: the words that they are found by come from the lake's rows."""
+    """Redact texts that quote the documents, then erase their rows: the words that identify such texts come from those rows."""
     words = distinctive(run.connection, found.words)
     since = found.since or datetime.min.replace(tzinfo=UTC)
     report.redacted = redact(run.connection, found.documents, words, since)
@@ -140,7 +140,7 @@ _DROPPED = frozenset({"questions", "answer_cache", "search_cache"})
 
 
 def _drop_blobs(run: SyncRun, found: Doomed) -> None:
-    """Delete blobs; an upload of the same bytes waits, or finds them gone and is refused with a reason."""
+    """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
     for start in range(0, len(found.contents), BATCH_CONTENTS):
         part = found.contents[start : start + BATCH_CONTENTS]
         with run.connection.transaction():
@@ -152,7 +152,7 @@ def _drop_blobs(run: SyncRun, found: Doomed) -> None:
 
 
 def _rewrite_files(run: SyncRun, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
-    """Rewrite the files of Postgres and the vector index in which deleted rows and points remain until then."""
+    """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
     stores = list(rewriting.STORES)
     due = erase_sql.files_due(run.connection, stores=stores)["due"]
     if not (changed or due or thorough):
@@ -166,7 +166,7 @@ def _rewrite_files(run: SyncRun, report: ErasureReport, *, changed: bool, thorou
 
 
 def cutoff_of(after: timedelta) -> datetime:
-    """Return the time before which deletions are erased."""
+    """Return the time before which deleted documents are erased."""
     return datetime.now(UTC) - after
 
 

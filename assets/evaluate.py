@@ -1,8 +1,8 @@
-"""A test collection in BEIR layout enters; an index of it, made by the production stages, and each query's ranking leave.
+"""Index a test collection in BEIR layout with the production stages.
 
 The folder holds `corpus.jsonl` (_id, title, text), `queries.jsonl` (_id, text) and judgements in `qrels.tsv` or
-`qrels/test.tsv`. Documents are normalised, chunked, embedded and written as points as a sync does it, without the registry:
-test documents are nobody's. Vectors are kept by text, so that a second evaluation embeds nothing.
+`qrels/test.tsv`. Documents are normalised, chunked, embedded and written as points as in a sync, but without the registry,
+because test documents have no owner. Vectors are kept by text, so that a second evaluation embeds nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from resources.tables import embedded_table
 
 JUDGEMENTS = ("qrels.tsv", "qrels/test.tsv")
 EMBED_CHUNKS = 1000
-"""Texts between two writes to the lake: what an interrupted evaluation embeds again is at most this."""
+"""Texts between two writes to the lake: the most that an interrupted evaluation embeds again."""
 PERMISSIONS = ["public"]
 
 Progress = Callable[[str], None]
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """A row as it stands in the files: some write ids as numbers, and null for nothing."""
+    """A row of the files; some collections write ids as numbers, and null for missing values."""
 
     id: str | int = msgspec.field(name="_id")
     text: str | None = None
@@ -69,7 +69,7 @@ class JudgedCollection(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a collection is indexed with, and where."""
+    """The stores, model and profile to index a collection with."""
 
     qdrant: QdrantClient
     lake: Lake
@@ -86,7 +86,7 @@ class Indexed(NamedTuple):
 
 
 def read_collection(folder: Path) -> JudgedCollection:
-    """Read a folder; queries without a relevant document are left out. Raises `InvalidRequestError` naming file and line."""
+    """Read a folder, omitting queries without a relevant document. Raises `InvalidRequestError` naming file and line."""
     found = next((folder / name for name in JUDGEMENTS if (folder / name).is_file()), None)
     missing = [name for name in ("corpus.jsonl", "queries.jsonl") if not (folder / name).is_file()]
     missing += ["qrels.tsv"] if found is None else []
@@ -119,7 +119,7 @@ def _rows(path: Path) -> list[Row]:
                 raise InvalidRequestError(f"{path}, line {number}: {error}.") from error
             row = Row(str(read.id), read.text or "", read.title or "")
             if row.id in rows:
-                raise InvalidRequestError(f"{path}, line {number}: the _id {row.id!r} is there twice.")
+                raise InvalidRequestError(f"{path}, line {number}: duplicate _id {row.id!r}.")
             rows[row.id] = row
     return list(rows.values())
 
@@ -137,14 +137,14 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
             except ValueError:
                 if number > 1:
                     raise InvalidRequestError(
-                        f"{path}, line {number}: should be query id, document id and a whole number, parted by tabs."
+                        f"{path}, line {number}: expected query id, document id and an integer grade, separated by tabs."
                     ) from None
                 found.clear()
     return {query: grades for query, grades in found.items() if any(grade > 0 for grade in grades.values())}
 
 
 def index_collection(collection: JudgedCollection, target: Target, progress: Progress) -> Indexed:
-    """Index a test collection behind the alias of a vector server of its own, which holds nothing else."""
+    """Index a test collection behind the alias of a dedicated vector server."""
     rows = list(_chunks(collection, target))
     vectors = _Vectors([row for _, row in rows], target, progress)
     dimensions = target.embedder.dimensions
@@ -184,12 +184,12 @@ def _points(
 
 
 def _keyword_text(shared: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Return what keyword search reads of a chunk; test documents are called by their titles alone."""
+    """Return the text of a chunk for keyword search; test documents have no name but their title."""
     return keyword_text(name_words([shared["title"]], row["chunk_index"], row["text"]), row["text"])
 
 
 def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield each chunk as (what its document's points share, its row)."""
+    """Yield each chunk as (payload shared by its document's points, chunk row)."""
     now = datetime.now(UTC)
     for row in collection.documents:
         shared = _shared(collection, row, now)
@@ -199,7 +199,7 @@ def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict
 
 
 def parse_row(row: Row) -> ParsedDocument:
-    """Return a document as plain text below its title, the way a text with a heading is parsed."""
+    """Return a document as plain text with its title as a heading."""
     heading = [Draft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
     body = parse(row.text.encode()).drafts if row.text.strip() else []
     text, blocks = assemble([*heading, *body])
@@ -232,7 +232,7 @@ def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, 
 
 
 class _Vectors:
-    """The vector of each chunk's text: from the lake or, the first time, from the model."""
+    """Vectors by chunk text, read from the lake or computed the first time."""
 
     def __init__(self, chunks: Sequence[Mapping[str, Any]], target: Target, progress: Progress) -> None:
         rows = list({row["text_hash"]: row for row in chunks}.values())
@@ -250,5 +250,5 @@ class _Vectors:
             target.lake.append_vectors(table, target.embedder.model, written, vectors, tokens, datetime.now(UTC))
 
     def rows(self, hashes: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a hash, in order."""
+        """Return one row per hash, in order."""
         return self._matrix[[self._rows[text_hash] for text_hash in hashes]]

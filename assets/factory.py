@@ -1,7 +1,7 @@
-"""Makes the five assets of a source: thin bodies that claim the sync, call the stage, and tell Dagster what changed.
+"""Define the five Dagster assets of a source: claim the sync, run the stage and report what changed.
 
-A scheduled run has the partition key `*` and records an event only for the partitions that changed (an event costs 20-30 ms); a
-backfill names its partitions and goes over everything they hold.
+A scheduled run has the partition key `*` and records an event only for partitions that changed (an event costs 20-30 ms). A
+backfill names its partitions and processes everything in them.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 SAMPLE_FAULTS = 20
 
 DESCRIPTIONS = {
-    "raw": "Change rows of the source in the lake and bytes in the blob store; one row a change.",
-    "parsed": "Normalised text with headings, pages and offsets; one row a content and parser version.",
-    "chunked": "Passages that fit the embedding model's window; one row a chunk.",
-    "embedded": "Vectors, one a distinct text and model, whoever holds the text.",
-    "indexed": "Documents and chunks in Postgres and in Qdrant, with permissions; one point a chunk.",
+    "raw": "Change rows of the source in the lake and bytes in the blob store; one row per change.",
+    "parsed": "Normalised text with headings, pages and offsets; one row per content and parser version.",
+    "chunked": "Passages that fit the embedding model's window; one row per chunk.",
+    "embedded": "Vectors, one per distinct text and model, shared between documents with the same text.",
+    "indexed": "Documents and chunks in Postgres and in Qdrant, with permissions; one point per chunk.",
 }
 
 
 def partitions_of(source: SourceName) -> dg.DynamicPartitionsDefinition:
-    """Return the partitions of a source: its natural unit (root, channel, upload day), never a document."""
+    """Return the partitions definition of a source. A partition is a root, channel or upload day, never a document."""
     return dg.DynamicPartitionsDefinition(name=source.value)
 
 
@@ -51,7 +51,7 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> dg.MaterializeResult[Any]:
         from assets import (
-            pipeline,  # polars, Arrow and parsers: the process that runs stages needs them, the code server not
+            pipeline,  # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
         )
 
         run = syncs.of(source, context)
@@ -62,7 +62,7 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
         if not backfill and run.touched:
             _tell_partitions(context, source, run, metadata)
         if stage == STAGES[-1] and run.error:
-            # Everything that could be done is done; the run still shows as failed, and the alert goes out.
+            # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
             raise dg.Failure(run.error, metadata=metadata, allow_retries=False)
         return dg.MaterializeResult(metadata=metadata)
 
@@ -79,7 +79,7 @@ def _tell_partitions(
 
 
 def _metadata(run: "SyncRun", counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return counts, the job, tokens and a table of the documents that were skipped or failed."""
+    """Return counts, the job, tokens and a table of skipped and failed documents."""
     metadata: dict[str, Any] = {
         **counts,
         "job_id": run.job_id,

@@ -1,6 +1,6 @@
-"""Bytes of documents: items enter, what became of each leaves as it arrives. One document's fault is its own.
+"""Fetch the bytes of documents in parallel. An error of one document does not affect the others.
 
-What was fetched over a network is noted at once, so that a sync that is killed does not fetch it again.
+Each document fetched over a network is recorded at once, so that a killed sync does not fetch it again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ registry = queries("registry")
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One document's bytes in the blob store, or why not."""
+    """One document's bytes in the blob store, or the error."""
 
     item: Item
     content_hash: str | None = None
@@ -32,7 +32,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
-    """Fetch several at a time and yield each as it is there. Raises `AbortSyncError` when the source refuses us altogether."""
+    """Fetch several items at a time and yield each as it completes. Raises `AbortSyncError` if the source refuses all requests."""
     if source.costly and items:
         at_hand = _at_hand(run, items)
         yield from at_hand.values()
@@ -73,10 +73,10 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
     except DocumentError as error:
         return Fetched(item=item, error=str(error))
     except ServiceUnavailableError:
-        raise  # our own lake is down: that is no fault of the document
+        raise  # our own blob store is down: not an error of the document
     except RetryLaterError as error:
         return Fetched(item=item, error=str(error))
-    if source.costly:  # here and not by whoever waits for the result: what is noted late is fetched twice after a crash
+    if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
         registry.note_fetched(
             run.connection,
             source=run.source.value,
@@ -89,7 +89,7 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
 
 
 def merged(tallies: Sequence[Tally]) -> dict[str, Any]:
-    """Return calls by method, retries and failed retries over several tallies."""
+    """Return calls by method, retries and failed retries summed over several tallies."""
     calls: dict[str, int] = {}
     for tally in tallies:
         for method, number in tally.calls.items():

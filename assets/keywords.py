@@ -1,8 +1,7 @@
-"""Renames: documents that the index holds under other names enter; words and keyword vectors of their passages are renewed.
+"""Refresh the keyword vectors and name words of documents that were renamed or indexed by an earlier version.
 
-Nothing is parsed, embedded or fetched: a keyword vector takes a passage's words alone, a sketch the vector that the index has. A document
-counts as done after both stores have it, so that what a crash cut short is done again. Documents that an earlier version indexed come
-by this way too.
+Nothing is parsed, embedded or fetched: a keyword vector depends on the passage's words only, a sketch on the stored dense vector. A
+document counts as done once both stores have it, so that an interrupted refresh is repeated.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _json = msgspec.json.Encoder()
 
 
 def refresh_keyword_vectors(run: SyncRun, active: Target) -> int:
-    """Let both stores find documents by the names that they have now; return how many there were in the active collection."""
+    """Make renamed documents searchable by their new names in both stores; return their number in the active collection."""
     where = {"source": run.source.value, "version": VERSION}
     name = active.collection.name
     rows = list(registry.keywords_to_refresh(run.connection, **where, signatures=active.signatures()))
     for group in _groups(rows):
         passages = registry.keyword_passages_to_refresh(run.connection, version=VERSION, doc_ids=_ids(group))
-        renewed = _renew(run, name, active.collection.bm25_avg_len, group, list(passages))
+        refreshed = _refresh(run, name, active.collection.bm25_avg_len, group, list(passages))
         with run.connection.transaction():
-            registry.name_passages(run.connection, **renewed)
+            registry.name_passages(run.connection, **refreshed)
             registry.keywords_refreshed(run.connection, rows=_done(group))
             registry.raise_version(run.connection)
         run.progress("indexed")
@@ -47,20 +46,20 @@ def _refresh_beside(run: SyncRun, name: str) -> None:
     average = registry.collection(run.connection, name=name)["bm25_avg_len"]
     for group in _groups(list(registry.keywords_to_refresh_beside(run.connection, **where, source=run.source.value))):
         passages = registry.keyword_passages_to_refresh_beside(run.connection, **where, doc_ids=_ids(group))
-        renewed = _renew(run, name, average, group, list(passages))
+        refreshed = _refresh(run, name, average, group, list(passages))
         with run.connection.transaction():
-            registry.name_passages_beside(run.connection, **renewed)
+            registry.name_passages_beside(run.connection, **refreshed)
             registry.keywords_refreshed_beside(run.connection, collection=name, rows=_done(group))
 
 
-def _renew(
+def _refresh(
     run: SyncRun,
     name: str,
     average: float,
     documents: Sequence[Mapping[str, Any]],
     passages: Sequence[Mapping[str, Any]],
 ) -> dict[str, list[Any]]:
-    """Renew the keyword vectors of passages; return what Postgres keeps: chunk ids, the words of names in them, sketches."""
+    """Recompute the keyword vectors of passages in Qdrant and return the values for Postgres: chunk ids, name words, sketches."""
     names = {row["doc_id"]: names_of(row) for row in documents}
     words = {
         row["chunk_id"]: name_words(names[row["doc_id"]], row["chunk_index"], row["chunk_text"]) for row in passages
@@ -103,7 +102,7 @@ def _done(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def others(run: SyncRun, active: str) -> list[str]:
-    """Return the collections beside the active one that there are: one that is being built, or was replaced and is kept."""
+    """Return the existing secondary collections: one under construction, or a replaced one that is kept."""
     known = [row["name"] for row in registry.collections(run.connection) if row["name"] != active]
     there = set(qdrant.collections(run.qdrant)) if known else set[str]()
     return [name for name in known if name in there]

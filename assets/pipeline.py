@@ -1,4 +1,4 @@
-"""The five stages of one source as plain functions over a `SyncRun`: what each asset does, and what tests run without Dagster."""
+"""Run the five stages of a source as plain functions over a `SyncRun`, called by the assets and by tests without Dagster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ events = queries("events")
 
 
 def pending(run: SyncRun, active: Target, *, everything: bool = False) -> list[Pending]:
-    """Return the documents that are not indexed as they should be, or all that have content."""
+    """Return the documents whose index entry is missing or out of date, or all that have content."""
     rows = registry.pending(
         run.connection,
         source=run.source.value,
@@ -40,18 +40,18 @@ def pending(run: SyncRun, active: Target, *, everything: bool = False) -> list[P
 
 
 def raw(run: SyncRun, *, source: Source | None = None, everything: bool = False) -> Mapping[str, Any]:
-    """Bring lake and ledger up to the source."""
+    """Synchronise the lake and the registry with the source."""
     run.relist = run.relist or everything
     return collect(run, source if source is not None else open_source(run.settings, run.source))
 
 
 def parsed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
-    """Parse what has no text yet."""
+    """Parse documents that have no text yet."""
     return parse_missing(run, pending(run, served(run), everything=everything))
 
 
 def chunked(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
-    """Chunk what has no chunks yet."""
+    """Chunk texts that have no chunks yet."""
     active = served(run)
     totals = chunk_missing(run, pending(run, active, everything=everything), active.profiles, active.tokenizer())
     shadow(run, active, "chunked", lambda beside, documents: chunk_missing(
@@ -61,7 +61,7 @@ def chunked(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
 
 
 def embedded(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
-    """Embed what has no vector yet."""
+    """Embed chunks that have no vector yet."""
     active = served(run)
     totals = embed_missing(run, active, pending(run, active, everything=everything))
     shadow(run, active, "embedded", lambda beside, documents: embed_missing(run, beside, documents))
@@ -69,7 +69,7 @@ def embedded(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
 
 
 def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
-    """Bring Postgres and Qdrant up to the lake, then tidy the lake."""
+    """Synchronise Postgres and Qdrant with the lake, then compact the lake."""
     active = served(run)
     active = ensure_collection(run, active, pending(run, active, everything=everything))
     removed = remove_gone(run, active.collection)
@@ -77,7 +77,7 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     reworded = refresh_keyword_vectors(run, active)
     totals = {"documents": 0, "points": 0, "removed": removed, "repainted": repainted, "reworded": reworded}
     todo = [document for document in pending(run, active, everything=everything) if document.state == "live"]
-    # first: once the active collection has them, nothing says any more that these are new
+    # before the active collection: once it has these documents, they are no longer recognisable as new
     shadow(run, active, "indexed", lambda beside, documents: _write(run, beside, documents))
     for name, count in _write(run, active, todo).items():
         totals[name] += count

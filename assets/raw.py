@@ -1,7 +1,7 @@
-"""raw: what the source says has changed enters; bytes in the blob store, change rows in the lake, the ledger and cursor leave.
+"""The `raw` stage: store changed bytes in the blob store, change rows in the lake, and documents and cursor in the registry.
 
-Order of writes makes every line safe to die at: bytes, then lake rows, then registry rows, memory and cursor in one transaction.
-A batch that was cut short is done again, and latest wins.
+The order of writes makes a crash safe at any line: bytes, then lake rows, then registry rows, memory and cursor in one transaction.
+An interrupted batch is repeated, and the latest row wins.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _json = msgspec.json.Encoder()
 
 
 def collect(run: SyncRun, source: Source) -> dict[str, Any]:
-    """Bring the lake and the ledger up to the source.
+    """Synchronise the lake and the registry with the source.
 
-    Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions that wait), calls by method.
+    Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions awaiting approval), calls by method.
     """
     totals: dict[str, Any] = dict.fromkeys(COUNTED, 0)
     try:
@@ -63,7 +63,7 @@ def collect(run: SyncRun, source: Source) -> dict[str, Any]:
 
 
 def _prepare(run: SyncRun, source: Source) -> None:
-    """Note the attempt, and save what the source says of people before anything else: revocations come first."""
+    """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     name = run.source.value
     registry.save_attempt(run.connection, source=name, credentials=fingerprint(run.settings, run.source))
     people = _asked(source.directory)
@@ -89,7 +89,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
             run.fault(partition, "raw", str(error), skipped=True)
             _hide_partition(run, partition, totals)
         except ServiceUnavailableError:
-            raise  # our own Postgres or lake: nothing more can be done
+            raise  # our own Postgres or lake is unavailable: nothing more can be done
         except AuthorizationError:
             raise
         except (AbortSyncError, RetryLaterError) as error:
@@ -98,14 +98,14 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
     registry.pause(run.connection, source=name, reason=None)
     if faults and len(faults) >= len(set(run.partitions or available)):
         raise AbortSyncError(" ".join(faults))
-    run.error = " ".join(faults) or None  # the other partitions go on; the job still ends as failed
+    run.error = " ".join(faults) or None  # the other partitions continue; the job still ends as failed
     for partition in source.retired(known):
         if run.partitions is None or partition in run.partitions:
             _remove_partition(run, partition, totals)
 
 
 def _asked(question: Any) -> Any:
-    """Return what the source answers; a passing fault of a question that everything depends on ends the sync."""
+    """Return the source's answer to a call that everything depends on; a transient error ends the sync."""
     try:
         return question()
     except ServiceUnavailableError:
@@ -115,16 +115,16 @@ def _asked(question: Any) -> Any:
 
 
 def _pause(run: SyncRun, reason: str) -> None:
-    """Stop the schedule of a source that refuses our credentials, and tell somebody, once."""
+    """Stop the schedule of a source that refuses our credentials, and send one alert."""
     if registry.pause(run.connection, source=run.source.value, reason=reason):
         alert(
             run.settings,
-            f"{SOURCE_LABELS[run.source]} is paused: {reason} Nothing is lost; it goes on where it stopped.",
+            f"{SOURCE_LABELS[run.source]} is paused: {reason} Nothing is lost; it continues where it stopped.",
         )
 
 
 def _unknown_partitions(run: SyncRun, available: list[str], known: list[str]) -> list[str]:
-    """Return what to say of each partition that was asked for and that the source does not have: doing nothing is no answer."""
+    """Return an error for each requested partition that the source does not have, so that it is not silently ignored."""
     faults: list[str] = []
     for partition in sorted(set(run.partitions or ()).difference(available, known)):
         there = ", ".join(available[:20]) or "none"
@@ -146,12 +146,12 @@ def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dic
             run.fault(partition, "raw", batch.notice, skipped=True)
         run.progress("raw")
         last = batch.listing
-    if last == "page":  # a part of it could not be listed
+    if last == "page":  # part of it could not be listed
         registry.uncount(run.connection, source=run.source.value, partition=partition)
 
 
 class _Listing:
-    """What a listing has shown so far, by this process and by one that was killed before it."""
+    """Documents that a listing has shown so far, including those shown to an earlier process that was killed."""
 
     def __init__(self, run: SyncRun, partition: str, *, begun: bool) -> None:
         self._run = run
@@ -162,11 +162,11 @@ class _Listing:
             self.end()
 
     def take(self, batch: Batch) -> list[str]:
-        """Take note of a batch and return the documents whose absence from a complete listing means that they are gone."""
+        """Record a batch and return the documents that are gone because a complete listing does not contain them."""
         if batch.listing == "delta":
             return []
         if self._resumable and batch.cursor is None:
-            self._shown = []  # the source begins anew, since it could not go on where it was
+            self._shown = []  # the source starts over because it could not resume
             self.end()
         self._resumable = self._resumable or batch.cursor is not None
         self._shown += [item.source_id for item in batch.seen if item.partition == batch.partition]
@@ -176,7 +176,7 @@ class _Listing:
         return [row["source_id"] for row in registry.unseen(self._run.connection, **self._where, seen=self._shown)]
 
     def save(self, batch: Batch) -> int | None:
-        """Keep what a page showed, in the transaction of its cursor; after the last one return how many documents there are."""
+        """Save the documents of a page, in the transaction of its cursor; after the last page return the number of documents."""
         connection = self._run.connection
         if batch.listing == "page" and batch.cursor is not None:
             registry.list_documents(connection, **self._where, source_ids=self._shown)
@@ -201,7 +201,7 @@ def _take_in(
     unseen: list[str],
     totals: dict[str, Any],
 ) -> None:
-    """Make one batch durable: bytes, lake rows, then ledger, memory and cursor together."""
+    """Make one batch durable: bytes, lake rows, then registry, memory and cursor together."""
     name = run.source.value
     ids = [item.source_id for item in batch.seen] + [refusal.source_id for refusal in batch.refused]
     known = _known(run, ids + batch.deleted)
@@ -218,9 +218,9 @@ def _take_in(
         for row in rows + changed_refusals
         if row["content_hash"] is None and _had_content(known.get(row["source_id"]))
     ]
-    # an upload that its owner took back is deleted in the registry already, and not yet in the lake
+    # an upload deleted by its owner is already deleted in the registry, but not yet in the lake
     emptied += [(before.source_id, before.partition) for before in map(known.get, batch.deleted) if _hidden(before)]
-    # a sync that was killed may have told the lake of a document, and never the registry
+    # a killed sync may have written a document to the lake but not to the registry
     emptied += [(source_id, batch.partition) for source_id in batch.deleted if source_id not in known]
     vanished = _vanished(run, batch, ids, unseen)
     moves = _moves(batch, known, vanished)
@@ -239,7 +239,7 @@ def _take_in(
             registry.remember(
                 run.connection, source=name, partition=batch.partition, entries=_json.encode(batch.memory).decode()
             )
-        if run.source is SourceName.SLACK:  # some of it may have been read before an event that came since
+        if run.source is SourceName.SLACK:  # some messages may have been read before an event that has arrived since
             list(events.hide(run.connection, partition=batch.partition))
         count = listing.save(batch)
         registry.save_cursor(
@@ -267,7 +267,7 @@ def _take_in(
 
 
 def _regranted(run: SyncRun, batch: Batch, seen: list[str]) -> list[dict[str, Any]]:
-    """Return rows of the partition's other documents where the batch says who may find all of them."""
+    """Return rows for the partition's other documents if the batch sets permissions for the whole partition."""
     if batch.permissions is None:
         return []
     others = registry.otherwise_permitted(
@@ -287,7 +287,7 @@ def _regranted(run: SyncRun, batch: Batch, seen: list[str]) -> list[dict[str, An
 
 
 def _vanished(run: SyncRun, batch: Batch, shown: list[str], unseen: list[str]) -> dict[str, str]:
-    """Return what is gone by tombstone, by folder or by absence, with the partition of each, as far as the registry has it."""
+    """Return registered documents that are gone by tombstone, by folder or by absence, with the partition of each."""
     ids = set(batch.deleted) | set(unseen)
     if batch.emptied:
         below = registry.below(run.connection, source=run.source.value, collections=batch.emptied)
@@ -300,7 +300,7 @@ def _vanished(run: SyncRun, batch: Batch, shown: list[str], unseen: list[str]) -
 
 
 def _moves(batch: Batch, known: dict[str, Known], vanished: dict[str, str]) -> Counter[str]:
-    """Return how many documents more or fewer each partition has at the source, by what a delta says."""
+    """Return the change in the number of documents of each partition, according to a delta."""
     moves: Counter[str] = Counter()
     if batch.listing != "delta":
         return moves
@@ -324,7 +324,7 @@ def _tombstone(run: SyncRun, deleted: list[str], times: dict[str, Any]) -> list[
 
 
 def _never_indexed(gone: list[dict[str, Any]]) -> int:
-    """Count deletions that end here; the others are counted when they have left the index."""
+    """Count deletions of documents that were never indexed; the others are counted when they leave the index."""
     return sum(not row["indexed"] for row in gone)
 
 
@@ -337,14 +337,14 @@ def _hidden(before: Known | None) -> TypeGuard[Known]:
 
 
 def _prune_approved(run: SyncRun, totals: dict[str, Any]) -> None:
-    """Carry out the deletions that waited and that somebody has approved."""
+    """Carry out held deletions that have been approved."""
     rows = list(registry.approved(run.connection, source=run.source.value))
     times = {row["source_id"]: row["source_time"] for row in rows if row["source_time"] is not None}
     _remove(run, {row["source_id"]: row["partition"] for row in rows}, times, totals)
 
 
 def _remove_partition(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
-    """Tombstone what a partition holds that is no longer configured: what may not be read any more is not shown."""
+    """Tombstone the documents of a partition that is no longer configured, since we may no longer read them."""
     rows = registry.unseen(run.connection, source=run.source.value, partition=partition, seen=[])
     _remove(run, {row["source_id"]: partition for row in rows}, {}, totals)
     registry.lose_partition(run.connection, source=run.source.value, partition=partition)
@@ -364,7 +364,7 @@ def _remove(run: SyncRun, gone: dict[str, str], times: dict[str, Any], totals: d
 
 
 def _hide_partition(run: SyncRun, partition: str, totals: dict[str, Any]) -> None:
-    """Hide what a partition holds, since it cannot be read any more; it is listed anew when it can."""
+    """Hide the documents of a partition that can no longer be read; it is listed from the beginning once it can."""
     source = run.source.value
     with run.connection.transaction():
         registry.lose_partition(run.connection, source=source, partition=partition)

@@ -1,8 +1,8 @@
-"""Reconciliation: source, lake, Postgres and Qdrant of one source are compared both ways; a report leaves, and what is wrong is mended.
+"""Reconciliation: compare a source with the lake, Postgres and Qdrant in both directions, report differences and repair them.
 
-A sync does what changed since the last one; this finds what no change will ever tell: a row lost with a disk, a point that a crash
-left, a document that a feed forgot. What the source decides is mended by a sync that lists everything; the rest follows from the
-registry. A partition that cannot be listed is reported and left alone.
+A sync processes what changed since the last one. Reconciliation finds what no change reports: a row lost with a disk, a point left by
+a crash, a document that a change feed omitted. Differences from the source are repaired by a sync with a full listing, the rest from
+the registry. A partition that cannot be listed is reported and left alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ upkeep = queries("upkeep")
 
 
 class Sides(msgspec.Struct):
-    """A number for each store: documents in the lake and Postgres, points in Qdrant."""
+    """Counts by store: documents in the lake and Postgres, points in Qdrant."""
 
     lake: int = 0
     postgres: int = 0
@@ -49,18 +49,18 @@ class Report(msgspec.Struct):
 
     source: SourceName
     checked: int = 0
-    """Documents, wherever they were found."""
+    """Distinct documents found in any store."""
     orphans: Sides = msgspec.field(default_factory=Sides)
-    """What a store holds that it should not: lake without Postgres, Postgres without the source, points without a live chunk."""
+    """Surplus entries: in the lake without Postgres, in Postgres without the source, points without a live chunk."""
     missing: Sides = msgspec.field(default_factory=Sides)
-    """What a store lacks: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
+    """Missing entries: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
     mended: int = 0
     waiting: int = 0
-    """Deletions that wait for approval; no faults, since a person decides."""
+    """Deletions awaiting approval. They do not count as differences, because a person decides."""
     unlisted: dict[str, str] = {}
     """Partitions that could not be listed, with the reason; they were left alone."""
     error: str | None = None
-    """Why the sync that was to mend ended early."""
+    """Why the repairing sync ended early."""
     examples: dict[str, list[str]] = {}
 
     def faults(self) -> int:
@@ -68,14 +68,14 @@ class Report(msgspec.Struct):
         return self.orphans.total() + self.missing.total()
 
     def clean(self) -> bool:
-        """Tell whether nothing is left to do: no difference that was not mended, and everything could be looked at."""
+        """Return True if all differences were repaired and everything could be checked."""
         return self.faults() <= self.mended and not self.unlisted and self.error is None
 
 
 class _Found:
-    """The differences of one source, before or after mending."""
+    """The differences of one source, before or after the repair."""
 
-    def __init__(self, run: SyncRun, *, mend: bool = False, deep: bool = False) -> None:
+    def __init__(self, run: SyncRun, *, repair: bool = False, deep: bool = False) -> None:
         rows = upkeep.known(run.connection, source=run.source.value)
         self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
         self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
@@ -88,17 +88,17 @@ class _Found:
         for orphans in orphan_points(run):
             self.points += len(orphans.ids)
             self.examples += [f"{orphans.collection}/{point}" for point in orphans.ids[: EXAMPLES - len(self.examples)]]
-            if mend:
-                # first, so that a document which comes back is written whole
+            if repair:
+                # first, so that a document that returns is indexed completely
                 upkeep.mark_points_incomplete(run.connection, doc_ids=orphans.doc_ids)
                 qdrant.delete_points(run.qdrant, orphans.collection, orphans.ids)
 
     def held(self) -> set[str]:
-        """Return the documents that the registry takes for present at the source."""
+        """Return the documents that exist at the source according to the registry."""
         return {source_id for source_id, (_, state) in self.known.items() if state in HELD_STATES}
 
     def unshown(self, witness: Witness) -> set[str]:
-        """Return documents that the source does not have any more, those aside whose deletion waits."""
+        """Return documents that the source no longer has, except those whose deletion awaits approval."""
         gone = (self.held() - witness.shown) - self.waiting
         return {
             source_id
@@ -109,39 +109,39 @@ class _Found:
         }
 
     def unknown(self, witness: Witness) -> set[str]:
-        """Return documents that the source has and the registry not, or takes for gone."""
+        """Return documents that the source has and that the registry lacks or has marked as gone."""
         return witness.shown - self.held()
 
 
 def reconcile(
     settings: Settings, source: SourceName, *, apply: bool, deep: bool = False, port: Source | None = None
 ) -> Report:
-    """Compare the stores of one source and, with `apply`, mend what differs. Syncs of the source wait meanwhile.
+    """Compare the stores of one source and, with `apply`, repair differences. Syncs of the source wait meanwhile.
 
     With `deep`, all stored bytes are read and compared with their hashes.
 
-    Raises `BusyError` or `ServiceUnavailableError`; what the source refuses is in the report.
+    Raises `BusyError` or `ServiceUnavailableError`; errors of the source are in the report.
     """
     witness = Witness(port if port is not None else open_source(settings, source))
     if apply:
         with open_sync(settings, source, requested_by="reconcile") as run:
-            return _mended(run, witness, deep=deep)
+            return _repair(run, witness, deep=deep)
     with hold(settings, source) as run:
         witness.survey(_partitions(run))
         return _report(run, witness, _Found(run, deep=deep))
 
 
-def _mended(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
-    """Mend from the registry first, then by a sync that lists everything, then count again."""
-    before = _Found(run, mend=True, deep=deep)
+def _repair(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
+    """Repair from the registry first, then by a sync with a full listing, then count again."""
+    before = _Found(run, repair=True, deep=deep)
     if before.incomplete:
         upkeep.mark_for_rewrite(run.connection, doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
-        run.blobs.delete(content)  # bytes that are not what they were must not pass for present
+        run.blobs.delete(content)  # damaged bytes must not count as present
     if before.lake.missing:
         upkeep.mark_for_refetch(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
     error = _sync(run, witness)
-    _bury(run, witness)
+    _remove_lake_orphans(run, witness)
     report = _report(run, witness, before)
     report.error = error
     after = _Found(run)
@@ -159,7 +159,7 @@ def _mended(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
 
 
 def _sync(run: SyncRun, witness: Witness) -> str | None:
-    """Run the stages over a listing from the beginning; a source that refuses stops only what depends on it. Returns why it ended."""
+    """Run the stages with a full listing and return the error, if any. An error of the source does not stop the later stages."""
     run.relist = True
     refused = None
     for stage in STAGES:
@@ -176,8 +176,8 @@ def _sync(run: SyncRun, witness: Witness) -> str | None:
     return refused or run.error
 
 
-def _bury(run: SyncRun, witness: Witness) -> None:
-    """Tombstone in the lake what only the lake has, but for partitions of which we do not know."""
+def _remove_lake_orphans(run: SyncRun, witness: Witness) -> None:
+    """Tombstone documents that only the lake has, except in partitions that could not be listed."""
     orphans = lake_faults(run).orphans
     known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(witness, partition)}
     append(run, [], list(known.items()))

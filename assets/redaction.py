@@ -1,7 +1,7 @@
-"""Remove what people asked and were answered of erased documents, and the registry's own rows of them.
+"""Redact questions and answers that quote erased documents, and delete the documents' registry rows.
 
-Rows stay where they record that something happened (answers, audit, conversations, feedback); their texts go. What quotes a document
-is found by its ids and by its distinctive words: those of its text that no indexed passage holds.
+Rows that record an event (answers, audit, conversations, feedback) are kept without their texts. Texts that quote a document are
+found by its ids and by its distinctive words: words of its text that no indexed passage contains.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ erase = queries("upkeep")
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
-    """Return the words of texts as the statements split them: lower case, of at least four characters."""
+    """Return the words of texts, split as in the SQL statements: lower case, at least four characters."""
     return {word for text in texts for word in _WORD.findall(text.lower())}
 
 
 def distinctive(connection: Connection, words: set[str]) -> list[str]:
-    """Return those words that no indexed passage holds, at most `MOST_WORDS`, longest first."""
+    """Return the words that no indexed passage contains, longest first, at most `MOST_WORDS`."""
     if not words:
         return []
     found = [row["word"] for row in erase.distinctive(connection, words=sorted(words))]
@@ -36,7 +36,7 @@ def distinctive(connection: Connection, words: set[str]) -> list[str]:
 def redact(
     connection: Connection, documents: Sequence[dict[str, Any]], words: list[str], since: datetime
 ) -> dict[str, int]:
-    """Redact what quotes these documents since they were first seen; return how many rows changed by table."""
+    """Redact texts since `since` that quote these documents; return the number of changed rows by table."""
     ids = [row["doc_id"] for row in documents]
     names = [name for row in documents for name in (row["doc_id"], row["source_id"], row["url"]) if name]
     with connection.transaction():
@@ -53,7 +53,7 @@ def redact(
 
 
 def forget(connection: Connection, documents: Sequence[dict[str, Any]], cutoff: datetime, document: str | None) -> None:
-    """Drop the registry's rows of these documents, in the caller's transaction."""
+    """Delete the registry rows of these documents, in the caller's transaction."""
     ids = [row["doc_id"] for row in documents]
     erase.drop_sync_errors(
         connection,

@@ -1,8 +1,8 @@
-"""Another model for the index while searches go on: a model enters, a collection filled from the lake's texts beside the active one leaves.
+"""Build a secondary collection for another embedding model from the lake's texts, while searches continue.
 
-Nothing is fetched or parsed again. Texts are cut where the new model's window asks for it and embedded without keeping anybody
-waiting; a source's syncs wait only while a batch of points is written. Syncs write to both collections from the moment this one is
-there. Every step is an anti-join, so that a run after a crash goes on where it was; `assets/switch.py` puts the result to use.
+Nothing is fetched or parsed again. Texts are chunked for the new model's window and embedded in the background; the syncs of a source
+wait only while a batch of points is written. Syncs write to both collections as soon as the new one exists. Every step is an anti-join,
+so a run after a crash continues where it stopped; `assets/switch.py` makes the result active.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from resources.tables import embedded_table
 from sql import queries
 
 BATCH_DOCUMENTS = 1000
-"""Documents whose points are written at a time: some 2,500 chunks, for which a source's syncs wait two or three seconds."""
+"""Documents whose points are written at a time: about 2,500 chunks, for which syncs of the source wait two or three seconds."""
 SAMPLE_TEXTS = 48
-"""Texts that are embedded to measure the model's rate; with the bundled model's 70 a second, less than a second."""
+"""Texts embedded to measure the model's rate; less than a second at the bundled model's 70 per second."""
 LOCK = "concordance.reindex"
 
 registry = queries("registry")
 log = structlog.get_logger("reindex")
 
 Progress = Callable[[int, int], None]
-"""Is told chunks embedded and chunks to embed."""
+"""Called with the number of chunks embedded and the number to embed."""
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,21 +52,21 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     dimensions: int
     documents: int
-    """Documents that the new collection does not hold yet."""
+    """Documents that are not in the new collection yet."""
     chunks: int
-    """Different texts of these."""
+    """Distinct chunk texts of these."""
     to_embed: int
     """Those without a vector of this model in the lake."""
     tokens: int
     cost_usd: float | None
-    """None: the price of the model is not known."""
+    """None if the price of the model is unknown."""
     chunks_per_second: float | None
-    """As measured just now; None when nothing is to be embedded."""
+    """Measured now; None if there is nothing to embed."""
     hours: float
 
 
 class Reindex:
-    """The work on one collection beside the active one. Made by `open_reindex`."""
+    """Fills one secondary collection. Made by `open_reindex`."""
 
     def __init__(self, settings: Settings, connection: Connection) -> None:
         self.settings = settings
@@ -85,28 +85,28 @@ class Reindex:
         return row["name"]
 
     def active(self) -> Target:
-        """Return the active collection. Raises `ConfigurationError` when its model is not to be had any more."""
+        """Return the active collection. Raises `ConfigurationError` if its model is no longer available."""
         return served(self.runs()[0])
 
     def wanted(self, chosen: ModelChoice) -> Target:
-        """Return the target for a model, new or begun before.
+        """Return the target for a model, whether new or started earlier.
 
-        Raises `InvalidRequestError` when it is the active one already, another one is in the way, or documents ask for larger chunks than
-        the model sees.
+        Raises `InvalidRequestError` if it is already active, another secondary collection exists, or documents use chunks larger than
+        the model's window.
         """
         found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, served=False)
         name = found.collection.name
         for row in registry.collections(self.connection):
             if row["name"] == name and row["active"]:
-                raise InvalidRequestError(f"The index is built with {row['model']} already.")
+                raise InvalidRequestError(f"The index already uses {row['model']}.")
             if row["name"] != name and row["building"]:
                 raise InvalidRequestError(
-                    f"A reindex to {row['model']} is under way. Finish it with the same model, or drop what there is of it: "
+                    f"A reindex to {row['model']} is under way. Finish it with the same model, or drop the unfinished collection: "
                     "concordance cleanup --unfinished --yes"
                 )
             if row["name"] != name and row["replaced_at"] is not None:
                 raise InvalidRequestError(
-                    f"The index of {row['model']} is still kept for going back. Drop it first: concordance cleanup --yes"
+                    f"The index of {row['model']} is still kept for rollback. Drop it first: concordance cleanup --yes"
                 )
         too_large = [
             f"{row['profile']} ({row['documents']} documents)"
@@ -115,20 +115,20 @@ class Reindex:
         ]
         if too_large:
             raise InvalidRequestError(
-                f"{found.collection.model} sees {found.embedder.window} tokens, which is less than these chunking profiles cut: "
+                f"{found.collection.model} sees {found.embedder.window} tokens, which is less than the chunks of these profiles: "
                 f"{', '.join(too_large)}. Give their roots a smaller profile, or choose a model with a larger window."
             )
         return found
 
     def kept(self) -> Target:
-        """Return the collection that was replaced last. Raises `InvalidRequestError` when none is kept."""
+        """Return the collection that was replaced last. Raises `InvalidRequestError` if none is kept."""
         row = registry.kept_collection(self.connection)
         if row is None:
-            raise InvalidRequestError("No earlier index is kept: there is nothing to go back to.")
+            raise InvalidRequestError("No earlier index is kept, so there is nothing to roll back to.")
         return target(self.settings, row, served=False)
 
     def estimate(self, made: Target) -> Estimate:
-        """Return what filling the collection takes. Texts are cut for it now: that takes no model, and the count is exact."""
+        """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
         known = set[str]()
         rate: float | None = None
         documents, chunks, to_embed, tokens = 0, 0, 0, 0
@@ -161,7 +161,7 @@ class Reindex:
         )
 
     def begin(self, made: Target) -> Target:
-        """Make the collection if it is not there and let syncs write to it. One that Qdrant lost begins anew."""
+        """Create the collection if needed and make syncs write to it. One that Qdrant lost starts from scratch."""
         name = made.collection.name
         run = self.runs()[0]
         known = registry.collection(self.connection, name=name)
@@ -177,20 +177,20 @@ class Reindex:
             registry.begin_building(self.connection, name=name)
         return made
 
-    def fill(self, made: Target, told: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
-        """Bring the collection up to the registry, without keeping syncs waiting for long; go round until nothing is left to do."""
+    def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
+        """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
         for run in self.runs():
             while todo := pending_beside(run, made):
                 written = 0
                 for part in batches(todo, batch):
                     chunk_missing(run, part, made.profiles, made.tokenizer())
                     embed_missing(run, made, part)
-                    told(sum(one.counts.embedded for one in self.runs()), to_embed)
+                    progress(sum(one.counts.embedded for one in self.runs()), to_embed)
                     run.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
                     with hold(self.settings, run.source) as held:
                         written += _write(held, made, part)
                 if not written:
-                    break  # not parsed yet: the sync that is about to will write them to both
+                    break  # not parsed yet: the sync that parses them writes to both collections
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
@@ -200,19 +200,19 @@ class Reindex:
 
 @contextmanager
 def open_reindex(settings: Settings) -> Generator[Reindex]:
-    """Work on the collections of the index; one process at a time. Raises `BusyError` or `ServiceUnavailableError`."""
+    """Open a reindex; only one process at a time may hold it. Raises `BusyError` or `ServiceUnavailableError`."""
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
         row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (LOCK,)).fetchone()
         if row is None or not row["free"]:
-            raise BusyError("Another process is changing the index's model or cleaning up.", "")
+            raise BusyError("Another process is reindexing or cleaning up.", "")
         yield Reindex(settings, connection)
     finally:
         connection.close()
 
 
 def catch_up(run: SyncRun, made: Target) -> None:
-    """Write what the collection still lacks of a source whose syncs wait."""
+    """Write the remaining documents of a source to the collection while its syncs wait."""
     if todo := pending_beside(run, made):
         chunk_missing(run, todo, made.profiles, made.tokenizer())
         embed_missing(run, made, todo)
@@ -220,7 +220,7 @@ def catch_up(run: SyncRun, made: Target) -> None:
 
 
 def _write(held: SyncRun, made: Target, documents: Sequence[Pending]) -> int:
-    """Write those of the documents that are still what they were when they were embedded; return how many."""
+    """Write the documents that have not changed since they were embedded; return their number."""
     were = {(document.doc_id, document.content_key) for document in documents}
     ids = [document.doc_id for document in documents]
     todo = [one for one in pending_beside(held, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
@@ -236,7 +236,7 @@ def _without_vector(run: SyncRun, made: Target, texts: pl.DataFrame) -> pl.DataF
 
 
 def _rate(made: Target, texts: list[str]) -> float:
-    """Return chunks a second, measured; the first text only wakes the model."""
+    """Measure and return chunks per second; the first text only warms up the model."""
     made.embedder.embed(texts[:1])
     began = time.perf_counter()
     made.embedder.embed(texts)
@@ -244,18 +244,18 @@ def _rate(made: Target, texts: list[str]) -> float:
 
 
 def expected_points(connection: Connection, made: Target) -> Mapping[str, Any]:
-    """Return the documents that the collection lacks, of which sources, and the points that it should have."""
+    """Return the number of missing documents, their sources, and the number of points the collection should have."""
     return registry.left_behind(connection, collection=made.collection.name, signatures=made.signatures())
 
 
-def check_whole(run: SyncRun, made: Target) -> None:
-    """Raise `AbortSyncError` unless the collection has every document that the active one has, and every point."""
+def check_complete(run: SyncRun, made: Target) -> None:
+    """Raise `AbortSyncError` unless the collection has all documents of the active one and all their points."""
     name = made.collection.name
     row = expected_points(run.connection, made)
     if row["documents"]:
         raise AbortSyncError(
-            f"{row['documents']} documents of {', '.join(row['sources'])} are not in the new index: their sync has not finished them. "
-            "Sync, then run the same command again; it goes on from here."
+            f"{row['documents']} documents of {', '.join(row['sources'])} are not in the new index because their sync has not finished. "
+            "Sync, then run the same command again; it continues from here."
         )
     held = qdrant.count_points(run.qdrant, name)
     if held != row["points"]:
@@ -263,6 +263,6 @@ def check_whole(run: SyncRun, made: Target) -> None:
         with qdrant.qdrant_errors(f"delete {name}"):
             run.qdrant.delete_collection(name)
         raise AbortSyncError(
-            f"The new index has {held} points where {row['points']} were written. It is written anew from the lake when you run the same "
-            "command again; nothing is embedded twice."
+            f"The new index has {held} points, but {row['points']} were written. Run the same command again to rebuild it from the lake; "
+            "nothing is embedded twice."
         )

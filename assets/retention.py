@@ -1,4 +1,4 @@
-"""Retention: records of what people asked and of what syncs did go when they are older than their settings allow."""
+"""Retention: delete records of questions, answers and syncs that are older than the settings allow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resources.settings import Settings
 from sql import queries
 
 BATCH_ROWS = 5000
-"""Rows that one statement deletes: each is a transaction of its own, so that nobody waits for long."""
+"""Rows deleted per statement. Each statement is its own transaction, so that locks are short."""
 
 TABLES: dict[str, tuple[str, ...]] = {
     "answers": ("answers",),
@@ -21,11 +21,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sync_errors": ("sync_errors",),
     "audit": ("audit_log", "grant_audit"),
 }
-"""The tables of each setting `CONCORDANCE_RETENTION_…`."""
+"""The tables governed by each setting `CONCORDANCE_RETENTION_…`."""
 
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
-    """Delete rows that are too old; return how many by table. Running it again does nothing. Raises `ServiceUnavailableError`."""
+    """Delete rows that are too old and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
     statements = queries("upkeep")
     deleted: dict[str, int] = {}
     now = datetime.now(UTC)

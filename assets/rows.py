@@ -1,4 +1,4 @@
-"""What the registry and the lake are told of a document: fetched, rewritten and refused documents enter, rows leave."""
+"""Build registry and lake rows from fetched, rewritten and refused documents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
 
 
 def fetched_row(run: SyncRun, result: Fetched, before: Known | None) -> dict[str, Any]:
-    """A document whose bytes were asked for."""
+    """Return the row of a document whose bytes were requested."""
     item = result.item
     if result.content_hash is not None:
         key = content_key(item, result.content_hash)
@@ -56,15 +56,16 @@ def fetched_row(run: SyncRun, result: Fetched, before: Known | None) -> dict[str
     if result.skipped:
         return _row(run.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
     if before is not None and before.state == State.LIVE and attempts < MAX_ATTEMPTS:
-        # What was indexed before stays findable, under today's permissions, while the new bytes are tried again.
+        # The indexed version stays searchable, with current permissions, while the new bytes are retried.
         kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
         return _row(run.source, item, state=State.LIVE, **kept, **fault)
     return _row(run.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
 
 
 def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
-    """Metadata or permissions changed, or it is back; bytes did not change, and what parsing said of them still holds unless it
-    depends on the words.
+    """Return the row of a document whose metadata or permissions changed, or that is back, with unchanged bytes.
+
+    The parse outcome is kept unless it depends on title and description.
     """
     key = content_key(item, before.content_hash) if before.content_hash else None
     same = key == before.content_key and before.state not in GONE
@@ -81,7 +82,7 @@ def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
 
 
 def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any] | None:
-    """A document that the source will not hand over; None when the ledger says so already."""
+    """Return the row of a document that the source refuses to provide; None if the registry already says so."""
     item = Item(
         source_id=refusal.source_id,
         partition=refusal.partition,
@@ -95,7 +96,7 @@ def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[st
     )
     if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
         if before.payload_hash == payload_hash(item, ()):
-            return None  # else it lies elsewhere now
+            return None  # otherwise it has moved
     else:
         run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
     return _row(
@@ -111,7 +112,7 @@ def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[st
 
 
 def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:
-    """Append change rows to the lake: documents as they are now, and tombstones."""
+    """Append change rows to the lake: current documents and tombstones."""
     now = datetime.now(UTC)
     rows = [
         {
@@ -135,7 +136,7 @@ def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[
 
 
 def item_of(row: Mapping[str, Any], permissions: tuple[str, ...]) -> Item:
-    """Return the item that a registry row was made of, with other permissions. Not for uploads, which alone are `owner_scoped`."""
+    """Return the item of a registry row with different permissions. Not for uploads, the only `owner_scoped` items."""
     elsewhere = ("title", "permissions", "collection_ids", "folders", "owner_scoped")
     names = [name for name in Item.__struct_fields__ if name not in elsewhere]
     return Item(

@@ -1,7 +1,7 @@
-"""The daily deletion sweep: documents that are deleted or lost enter; nothing of them is left anywhere, and receipts say so.
+"""The daily deletion sweep: verify that nothing of deleted documents is left in any store, and complete their receipts.
 
-A sync removes what it tombstones in the same run. The sweep proves it for every deletion, in every collection, and finishes what a
-crash left. What the notes of interrupted listings hold goes too.
+A sync removes what it tombstones in the same run. The sweep verifies that for every deletion and every collection, and removes what a
+crash left behind. It also drops the saved state of interrupted listings.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _json = msgspec.json.Encoder()
 
 
 class SweepReport(msgspec.Struct):
-    """What the sweep of one source looked at and found left over."""
+    """What the sweep of one source checked and what it removed."""
 
     source: SourceName
     documents: int = 0
-    """Deleted and lost documents that were looked at."""
+    """Deleted and lost documents that were checked."""
     points: int = 0
     chunks: int = 0
     caches: int = 0
-    """Kept search results from before the index changed, of all sources."""
+    """Cached search results from before the index changed, of all sources."""
     notes: int = 0
-    """Rows of interrupted listings that nobody will continue."""
+    """Rows of interrupted listings that will not be resumed."""
     receipts: int = 0
-    """Deletions proved for the first time."""
+    """Deletions verified for the first time."""
 
 
 def sweep(settings: Settings, source: SourceName) -> SweepReport:
-    """Remove what is left of deleted documents, and complete their receipts. Needs no connection to the source.
+    """Remove what is left of deleted documents and complete their receipts, without contacting the source.
 
-    Syncs of the source wait meanwhile. Raises `AbortSyncError` when points stay, `BusyError` or `ServiceUnavailableError`.
+    Syncs of the source wait meanwhile. Raises `AbortSyncError` if points remain, `BusyError` or `ServiceUnavailableError`.
     """
     report = SweepReport(source=source)
     with hold(settings, source) as run:
@@ -61,7 +61,7 @@ def sweep(settings: Settings, source: SourceName) -> SweepReport:
 
 
 def _clear(run: SyncRun, names: list[str], page: list[dict[str, Any]], report: SweepReport) -> None:
-    """Clear a page of documents from Qdrant, then from Postgres with the receipts in one transaction."""
+    """Remove a page of documents from Qdrant, then from Postgres together with their receipts in one transaction."""
     ids = [row["doc_id"] for row in page]
     points = sum(_remove(run, name, ids) for name in names)
     chunks = sum(row["chunks"] for row in page)
@@ -86,7 +86,7 @@ def _clear(run: SyncRun, names: list[str], page: list[dict[str, Any]], report: S
 
 
 def _remove(run: SyncRun, name: str, doc_ids: list[str]) -> int:
-    """Delete what a collection has of these documents and return how many points that was."""
+    """Delete the points of these documents from a collection and return their number."""
     found = qdrant.count_points(run.qdrant, name, doc_ids)
     if found:
         qdrant.delete_documents(run.qdrant, name, doc_ids)
@@ -97,7 +97,7 @@ def _remove(run: SyncRun, name: str, doc_ids: list[str]) -> int:
 
 
 def _receipt(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the receipt for the case that no sync wrote one: what never was in the index was gone from it all along."""
+    """Return a receipt for a deletion that no sync recorded; a document that was never indexed counts as removed at its deletion."""
     gone_at = datetime.now(UTC) if row["indexed"] or row["chunks"] else row["deleted_at"]
     return {
         "doc_id": row["doc_id"],

@@ -1,6 +1,6 @@
-"""The change of places: a filled collection becomes the active one, the one before it is kept, and what is obsolete is dropped.
+"""Cut over to a filled collection, keep the previous one for rollback, and drop obsolete collections.
 
-Syncs wait for the moment of the change, searches do not: each goes on with the collection and the model that it began with, and its
+Syncs wait during the cutover. Searches do not: each continues with the collection and the model that it started with, and its
 passages stay readable in either table.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 import structlog
 
-from assets.reindex import Reindex, catch_up, check_whole
+from assets.reindex import Reindex, catch_up, check_complete
 from assets.targets import Target
 from resources import qdrant
 from resources.domain import SourceName
@@ -24,10 +24,10 @@ from resources.syncing import SyncRun, hold
 from resources.tables import embedded_table
 from sql import queries
 
-EXCHANGE_WAIT = "200ms"
-"""Searches wait behind the exchange of tables while it waits for its turn, so it waits briefly and often."""
-EXCHANGE_ATTEMPTS = 300
-EXCHANGE_REST_SECONDS = 0.3
+LOCK_WAIT = "200ms"
+"""Searches queue behind the cutover of the tables while it waits for its lock, so it waits briefly and retries often."""
+LOCK_ATTEMPTS = 300
+LOCK_REST_SECONDS = 0.3
 
 registry = queries("registry")
 log = structlog.get_logger("reindex")
@@ -43,23 +43,23 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switch(work: Reindex, made: Target) -> None:
-    """Complete the collection while syncs wait, then let it and the active one change places.
+    """Complete the collection while syncs wait, then make it the active one.
 
-    Raises `AbortSyncError` when it is not whole, and leaves everything as it was.
+    Raises `AbortSyncError` if it is incomplete, and changes nothing.
     """
     with ExitStack() as stack:
         runs = [stack.enter_context(hold(work.settings, source)) for source in SourceName]
         for run in runs:
             catch_up(run, made)
-        check_whole(runs[0], made)
+        check_complete(runs[0], made)
         replaced: str = registry.active_collection(work.connection)["name"]
-        _exchange(work.connection, replaced, made.collection.name)
+        _cut_over(work.connection, replaced, made.collection.name)
         qdrant.switch_alias(runs[0].qdrant, made.collection.name)
     log.info("collection.activated", collection=made.collection.name, kept=replaced)
 
 
-def _exchange(connection: Connection, active: str, made: str) -> None:
-    """Let the registry say that `made` is the active collection, entries and passages with it, in one transaction."""
+def _cut_over(connection: Connection, active: str, made: str) -> None:
+    """Make `made` the active collection in the registry, with its entries and passages, in one transaction."""
     with connection.transaction():
         registry.keep_entries(connection, collection=active)
         registry.take_entries(connection, collection=made)
@@ -68,8 +68,8 @@ def _exchange(connection: Connection, active: str, made: str) -> None:
         registry.activate(connection, name=made)
         registry.raise_version(connection)
         registry.drop_caches(connection)
-        connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (EXCHANGE_WAIT,))
-        _at_last(lambda: _exchange_chunks(connection))
+        connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (LOCK_WAIT,))
+        _retry_lock(lambda: _exchange_chunks(connection))
 
 
 def _exchange_chunks(connection: Connection) -> None:
@@ -77,22 +77,22 @@ def _exchange_chunks(connection: Connection) -> None:
         registry.exchange_chunks(connection)
 
 
-def _at_last(action: Callable[[], None]) -> None:
-    """Run `action` until no reader is in its way."""
-    for _ in range(EXCHANGE_ATTEMPTS):
+def _retry_lock(action: Callable[[], None]) -> None:
+    """Run `action`, retrying while readers hold the lock."""
+    for _ in range(LOCK_ATTEMPTS):
         try:
             return action()
         except psycopg.errors.LockNotAvailable:
-            time.sleep(EXCHANGE_REST_SECONDS)
+            time.sleep(LOCK_REST_SECONDS)
     raise ServiceUnavailableError(
-        "Something keeps the table of passages busy (a backup or a vacuum?), so the index was not changed. Run the same command later."
+        "The table of passages is locked, perhaps by a backup or a vacuum, so the index was not changed. Run the same command later."
     )
 
 
 def obsolete(work: Reindex, *, unfinished: bool) -> list[Dropped]:
-    """Return the collections that nobody searches: replaced ones, and with `unfinished` one that is being built.
+    """Return the collections that are not searched: replaced ones and, with `unfinished`, one under construction.
 
-    Raises `InvalidRequestError` when one was replaced so lately that searches may still go to it.
+    Raises `InvalidRequestError` if one was replaced so recently that searches may still use it.
     """
     run = work.runs()[0]
     there = set(qdrant.collections(run.qdrant))
@@ -110,7 +110,7 @@ def obsolete(work: Reindex, *, unfinished: bool) -> list[Dropped]:
 
 
 def drop(work: Reindex, *, unfinished: bool, vectors: bool) -> list[Dropped]:
-    """Drop what is obsolete and return it; with `vectors`, also what the lake keeps of models that no collection has any more."""
+    """Drop and return obsolete collections; with `vectors`, also the lake's vectors of models that no collection uses."""
     with ExitStack() as stack:
         runs = [stack.enter_context(hold(work.settings, source)) for source in SourceName]
         rows = list(registry.collections(work.connection))

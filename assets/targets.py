@@ -1,7 +1,7 @@
-"""The collections that work is for: the active one, and one that is built beside it; each with its model and its chunking.
+"""The target collections of a sync: the active one and one under construction, each with its model and chunking.
 
-The model belongs to the collection, not to the settings: these name it for the first collection only, and `concordance reindex`
-changes it after that. So a changed setting never mixes vectors of two models, and searches go on with the model they began with.
+The model belongs to the collection. The settings determine it for the first collection only; after that `concordance reindex`
+changes it. A changed setting therefore never mixes vectors of two models, and searches keep the model they started with.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ log = structlog.get_logger("index")
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection of the vector index and what was fixed when it was made."""
+    """A collection of the vector index and the parameters fixed at its creation."""
 
     name: str
     model: str
     dimensions: int
     bm25_avg_len: float
     served: bool = True
-    """Whether it is the active one, whose entries and passages stand in `documents` and `chunks`."""
+    """Whether it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
 
     def signature(self, profile: Profile) -> str:
-        """Return what a document of this profile is indexed as, behind its content key."""
+        """Return the suffix of the index entry of a document with this profile, after its content key."""
         return signature(PARSER_VERSION, profile.version, self.name)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection, its model, and how documents are cut for it."""
+    """A collection, its model and its chunking profiles."""
 
     collection: Collection
     embedder: Embedder
     profiles: Mapping[str, Profile]
     choice: ModelChoice
     settings: Settings
-    """Settings that name its model."""
+    """Settings that select its model."""
 
     def signatures(self) -> str:
         """Return the signatures of all profiles as JSON, for SQL."""
@@ -60,23 +60,23 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(found).decode()
 
     def tokenizer(self) -> WordPieces:
-        """Return what counts its chunks."""
+        """Return the tokenizer that measures its chunks."""
         return tokenizer(self.settings)
 
 
 def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
-    """Return every profile that fits the window. Raises `ConfigurationError` when the default one does not."""
+    """Return every profile that fits the window. Raises `ConfigurationError` if the default one does not."""
     found = {DEFAULT_PROFILE: resolve(settings.chunk_profile, window)}
     for name in ("auto", *PROFILES):
         try:
             found[name] = resolve(name, window)
         except ConfigurationError:
-            continue  # larger than the window: no root may ask for it, and the sources refuse one that does
+            continue  # larger than the window: the sources refuse a root that requests it
     return found
 
 
 def target(settings: Settings, row: Mapping[str, Any], *, served: bool) -> Target:
-    """Return the target of a row of `index_collections`. Raises `ConfigurationError` when its model is not to be had."""
+    """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
     chosen = recorded(row) or choice(settings)
     found = embedder_of(settings, row)
     collection = Collection(
@@ -96,7 +96,7 @@ def target(settings: Settings, row: Mapping[str, Any], *, served: bool) -> Targe
 
 
 def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, average: float, served: bool) -> Target:
-    """Return the target that a collection of this model would be."""
+    """Return the target for a new collection of this model."""
     name = qdrant.collection_name(embedder.model, embedder.dimensions)
     collection = Collection(
         name=name, model=embedder.model, dimensions=embedder.dimensions, bm25_avg_len=average, served=served
@@ -111,7 +111,7 @@ def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, ave
 
 
 def served(run: SyncRun) -> Target:
-    """Return the active collection, or the one that the settings ask for while there is none."""
+    """Return the active collection, or the one that the settings describe if there is none yet."""
     row = registry.active_collection(run.connection)
     if row is None:
         return proposed(run.settings, choice(run.settings), run.embedder, average=1, served=True)
@@ -127,9 +127,10 @@ def building(run: SyncRun) -> Target | None:
 def pending_beside(
     run: SyncRun, beside: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
 ) -> list[Pending]:
-    """Return documents that the collection beside the active one does not hold as it should.
+    """Return documents whose entry in the secondary collection is missing or out of date.
 
-    With `active`, only those that a sync takes in now, and those that it held as they were before: the rest is the reindex's.
+    With `active`, only those that the current sync processes and those already indexed there in an earlier version; the reindex does
+    the rest.
     """
     rows = registry.pending_beside(
         run.connection,
@@ -145,7 +146,7 @@ def pending_beside(
 
 
 def shadow(run: SyncRun, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]) -> None:
-    """Do a stage's work for the collection that is being built as well. Its faults fail no sync: the reindex catches up."""
+    """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
     try:
         beside = building(run)
         if beside is not None and (documents := pending_beside(run, beside, active)):

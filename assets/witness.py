@@ -1,7 +1,7 @@
-"""What a source shows, noted while it passes: a `Source` enters, and another one that behaves the same leaves, with its notes.
+"""Wrap a `Source` and record what it lists, without changing its behaviour.
 
-Reconciliation compares the notes with what the stores held before; so one listing serves both the comparison and the sync that
-mends. Only a listing that came to its end may say that something is gone.
+Reconciliation compares the record with what the stores held before, so that one listing serves both the comparison and the repairing
+sync. Only a complete listing is evidence that something is gone.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from resources.errors import ConcordanceError, LostPartitionError
 from resources.ports import Source
 
 EVERYTHING = "*"
-"""Stands for all partitions where the source cannot even name them."""
+"""Placeholder for all partitions, if the source cannot list them."""
 
 
 class Witness:
-    """Passes on what a source says and takes note of it. One instance serves one sync or one survey."""
+    """Forwards calls to a source and records the answers. One instance serves one sync or one survey."""
 
     def __init__(self, port: Source) -> None:
         self._port = port
         self.shown: set[str] = set()
-        """Source ids of all documents that the source has, handed over or refused."""
+        """Source ids of all documents that the source has, including refused ones."""
         self.deleted: set[str] = set()
         """Source ids of explicit tombstones."""
         self.complete: set[str] = set()
-        """Partitions of which everything was shown."""
+        """Partitions that were listed completely."""
         self.retired_partitions: set[str] = set()
         self.lost_partitions: set[str] = set()
         self.unlisted: dict[str, str] = {}
-        """Partitions that could not be listed to their end, with the reason; `*`: none could."""
+        """Partitions that could not be listed completely, with the reason; `*`: none could."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
 
     @property
     def source(self) -> Source:
-        """This witness as the source that it stands for."""
+        """This witness, typed as the wrapped source."""
         return cast("Source", self)
 
     def partitions(self) -> list[str]:
@@ -76,10 +76,10 @@ class Witness:
             self.unlisted[partition] = str(error)
             raise
         if last is not None and last.listing == "page":
-            self.unlisted[partition] = "A part of it could not be listed."
+            self.unlisted[partition] = "Part of it could not be listed."
 
     def begin(self, known: list[str]) -> list[str]:
-        """Ask the questions that a sync begins with and return the partitions to list; none when the source refuses."""
+        """Make the calls that a sync begins with and return the partitions to list; none if the source refuses."""
         try:
             self._port.directory()
             partitions = self.partitions()
@@ -90,11 +90,11 @@ class Witness:
         return partitions
 
     def listing(self, partition: str) -> Iterator[Batch]:
-        """Yield the partition from its beginning; a listing that fails ends, and is noted."""
+        """Yield the partition from the beginning; a listing that fails ends and is recorded."""
         try:
             yield from self.changes(partition, None)
         except ConcordanceError:
-            return  # noted on its way through `changes`
+            return  # recorded by `changes`
 
     def survey(self, known: list[str]) -> None:
         """List everything without fetching anything."""
@@ -105,7 +105,7 @@ class Witness:
             self.retired(known)
 
     def is_authoritative_for(self, partition: str) -> bool:
-        """Tell whether the source said to the end what it has in a partition, or that it does not have it any more."""
+        """Return True if the source listed the partition completely, or reported that it no longer exists."""
         return partition in self.complete or partition in self.retired_partitions
 
     def _note(self, batch: Batch) -> None:

@@ -86,7 +86,7 @@ def test_rights_too_many_and_too_few_in_the_index(
     paint(installation, "c", EVE)
     report = audit(installation.settings, SLACK, port=shelf)
     assert numbers(report) == (0, 2, 0, 3, 3)
-    assert "2 rights that the source does not give" in capsys.readouterr().out
+    assert "2 grants that the source does not give" in capsys.readouterr().out
     assert painted(installation) == held(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
     assert numbers(audit(installation.settings, SLACK, port=shelf)) == (0, 0, 0, 0, 0)
 

@@ -112,7 +112,7 @@ def test_judgements_need_no_header(tmp_path: Path) -> None:
     [
         ({"judged": "q1\t1\t1\nq1\t1\n"}, "qrels.tsv, line 2"),
         ({"judged": "q1\t1\t0\n"}, "no query with a relevant document"),
-        ({"corpus": [{"_id": "1"}, {"_id": "1"}]}, "line 2: the _id '1' is there twice"),
+        ({"corpus": [{"_id": "1"}, {"_id": "1"}]}, "line 2: duplicate _id '1'"),
         ({"corpus": [{"text": "no id"}]}, "corpus.jsonl, line 1"),
         ({"corpus": []}, "holds no documents"),
     ],
