@@ -1,10 +1,9 @@
-"""Answers: time of `POST /api/ask` without the language model's own, against a stand-in model on the loopback, whole and streamed.
+"""Measure the latency of `POST /api/ask` excluding the language model, complete and streamed, with a stand-in model on the loopback.
 
-`python -m bench.answer [--rounds 4] [--gate]`: indexes the sample company into embedded parts in a temporary folder, serves it in a
-process of its own, and asks its 50 answerable questions in the name of those who may read them, nothing cached. The model's own
-time is what the stand-in measures itself, so that the way to it and back counts as ours. Plain searches in the same run say what
-the machine is worth at the moment. `--gate` prints the figures that the
-"No data found" gate is calibrated on instead. The last line is JSON.
+`python -m bench.answer [--rounds 4] [--gate]` indexes the sample company into embedded services in a temporary folder, serves it in a
+separate process, and asks its 50 answerable questions as users who may read the answers, without caches. The stand-in measures the
+model's time itself, so the round trip to the model counts as ours. Plain searches in the same run show how fast the machine is at the
+moment. `--gate` prints the figures for calibrating the "No data found" gate instead. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ AIM_MS = 100
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the benchmark and print the figures."""
     configure("warning", "bench")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=4, help="how often each question is asked, whole and streamed")
+    parser.add_argument("--rounds", type=int, default=4, help="how often each question is asked, complete and streamed")
     parser.add_argument("--gate", action="store_true", help="print the gate's figures instead")
     arguments = parser.parse_args()
     with _indexed() as settings:
@@ -61,7 +60,7 @@ def main() -> None:
 
 @contextmanager
 def _indexed() -> Iterator[Settings]:
-    """Yield settings of embedded parts that hold the sample company."""
+    """Yield settings of embedded services that contain the sample company."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
     plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port())  # type: ignore[call-arg]
@@ -83,7 +82,7 @@ def _indexed() -> Iterator[Settings]:
 
 @contextmanager
 def _serving(settings: Settings, model: ModelServer) -> Iterator[tuple[str, int]]:
-    """Yield the address and process id of the serving app, nothing cached."""
+    """Yield the address and process id of the HTTP service, without caches."""
     port = free_port()
     wanted = {
         "HOME": str(settings.home),
@@ -175,7 +174,7 @@ def _headers(token: str, **more: str) -> dict[str, str]:
 
 
 def _whole(http: httpx.Client, model: ModelServer, token: str, question: str) -> tuple[float, float, dict[str, Any]]:
-    """Return ms without the model's own, the model's, and the answer."""
+    """Return milliseconds without the model, milliseconds of the model, and the answer."""
     before, began = model.spent, time.perf_counter()
     response = http.post("/api/ask", headers=_headers(token), json={"query": question})
     ms = (time.perf_counter() - began) * 1000
@@ -185,7 +184,7 @@ def _whole(http: httpx.Client, model: ModelServer, token: str, question: str) ->
 
 
 def _streamed(http: httpx.Client, model: ModelServer, token: str, question: str) -> tuple[float, float]:
-    """Return ms of the whole stream without the model's own, and ms to the first event."""
+    """Return milliseconds of the whole stream without the model, and milliseconds to the first event."""
     before, began, first = model.spent, time.perf_counter(), 0.0
     headers = _headers(token, Accept="text/event-stream")
     with http.stream("POST", "/api/ask", headers=headers, json={"query": question}) as response:
@@ -196,7 +195,7 @@ def _streamed(http: httpx.Client, model: ModelServer, token: str, question: str)
 
 
 async def _gate(settings: Settings) -> dict[str, Any]:
-    """Return the gate's figures: by meaning and words, and by words alone."""
+    """Return the gate's figures for hybrid and for keyword search."""
     from serving.answers.extractive import headings
     from serving.answers.gate import GATES, POOL, Evidence, judge
     from serving.deps import Services
@@ -229,10 +228,10 @@ async def _gate(settings: Settings) -> dict[str, Any]:
     finally:
         await services.close()
     for suffix in ("", "_by_words"):
-        print(f"\nlowest with an answer{suffix}:")
+        print(f"\nlowest scores with an answer{suffix}:")
         for score, question in sorted(scores[f"with{suffix}"])[:5]:
             print(f"  {score:.3f}  {question}")
-        print(f"highest without one{suffix}:")
+        print(f"highest scores without an answer{suffix}:")
         for score, question in sorted(scores[f"without{suffix}"])[-5:]:
             print(f"  {score:.3f}  {question}")
     return {

@@ -1,8 +1,8 @@
-"""Ingest: documents a minute per stage and in all, beside the embedder's own rate in the same run; a sync with nothing changed over
-50,000 documents; an upload until it is found, through the whole running set.
+"""Measure ingest: documents per minute by stage and overall, compared with the embedder's rate in the same run.
 
-`python -m bench.ingest [--documents 2000] [--unchanged 50000] [--no-upload]`. Everything lives in a temporary folder. The last
-line is JSON.
+Also measures a sync of 50,000 unchanged documents, and the time from an upload until it is searchable through all services.
+`python -m bench.ingest [--documents 2000] [--unchanged 50000] [--no-upload]`. All data is in a temporary folder. The last line is
+JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEED = 7
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the benchmark and print the figures."""
     configure("warning", "bench")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=2000)
@@ -80,7 +80,7 @@ def _with_root(settings: Settings, name: str, folder: Path) -> Settings:
 
 
 def _write(folder: Path, documents: int, seed: int) -> None:
-    """Documents of about 400 words: English words of the sample company in Zipf's proportions, so that tokens are as in prose."""
+    """Write documents of about 400 words, drawn from the sample company by Zipf's law so that tokens resemble prose."""
     rng = np.random.default_rng(seed)
     spell = random.Random(seed)
     vocabulary = _vocabulary()
@@ -111,7 +111,7 @@ def _vocabulary() -> list[str]:
 
 
 def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncRun, dict[str, float], dict[str, Any]]:
-    """Sync once in this process and return seconds a stage and what each did."""
+    """Sync once in this process and return the run, seconds by stage and the counts of each stage."""
     seconds: dict[str, float] = {}
     with without_embedding(seeded), open_sync(settings, SourceName.FILES, requested_by="bench") as run:
         done: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncRun, dict[str
 
 @contextmanager
 def without_embedding(seeded: bool = True) -> Generator[None]:
-    """Let the stages use made-up vectors in place of the model's."""
+    """Make the stages use synthetic vectors instead of the model."""
     real = targets.embedder_of
     if seeded:
         targets.embedder_of = lambda *_: Seeded()  # type: ignore[assignment,return-value]
@@ -138,7 +138,7 @@ def without_embedding(seeded: bool = True) -> Generator[None]:
 
 
 class Seeded:
-    """Made-up vectors under the model's name: what is left of ingest when embedding costs nothing."""
+    """Embedder with synthetic vectors under the model's name, to measure ingest without the cost of embedding."""
 
     model = BUNDLED_MODEL
     dimensions = 384
@@ -146,7 +146,7 @@ class Seeded:
     price_per_million = 0.0
 
     def embed_counted(self, texts: list[str]) -> tuple[Any, int]:
-        """Return a vector a text, drawn from the text's hash."""
+        """Return one vector per text, seeded by the text's hash."""
         seed = int.from_bytes(hashlib.sha256(texts[0].encode()).digest()[:8])
         rows = np.random.default_rng(seed).standard_normal((len(texts), self.dimensions), dtype=np.float32)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -175,7 +175,7 @@ def _fresh(settings: Settings, folder: Path, documents: int, figures: dict[str, 
 
 
 def _embedder_rate(settings: Settings, run: SyncRun) -> float:
-    """The embedder alone on the same texts."""
+    """Return the rate of the embedder alone on the same texts."""
     from resources.embedding import embedder
 
     texts = run.lake.scan("chunked").select("text").head(2000).collect()["text"].to_list()
@@ -207,14 +207,14 @@ def _nothing_changed(settings: Settings, folder: Path, documents: int, figures: 
     figures["unchanged_setup_stage_seconds"] = {stage: round(took, 2) for stage, took in seconds.items()}
     _, seconds, done = _run(settings, seeded=True)
     if done["indexed"]["documents"] or done["raw"]["fetched"]:
-        sys.exit(f"Something was done although nothing had changed: {done}")
+        sys.exit(f"The sync did work although nothing had changed: {done}")
     figures["nothing_changed_s"] = round(sum(seconds.values()), 2)
     figures["nothing_changed_stage_seconds"] = {stage: round(took, 2) for stage, took in seconds.items()}
     _say("nothing changed", figures)
 
 
 def _upload(settings: Settings) -> float:
-    """Seconds from sending a file to finding it, through HTTP, Dagster and both stores; the median of three."""
+    """Return the seconds from upload to search result, through HTTP, Dagster and both stores; the median of three."""
     token = mint(settings, "bench@example.org")
     took: list[float] = []
     with httpx.Client(base_url=settings.base_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
@@ -236,7 +236,7 @@ def _upload(settings: Settings) -> float:
 
 
 def _peak() -> dict[str, int]:
-    """Memory now of this process, which ran the stages, and of the set's processes, in MB."""
+    """Return the current memory of this process, which ran the stages, and of the services, in MB."""
     import resource
 
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

@@ -1,4 +1,4 @@
-"""How long the source `files` takes to list a folder in which nothing changed, beside a bare walk of the same folder.
+"""Measure how long the source `files` takes to list an unchanged folder, compared with a bare walk of the same folder.
 
 Usage: python bench/listing.py [--files 50000] [--sidecars 0.1]. The last line is JSON.
 """
@@ -19,7 +19,7 @@ PER_FOLDER = 100
 
 
 def make(folder: Path, files: int, with_sidecar: float) -> None:
-    """Fill a folder with small files, a share of them with a sidecar."""
+    """Fill a folder with small files, some of them with a sidecar."""
     every = round(1 / with_sidecar) if with_sidecar else 0
     for number in range(files):
         if number % PER_FOLDER == 0:
@@ -32,7 +32,7 @@ def make(folder: Path, files: int, with_sidecar: float) -> None:
 
 
 def walk(folder: str) -> int:
-    """Count the files below a folder with their sizes: the least that any listing has to do."""
+    """Count the files below a folder and read their sizes: the minimum work of any listing."""
     count = 0
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
@@ -43,7 +43,7 @@ def walk(folder: str) -> int:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=50_000)
     parser.add_argument("--sidecars", type=float, default=0.1, help="share of the files that have one")

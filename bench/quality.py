@@ -1,9 +1,9 @@
-"""Retrieval quality beside txtai's: test collections enter; nDCG@10 of both and their paired comparison leave.
+"""Compare retrieval quality with txtai on test collections: nDCG@10 of both and their paired comparison.
 
-`python -m bench.quality FOLDER...`, folders in BEIR layout, as `concordance eval` takes them. A folder is indexed by the production
-stages into a vector server of its own and searched through the production retriever, with the settings of this installation. txtai,
-in an environment of its own, is handed the very same chunks and vectors and ranks them by its defaults; documents are ranked by
-their best chunk on both sides. The last line is JSON.
+`python -m bench.quality FOLDER...`, with folders in BEIR layout as for `concordance eval`. A folder is indexed by the production
+stages into a separate vector server and searched through the production retriever, with the settings of this installation. txtai, in
+its own environment, gets the same chunks and vectors and ranks them with its defaults. Both rank documents by their best chunk. The
+last line is JSON.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the comparison and print the figures."""
     configure("warning", "bench")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
@@ -105,11 +105,11 @@ def _both(settings: Settings, collection: JudgedCollection) -> tuple[dict[str, Q
 async def _rankings(
     settings: Settings, collection: JudgedCollection, indexed: Indexed, model: Embedder
 ) -> dict[str, list[str]]:
-    """Return what the product finds."""
+    """Return the product's rankings."""
     queries = QueryEmbedder(lambda: model)
     await queries.start()
     searches = Searches(settings)
-    # never opened: Postgres would answer only while the vector server is down
+    # never opened: Postgres answers only while the vector server is down
     searcher = Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))
     try:
         wanted = configuration(settings)
@@ -119,7 +119,7 @@ async def _rankings(
 
 
 def _txtai(target: Target, collection: JudgedCollection, indexed: Indexed) -> dict[str, list[str]]:
-    """Return what txtai finds among the same chunks: documents in the order of their best chunk."""
+    """Return txtai's rankings over the same chunks: documents in the order of their best chunk."""
     chunks = list(indexed.payloads)
     queries = [query.text for query in collection.queries]
     with tempfile.TemporaryDirectory(prefix="concordance-quality-") as name:
@@ -137,7 +137,7 @@ def _txtai(target: Target, collection: JudgedCollection, indexed: Indexed) -> di
 
 
 def _vectors(target: Target, chunks: Sequence[str]) -> np.ndarray:
-    """Return the index's own vectors of the chunks, in order."""
+    """Return the vectors of the chunks from the index, in order."""
     rows: dict[str, list[float]] = {}
     for start in range(0, len(chunks), PAGE):
         wanted = list(chunks[start : start + PAGE])

@@ -1,9 +1,9 @@
-"""txtai's hybrid search on given vectors: texts and queries enter as files; the chunks it finds for each query leave, best first.
+"""Run txtai's hybrid search on precomputed vectors and write the chunks found for each query, best first.
 
-`python bench/quality_txtai.py FOLDER` in an environment of its own (`bench/requirements-quality.txt`); nothing of the product is
-imported. The folder holds `texts.json`, `vectors.npy`, `queries.json` and `query_vectors.npy`, and gets `found.json`: the numbers of
-the chunks. Only the vectors are handed in. The rest is txtai as it comes with `hybrid=True`: its BM25 over its SQLite term index,
-normalised, and Faiss, half and half, ten times `CHUNKS` candidates from each.
+Run `python bench/quality_txtai.py FOLDER` in its own environment (`bench/requirements-quality.txt`); nothing of the product is
+imported. The folder contains `texts.json`, `vectors.npy`, `queries.json` and `query_vectors.npy`; the result is `found.json` with
+the numbers of the chunks. Only the vectors are given. The rest is txtai's default for `hybrid=True`: its normalised BM25 over its
+SQLite term index and Faiss, weighted equally, with ten times `CHUNKS` candidates from each.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from txtai import Embeddings
 
 CHUNKS = 200
-"""Chunks asked for: enough for fifty documents."""
+"""Chunks requested: enough for fifty documents."""
 
 
 def main() -> None:
-    """Index, search, write."""
+    """Index, search and write the results."""
     folder = Path(sys.argv[1])
     texts: list[str] = json.loads((folder / "texts.json").read_text())
     queries: list[str] = json.loads((folder / "queries.json").read_text())

@@ -1,11 +1,11 @@
-"""Searches from end to end: p50/p95/p99 with one client, searches a second with eight, the share of each leg, memory, and beside it the
-vector server alone and two libraries that a user would pick instead, on the same data in the same run.
+"""Measure searches end to end, and compare them with the vector server alone and two alternative libraries on the same data.
 
-`python -m bench.search [--chunks 10000 50000 100000] [--seconds 20] [--no-peers] [--json FILE|-]`. A made-up company
-(`bench/search_data.py`) goes through the product's own stages into real parts in a temporary folder, growing from size to size; only
-the vectors of its chunks are made up. Searches go to the serving process over HTTP, signed in as a person of 50 principals who may
-read 30 % of it: query embedded by the bundled model, hybrid, ten results, registry recheck, citations. Settings are the defaults but for
-the rate limit; every query is asked once, so that nothing comes from the cache. The load generator shares the machine.
+Reports p50/p95/p99 with one client, searches per second with eight, the time of each step, and memory.
+`python -m bench.search [--chunks 10000 50000 100000] [--seconds 20] [--no-peers] [--json FILE|-]`. A synthetic company
+(`bench/search_data.py`) is indexed by the production stages into real services in a temporary folder, which grows from size to size;
+only the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
+documents: query embedded by the bundled model, hybrid, ten results, permission recheck, citations. Settings are the defaults except
+the rate limit. Every query is sent once, so that nothing comes from the cache. The load generator runs on the same machine.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ TOP_K = 10
 PEERS = ("lancedb", "llamaindex")
 PEER_SECONDS = 15
 PEER_LIMIT_SECONDS = 240
-"""Loading included; a peer that takes longer is left out at that size and at larger ones."""
+"""Time limit of a peer, including loading; one that takes longer is skipped at that size and at larger ones."""
 ALONE = 500
 WARM, SINGLE, LEGS, MANY = 50, 500, 200, 8000
 AIMS = {"p95_ms": 25, "searches_per_s": 100}
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the benchmark and print the figures."""
     configure("warning", "bench")
-    # Stopped politely or from a script's background, it still stops what it started.
+    # Stopped by SIGTERM or from a script's background, it still stops the processes that it started.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, nargs="+", default=[10_000, 50_000, 100_000])
-    parser.add_argument("--seconds", type=float, default=20, help="of the load with eight clients")
+    parser.add_argument("--seconds", type=float, default=20, help="duration of the load with eight clients")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", help="file for the figures, - for standard output")
     arguments = parser.parse_args()
@@ -80,7 +80,7 @@ def main() -> None:
             figures["sizes"][str(size)] = one
             _print(size, one)
     figures["took_s"] = round(time.monotonic() - began)
-    say(f"all of it took {figures['took_s']} s")
+    say(f"took {figures['took_s']} s in total")
     if arguments.json == "-":
         print(json.dumps(figures))
     elif arguments.json:
@@ -103,8 +103,8 @@ def _measure(
     asked = iter(company.queries(WARM + SINGLE + LEGS + MANY))
     warm, single, legs, many = ([next(asked) for _ in range(count)] for count in (WARM, SINGLE, LEGS, MANY))
     prepare(settings, folder, access, single, size)
-    others = psutil.cpu_percent(interval=2)  # with nothing of ours at work
-    say(f"measuring; {others:.0f} % of the machine is busy with other things")
+    others = psutil.cpu_percent(interval=2)  # before the benchmark uses the machine
+    say(f"measuring; {others:.0f} % of the machine is used by other processes")
     with serving(environment, folder / "serving.log") as (port, pid):
         job = Job(
             port=port,
@@ -154,7 +154,7 @@ def _ask(job: Job, folder: Path, queries: Sequence[str]) -> dict[str, Any]:
 
 def _checked(figures: dict[str, Any]) -> dict[str, Any]:
     if figures["wrong"]:
-        raise SystemExit(f"Not the answers that were wanted: {figures['wrong'][0]}")
+        raise SystemExit(f"Unexpected response: {figures['wrong'][0]}")
     return figures
 
 
@@ -163,7 +163,7 @@ def _percentile(figures: Mapping[str, Any], share: float) -> float:
 
 
 def _cpu(running: Mapping[str, int]) -> dict[str, float]:
-    """Return seconds of processor time by part; of Postgres those of its live connections as well."""
+    """Return seconds of processor time by service; for Postgres including its live connections."""
     return {
         name: sum(one.cpu_times().user + one.cpu_times().system for one in _family(pid))
         for name, pid in running.items()
@@ -171,7 +171,7 @@ def _cpu(running: Mapping[str, int]) -> dict[str, float]:
 
 
 def _memory(pid: int) -> int:
-    """Return resident megabytes; what the processes of one part share counts once where the system tells."""
+    """Return resident megabytes; shared memory of the processes counts once where the system reports it."""
     return round(sum(getattr(one.memory_full_info(), "pss", one.memory_info().rss) for one in _family(pid)) / 2**20)
 
 
@@ -181,7 +181,7 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _vector_server(settings: Settings, folder: Path, seconds: float) -> dict[str, Any]:
-    """Measure the very same batched queries on the vector server alone."""
+    """Measure the same batched queries on the vector server alone."""
     address = httpx.URL(settings.qdrant_address)
     job = Job(
         port=address.port or 0,
@@ -200,18 +200,18 @@ def _vector_server(settings: Settings, folder: Path, seconds: float) -> dict[str
 
 
 def _legs(environment: Mapping[str, str], folder: Path, token: str, questions: Sequence[str]) -> dict[str, Any]:
-    """Return the median milliseconds of each leg and the mean number of results; see `bench/search_legs.py`."""
+    """Return the median milliseconds of each step and the mean number of results; see `bench/search_legs.py`."""
     given = folder / "legs.json"
     given.write_text(json.dumps({"token": token, "questions": list(questions), "top_k": TOP_K}))
     command = [sys.executable, "-m", "bench.search_legs", str(given)]
     done = subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"The legs could not be measured: {done.stderr[-2000:]}")
+        raise SystemExit(f"The steps could not be measured: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def _peers(folder: Path, left_out: dict[str, str]) -> dict[str, Any]:
-    """Return each peer's figures, or why there are none."""
+    """Return each peer's figures, or the reason why there are none."""
     figures: dict[str, Any] = {}
     for name in PEERS:
         if name not in left_out and not PEERS_PYTHON.exists():
@@ -276,7 +276,7 @@ def _print(size: int, one: Mapping[str, Any]) -> None:
         )
         rows.append((f"{name}, in process", said))
     print(
-        f"\n{size:,} chunks (set up in {one['setup_s']} s; {one['results']} results and {one['rounds']} rounds a search)"
+        f"\n{size:,} chunks (set up in {one['setup_s']} s; {one['results']} results and {one['rounds']} rounds per search)"
     )
     for label, said in rows:
         print(f"  {label:24} {said}", flush=True)

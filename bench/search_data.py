@@ -1,8 +1,8 @@
-"""The made-up company that searches are measured on: a seed enters; documents with rights, vectors and queries leave.
+"""Generate the synthetic company for the search benchmark from a seed: documents with permissions, vectors and queries.
 
-Words are those of the bundled model's vocabulary, which stands in order of frequency, with made-up names behind them, drawn by Zipf's
-law; every topic has words of its own. A chunk's vector is the real model's of its topic plus noise, as much as makes two chunks of
-one topic as alike as the real model finds two such texts: so a query, embedded for real, has meaningful neighbours.
+Words are drawn by Zipf's law from the bundled model's vocabulary, which is ordered by frequency, followed by synthetic names; every
+topic has its own words. A chunk's vector is the real model's vector of its topic plus noise, scaled so that two chunks of one topic
+are as similar as the real model finds two such texts. A query embedded by the real model thus has meaningful neighbours.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ TOPICS = 200
 TOPIC_WORDS, TOPIC_NAMES = 150, 30
 TOPIC_RANKS = (600, 4600)
 PROBES, PROBE_WORDS = 3, 40
-"""Texts a topic that the real model embeds, for the topic's centre and for how alike they are."""
+"""Texts per topic that the real model embeds, to determine the topic's centre and the similarity of its texts."""
 SECTIONS = 5
-"""Sections of a document; each becomes one chunk."""
+"""Sections per document; each becomes one chunk."""
 WORDS, SPREAD = 100, 12
-"""Words of a section, mean and deviation: some 145 tokens."""
+"""Mean and standard deviation of words per section: about 145 tokens."""
 NAMES = 20_000
 TOPIC_SHARE = 0.3
 ZIPF_SHIFT = 2.7
 """Source: Mandelbrot's form of Zipf's law, f(rank) ~ 1 / (rank + 2.7)."""
 GROUPS = 400
 OWN_GROUPS = 47
-"""With email, domain and `public` a caller of 50 principals."""
+"""Together with email, domain and `public`, the caller has 50 principals."""
 READABLE = 0.3
 """Share of the documents that the caller may read."""
 EMAIL = "reader@example.org"
@@ -54,7 +54,7 @@ def groups() -> list[str]:
 
 
 class Company:
-    """All of it, drawn from one seed; document `n` is the same whoever asks."""
+    """The whole company, drawn from one seed; document `n` is always the same."""
 
     def __init__(self, model: Embedder) -> None:
         spell = random.Random(SEED)
@@ -64,7 +64,7 @@ class Company:
         self._words = np.array([*whole, *(_name(spell, whole) for _ in range(NAMES))])
         self._background = _cumulated(len(self._words))
         self._within = _cumulated(TOPIC_WORDS)
-        # a topic is a word of medium frequency with those that the model finds most like it, and some names
+        # a topic is a word of medium frequency with its most similar words according to the model, and some names
         candidates = np.arange(*TOPIC_RANKS)
         meanings, _ = model.embed_counted(self._words[candidates].tolist())
         seeds = rng.choice(len(candidates), TOPICS, replace=False)
@@ -78,7 +78,7 @@ class Company:
         self._centres, self._noise, self.figures = self._learn(model, rng)
 
     def _learn(self, model: Embedder, rng: np.random.Generator) -> tuple[Floats, float, dict[str, float]]:
-        """Return where the real model sees the topics, the length of the noise around them, and how alike texts are."""
+        """Return the topics' centres by the real model, the length of the noise around them, and the similarity of texts."""
         texts = [
             " ".join(self._words[self._topics[topic][self._draw(rng, self._within, PROBE_WORDS)]])
             for topic in range(TOPICS)
@@ -108,7 +108,7 @@ class Company:
             target.with_name(f"{target.name}.meta.json").write_text(json.dumps(said))
 
     def queries(self, count: int) -> list[str]:
-        """Return distinct queries: two to six words of a topic, up to three of everyday language."""
+        """Return distinct queries: two to six words of a topic and up to three common words."""
         rng, choose = np.random.default_rng((SEED, 1)), random.Random(SEED)
         found: dict[str, None] = {}
         while len(found) < count:
@@ -120,7 +120,7 @@ class Company:
         return list(found)
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Return a made-up vector a chunk, (n, dimensions), L2-normalised: the same text, the same vector."""
+        """Return one synthetic vector per chunk, (n, dimensions), L2-normalised; the same text gives the same vector."""
         dimensions = self._centres.shape[1]
         rows = np.empty((len(texts), dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -155,7 +155,7 @@ class Company:
 
 
 def _readers(choose: random.Random) -> list[str]:
-    """Return who may read a document: up to three groups that the caller is not in, and for a share of all something of the caller's."""
+    """Return a document's readers: up to three groups without the caller and, for a share of all documents, one of the caller's groups."""
     others = {choose.randrange(OWN_GROUPS, GROUPS) for _ in range(choose.randint(1, 3))}
     readers = [f"group:team-{number:03}@example.org" for number in sorted(others)]
     if choose.random() < READABLE:
@@ -165,7 +165,7 @@ def _readers(choose: random.Random) -> list[str]:
 
 
 def _name(spell: random.Random, words: Sequence[str]) -> str:
-    """Return a made-up name of two short words, such as a product has."""
+    """Return a synthetic name of two short words, like that of a product."""
     return "".join(spell.choice(words)[:5] for _ in range(2))
 
 

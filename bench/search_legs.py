@@ -1,8 +1,8 @@
-"""Where the time of a search goes: the serving app's own parts in a process of their own, each handed in with a stopwatch around it.
+"""Measure how the time of a search is spent: run the HTTP service's components in a separate process, each wrapped in a stopwatch.
 
-`python -m bench.search_legs FILE` with the environment of the serving app: a file with a token, queries and `top_k` enters, the median
-milliseconds a leg, the mean number of results and of rounds (a search whose candidates lie in too few documents looks deeper) leave as
-JSON. `rest` is fusion, ranking and rendering: a search without its waits.
+Run `python -m bench.search_legs FILE` with the environment of the HTTP service. The file contains a token, queries and `top_k`. The
+output is JSON: the median milliseconds of each step, the mean number of results, and the mean number of rounds (a search whose
+candidates are in too few documents looks deeper). `rest` is fusion, ranking and rendering: a search without its waits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the serving app does, before numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the HTTP service does, before numpy is imported
 
 import msgspec
 import numpy as np
@@ -39,14 +39,14 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Seconds by leg, of the search under way, and calls of all."""
+    """Seconds by step of the current search, and the number of calls of all searches."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
         self.calls: Counter[str] = Counter()
 
     async def time(self, leg: str, work: Awaitable[T]) -> T:
-        """Wait for the work and note how long it took."""
+        """Await the work and record its duration."""
         began = time.perf_counter()
         try:
             return await work
@@ -56,7 +56,7 @@ class Stopwatch:
 
 
 class _Timed:
-    """A part whose named methods are timed; everything else is passed on."""
+    """Wraps a component and times its named methods; everything else is forwarded."""
 
     def __init__(self, part: Any, watch: Stopwatch, legs: Mapping[str, str]) -> None:
         self._part, self._watch, self._legs = part, watch, legs
@@ -69,7 +69,7 @@ class _Timed:
 
 
 class _TimedDatabase:
-    """The database, timed by statement."""
+    """Wraps the database and times each statement."""
 
     def __init__(self, database: Database, watch: Stopwatch) -> None:
         self._database, self._watch = database, watch
@@ -118,7 +118,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
 
 
 def main() -> None:
-    """Read, measure, print."""
+    """Read the file, measure and print."""
     configure("warning", "bench")
     given = json.loads(Path(sys.argv[1]).read_text())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

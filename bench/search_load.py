@@ -1,7 +1,7 @@
-"""The load generator: a job as JSON on standard input enters, its figures as JSON leave. A process of its own, as light as can be.
+"""The load generator: a lightweight process that reads a job as JSON from standard input and prints its figures as JSON.
 
-Plain sockets with prepared requests, since it shares the machine's cores with what it measures: an HTTP client would cost about as
-much as a search. Every body is sent once, unless `again` lets them go round.
+It uses plain sockets with prepared requests, because it shares the cores with the system under test: an HTTP client would cost about
+as much as a search. Every body is sent once, unless `again` repeats them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSIDE = re.compile(rb'"latency_ms":([0-9.]+)')
 
 
 class Job(NamedTuple):
-    """What to send where. `bodies`: a file with one JSON body a line. It ends after `count` requests or `seconds`."""
+    """The requests to send. `bodies`: a file with one JSON body per line. The job ends after `count` requests or `seconds`."""
 
     port: int
     path: str
@@ -36,11 +36,11 @@ class Job(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
     again: bool = False
     must_hold: str = ""
-    """What every answer has to contain."""
+    """Text that every response must contain."""
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Do the job in a process of its own and return its figures."""
+    """Run the job in a separate process and return its figures."""
     command = [sys.executable, "-m", "bench.search_load"]
     done = subprocess.run(
         command,
@@ -55,7 +55,7 @@ def run(job: Job) -> dict[str, Any]:
 
 
 class _Client:
-    """One connection that sends one request after the other."""
+    """One connection that sends requests sequentially."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

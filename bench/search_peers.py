@@ -1,9 +1,9 @@
-"""Libraries that a user would pick instead, on the same texts, vectors, rights and queries: in process, without HTTP or sign-in.
+"""Measure alternative libraries on the same texts, vectors, permissions and queries: in process, without HTTP or sign-in.
 
-`python bench/search_peers.py NAME FOLDER --seconds 15 [--qdrant URL]` in the benchmark's own environment (`bench/requirements.txt`);
-nothing of the product is imported. The folder holds `chunks.parquet`, `vectors.npy`, `queries.json` and `query_vectors.npy`. Query
-vectors are given, so a peer does not pay for the embedding. Each filters by the caller's principals, looks at 50 candidates a leg and
-returns 10. The last line is JSON.
+Run `python bench/search_peers.py NAME FOLDER --seconds 15 [--qdrant URL]` in the benchmark's environment (`bench/requirements.txt`);
+nothing of the product is imported. The folder contains `chunks.parquet`, `vectors.npy`, `queries.json` and `query_vectors.npy`. Query
+vectors are given, so a peer does not pay for embedding. Each peer filters by the caller's principals, considers 50 candidates per leg
+and returns 10. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DEPTH, TOP_K = 50, 10
 THREADS = 8
 ONE_CLIENT = 200
 COMPACT_FROM = 50_000
-"""Points from which the vector server is told to build its HNSW index: below, exact search is as fast."""
+"""Number of points from which the vector server builds its HNSW index; below it, exact search is as fast."""
 Search = Callable[[int], int]
-"""Searches by a query's number and returns how many passages it found."""
+"""Searches for a query by its number and returns the number of passages found."""
 
 
 def main() -> None:
-    """Load, measure, print."""
+    """Load, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=list(PEERS))
     parser.add_argument("folder", type=Path)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 class Given:
-    """What the folder holds."""
+    """The contents of the folder."""
 
     def __init__(self, folder: Path, qdrant: str | None) -> None:
         self.folder, self.qdrant = folder, qdrant
@@ -94,7 +94,7 @@ def _measure(search: Search, queries: int, limit: float) -> dict[str, Any]:
 
 
 def lancedb_hybrid(given: Given) -> Search:
-    """LanceDB: HNSW and full-text indexes, a label index on the rights, hybrid query fused by reciprocal ranks."""
+    """LanceDB: HNSW and full-text indexes, a label index on permissions, a hybrid query with reciprocal rank fusion."""
     import lancedb
     from lancedb.index import FTS, HnswSq, LabelList
     from lancedb.rerankers import RRFReranker
@@ -150,7 +150,7 @@ def llamaindex_fusion(given: Given) -> Search:
         node.embedding = None
     if len(nodes) >= COMPACT_FROM:
         httpx.post(f"{given.qdrant}/collections/llamaindex/compact", timeout=600).raise_for_status()
-    # one meaning, two names: Qdrant's store calls it IN, the filter of BM25 calls it ANY
+    # the same meaning under two names: Qdrant's store calls it IN, the BM25 filter calls it ANY
     mine, my_words = (
         MetadataFilters(filters=[MetadataFilter(key="permissions", value=given.principals, operator=operator)])
         for operator in (FilterOperator.IN, FilterOperator.ANY)

@@ -1,7 +1,7 @@
-"""The installation that searches are measured on: real parts in a temporary folder, grown through the product's own stages.
+"""Set up the installation for the search benchmark: real services in a temporary folder, filled by the production stages.
 
-Enter the made-up company and a number of documents; leave a filled installation, a serving process over it, and files with the same
-texts, vectors, rights and queries for the vector server alone and the peers.
+From the synthetic company it builds a filled installation and an HTTP service for it, and writes files with the same texts, vectors,
+permissions and queries for measuring the vector server alone and the peers.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Tell how far it has come."""
+    """Print progress."""
     print(f"… {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
-    """Yield a folder, settings of embedded parts in it, and the process ids of those parts; nothing of it is left."""
+    """Yield a temporary folder, settings of embedded services in it, and their process ids; everything is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
     root = {"name": "texts", "url": (folder / "texts").as_uri(), "tenant": "bench", "dataset": "texts"}
@@ -70,7 +70,7 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
 
 
 def grow(settings: Settings, company: Company, folder: Path, first: int, count: int) -> float:
-    """Add documents through the stages, but with made-up vectors. Returns the seconds, those of the compaction included."""
+    """Add documents through the stages with synthetic vectors. Returns the seconds, including compaction."""
     began = time.monotonic()
     company.write(folder, first, count)
     say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
@@ -89,7 +89,7 @@ def grow(settings: Settings, company: Company, folder: Path, first: int, count: 
 
 
 def _embed(run: SyncRun, company: Company) -> None:
-    """Put a made-up vector into the lake for every chunk that has none, so that the stage finds nothing left to embed."""
+    """Write a synthetic vector to the lake for every chunk without one, so that the stage has nothing left to embed."""
     collection = served(run).collection
     table = embedded_table(collection.model, collection.dimensions)
     known = run.lake.scan(table).select("text_hash").collect()
@@ -101,13 +101,13 @@ def _embed(run: SyncRun, company: Company) -> None:
 
 
 def _compact(run: SyncRun) -> None:
-    """Have a collection compacted that is large enough, as the vector server would by itself some seconds later."""
+    """Compact the collection if it is large enough, as the vector server would do some seconds later."""
     collection, began = served(run).collection.name, time.monotonic()
     if qdrant.count_points(run.qdrant, collection) < COMPACT_FROM:
         return
     while True:
         answer = httpx.post(f"{run.settings.qdrant_address}/collections/{collection}/compact", timeout=1800)
-        if answer.status_code != httpx.codes.CONFLICT:  # it is at it already
+        if answer.status_code != httpx.codes.CONFLICT:  # already compacting
             answer.raise_for_status()
             break
         time.sleep(1)
@@ -116,7 +116,7 @@ def _compact(run: SyncRun) -> None:
 
 @contextmanager
 def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, int]]:
-    """Yield port and process id of the serving process."""
+    """Yield the port and process id of the HTTP service."""
     port = int(environment["CONCORDANCE_HTTP_PORT"])
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -131,7 +131,7 @@ def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, in
             except httpx.TransportError:
                 pass
             if time.monotonic() > deadline or process.poll() is not None:
-                raise SystemExit(f"The serving process is not ready: {log.read_text()[-2000:]}")
+                raise SystemExit(f"The HTTP service is not ready: {log.read_text()[-2000:]}")
             time.sleep(0.05)
         yield port, process.pid
     finally:
@@ -140,7 +140,7 @@ def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, in
 
 
 def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str], size: int) -> None:
-    """Write what the vector server alone and the peers are given: batched queries as the product makes them; texts, vectors, queries."""
+    """Write the input of the vector server alone and of the peers: the product's batched queries; texts, vectors and queries."""
     from qdrant_client.http.api.search_api import jsonable_encoder
     from qdrant_client.models import QueryRequestBatch
 
@@ -167,6 +167,6 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
     readable = sum(not access.principals.isdisjoint(chunk["permissions"]) for chunk in chunks) / len(chunks)
     say(f"{len(chunks):,} chunks, of which the caller may read {readable:.0%}")
     if not found.all() or abs(len(chunks) - size) > size / 100:
-        raise SystemExit(f"{len(chunks)} chunks instead of {size}, {int(found.sum())} of them with a vector.")
+        raise SystemExit(f"Expected {size} chunks, found {len(chunks)}, {int(found.sum())} of them with a vector.")
     parquet(folder / "chunks.parquet", chunks)
     np.save(folder / "vectors.npy", vectors)

@@ -1,8 +1,8 @@
-"""Drive and Slack against their simulators: 1,000 changed files of 5,000, 10,000 new messages, and a tick with nothing changed.
+"""Measure syncs of Drive and Slack simulators: 1,000 of 5,000 files changed, 10,000 new messages, and nothing changed.
 
-Prints for each sync the seconds, those of the simulator's own processor time and of the stage `embedded` apart, calls by method,
-and for Slack how long the calls would take at the published rates. `python -m bench.sync [--files 5000] [--messages 10000]`.
-The last line is JSON. Vectors are made up: the embedding is not what is measured.
+Prints for each sync the seconds (the simulator's processor time and the stage `embedded` separately), calls by method, and for Slack
+how long the calls would take at the published rate limits. `python -m bench.sync [--files 5000] [--messages 10000]`.
+The last line is JSON. Vectors are synthetic, because embedding is not measured.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DAY = 24 * 3600
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the benchmark and print the figures."""
     configure("error", "bench")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=5000)
@@ -69,11 +69,11 @@ def main() -> None:
 
 
 def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str, figures: dict[str, Any]) -> None:
-    """Sync once in this process and keep what it took."""
+    """Sync once in this process and record its figures."""
     before, server = Counter(calls), _server_seconds()
     seconds: dict[str, float] = {}
     with without_embedding(), open_sync(settings, source, requested_by="bench") as run:
-        run.__dict__["embedder"] = Seeded()  # for the first sync of all, which has no collection to take the model from
+        run.__dict__["embedder"] = Seeded()  # for the very first sync, which has no collection to take the model from
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()
@@ -102,7 +102,7 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
 
 
 def _server_seconds() -> float:
-    """Processor time of the simulator's thread so far."""
+    """Return the processor time of the simulator's thread so far."""
     for thread in threading.enumerate():
         if thread.name == "simulator" and thread.ident is not None:
             return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
@@ -144,7 +144,7 @@ def _slack(messages: int, figures: dict[str, Any]) -> None:
     channels = [slack.channel(f"channel-{n}", people, private=n % 2 == 0) for n in range(CHANNELS)]
 
     def post(number: int, days: int) -> None:
-        """A fifth are threads of four replies, the rest stands for itself."""
+        """Post messages; a fifth of them are threads with four replies."""
         step = days * DAY / number * CHANNELS
         for at in range(number):
             now[0] += step / CHANNELS

@@ -1,8 +1,8 @@
-"""The embedded vector server over the wire: upserts a second, and p50 of the platform's own hybrid query.
+"""Measure the embedded vector server over HTTP: upserts per second, and p50 of the platform's hybrid query.
 
-`python bench/vector.py [--points 20000] [--compact]`: starts a server in a temporary folder, fills it through qdrant-client, and
-asks dense + BM25 as one `query_batch_points` with a filter on 50 principals. An empty round trip of the same run is the limit to
-compare with. The last line is JSON.
+`python bench/vector.py [--points 20000] [--compact]` starts a server in a temporary folder, fills it through qdrant-client, and sends
+dense + BM25 queries as one `query_batch_points` with a filter on 50 principals. An empty round trip in the same run is the baseline.
+The last line is JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = 2_000
 
 
 def main() -> None:
-    """Run it all and print."""
+    """Run the benchmark and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def measure(url: str, points: int, queries: int, *, compact: bool) -> dict[str, Any]:
-    """Fill, ask, and ask again after a compaction if wanted."""
+    """Fill the server, measure, and with `compact` measure again after a compaction."""
     client = QdrantClient(url=url, timeout=600)
     client.create_collection(
         "bench",
@@ -119,7 +119,7 @@ def _upsert(
     sparse: list[models.SparseVector],
     payloads: list[Any],
 ) -> float:
-    """Seconds for one batch, the client's own work included; `raw_columnar` sends ready bytes, so it times the server alone."""
+    """Return seconds for one batch including the client's work; `raw_columnar` sends prepared bytes, to time the server alone."""
     if kind == "raw_columnar":
         columns = {"dense": dense.tolist(), "bm25": [vector.model_dump() for vector in sparse]}
         body = json.dumps({"batch": {"ids": ids, "vectors": columns, "payloads": payloads}}).encode()
@@ -148,7 +148,7 @@ def _hybrid(generator: np.random.Generator) -> list[models.QueryRequest]:
 
 
 def _sparse(terms: int) -> models.SparseVector:
-    """Terms by a Zipf-like law, so that some are frequent as in text."""
+    """Return terms with a Zipf-like distribution, so that some are frequent as in text."""
     indices = {min(int(random.paretovariate(0.6)), VOCABULARY) for _ in range(terms)}
     return models.SparseVector(indices=sorted(indices), values=[1.0 + random.random() for _ in indices])
 

@@ -1,4 +1,4 @@
-"""`make soak`: ten minutes (`SOAK_MINUTES`) of everything at once; exits 1 if anything was lost, doubled or leaked."""
+"""Run the soak test (`make soak`) for ten minutes (`SOAK_MINUTES`); exit 1 if anything was lost, duplicated or leaked."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def _say(text: str) -> None:
 
 
 def _settle(site: Site, syncs: Syncs) -> list[str]:
-    """Wait until every service is ready and each source has been synced once; return what did not happen."""
+    """Wait until every service is ready and each source has been synced once; return the failures."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while not site.ready:
         if time.monotonic() > deadline:
             return [f"the services were not ready {SETTLE_SECONDS} s after the last kill"]
         time.sleep(0.5)
     return [
-        f"{source} could not be synced without a fault in {ATTEMPTS} attempts: {dict(syncs.ended + syncs.errors)}"
+        f"{source} could not be synced without errors in {ATTEMPTS} attempts: {dict(syncs.ended + syncs.errors)}"
         for source in Syncs.SOURCES
         if not any(syncs.sync(source) for _ in range(ATTEMPTS))
     ]
 
 
 def _verify(truth: Truth, people: list[Person]) -> list[str]:
-    """Search for every word as every person; leaks and doubles are counted by the people themselves."""
+    """Search for every word as every person and return lost facts; leaks and duplicates are counted in `Person`."""
     lost: list[str] = []
     for fact in truth.facts():
         for person in people:
@@ -64,7 +64,7 @@ def _unaudited(site: Site, observed: Observed) -> int:
 
 
 def main() -> int:
-    """Run the soak; returns the exit status."""
+    """Run the soak test and return the exit status."""
     seconds = float(os.environ.get("SOAK_MINUTES", "10")) * 60
     truth, observed, until = Truth(), Observed(), threading.Event()
     site = Site()
@@ -78,7 +78,7 @@ def main() -> int:
         people = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
         _say("First sync of every source")
         if faults := _settle(site, Syncs(site, truth, changes, until)):
-            raise SystemExit(f"The set is not fit for a soak: {faults}")
+            raise SystemExit(f"The first sync failed, so the soak test cannot start: {faults}")
         hostile, kills = Hostile(site, until), Kills(site, until)
         threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people]
         began, before = time.monotonic(), site.held()
@@ -91,9 +91,9 @@ def main() -> int:
                  f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks")  # fmt: skip
         until.set()
         lasted, latencies = time.monotonic() - began, list(observed.seconds)
-        for thread in (changes, hostile, kills, *people):  # a sync that hangs is left to itself
+        for thread in (changes, hostile, kills, *people):  # a hanging sync is not waited for
             thread.join(timeout=SETTLE_SECONDS)
-        _say("Kills have ended; syncing each source once, then asking for every word as every person")
+        _say("Kills have ended; syncing each source once, then searching for every word as every person")
         lost = _settle(site, Syncs(site, truth, changes, until))
         judges = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
         lost += _verify(truth, judges)

@@ -1,4 +1,4 @@
-"""What changes while people search: uploads, files with their sidecars, a Drive and a Slack; and the syncs that follow."""
+"""Make changes while people search (uploads, files with sidecars, Drive, Slack) and run the syncs that follow."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from bench.soak.truth import Fact, Truth
 ADA, BOB, EVE = "ada@soak.example", "bob@soak.example", "eve@stranger.example"
 ENGINEERS = "group:eng@soak.example"
 PEOPLE: dict[str, tuple[str, ...]] = {ADA: ("eng@soak.example",), BOB: (), EVE: ()}
-"""Each person with the groups of the token."""
+"""Each person with the groups in their token."""
 AUDIENCES: dict[str, frozenset[str]] = {
     ENGINEERS: frozenset({ADA}),
     "domain:soak.example": frozenset({ADA, BOB}),
     BOB: frozenset({BOB}),
     EVE: frozenset({EVE}),
 }
-"""Principals that things are shared with, and whom of the three they let in."""
+"""Principals to share with, and which of the three people each one includes."""
 PAUSE_SECONDS = 0.6
 RETRY_SECONDS = 0.5
 SYNC_SECONDS = 180.0
 TOLD = 4
-"""Deletions of one source between two of its syncs: fewer than the share that waits for approval."""
+"""Maximum deletions of a source between two syncs: fewer than the share that requires approval."""
 
 
 def _text(fact: Fact, topic: str) -> str:
-    return f"# {topic}\n\nThe word of this note is {fact.word}. Nobody else writes about it.\n"
+    return f"# {topic}\n\nThe word of this note is {fact.word}. No other note contains it.\n"
 
 
 class Changes(threading.Thread):
-    """Makes one random change after the other. Each is retried until the source has taken it."""
+    """Makes random changes, one after the other. Each is retried until the source accepts it."""
 
     def __init__(self, site: Site, truth: Truth, until: threading.Event) -> None:
         super().__init__(name="changes", daemon=True)
@@ -57,7 +57,7 @@ class Changes(threading.Thread):
         self._owners = {email: client(site, email, groups) for email, groups in PEOPLE.items()}
 
     def prepare(self) -> None:
-        """Make the people and channels of the Slack."""
+        """Create the people and channels of the Slack workspace."""
         for email in (ADA, BOB):
             self._users[email] = self._site.simulate("slack", "user", name=email.split("@")[0], email=email)
         members = [self._users[ADA], self._users[BOB]]
@@ -67,11 +67,11 @@ class Changes(threading.Thread):
         self._general, self._secret = general, secret
 
     def synced(self, source: str) -> None:
-        """Allow deletions of a source again: a sync has seen the last ones."""
+        """Allow deletions of a source again after a sync has processed the last ones."""
         self._deleted[source] = 0
 
     def run(self) -> None:
-        """Change things until the end."""
+        """Make changes until the end."""
         steps: list[tuple[str, Callable[[], None]]] = [
             ("upload", self._upload), ("upload", self._upload), ("share", self._share), ("revoke", self._revoke),
             ("delete upload", self._delete_upload), ("write file", self._write_file), ("write file", self._write_file),
@@ -89,7 +89,7 @@ class Changes(threading.Thread):
             http.close()
 
     def _until_taken(self, attempt: Callable[[], httpx.Response], fine: tuple[int, ...]) -> httpx.Response | None:
-        """Repeat a request until its status is one of these; None when the soak ended first."""
+        """Repeat a request until its status is one of `fine`; None if the soak test ended first."""
         while True:
             try:
                 answer = attempt()
@@ -312,7 +312,7 @@ class Changes(threading.Thread):
 
 
 class Syncs(threading.Thread):
-    """Syncs one source after the other, and tells the truth when one has succeeded."""
+    """Syncs one source after the other and updates `Truth` after each success."""
 
     SOURCES = ("files", "google_drive", "slack", "upload")
 

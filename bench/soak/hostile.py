@@ -1,4 +1,4 @@
-"""Slow and hostile clients: what the internet sends to a server, in small and bounded amounts."""
+"""Slow and hostile clients: attacks as from the internet, in small and bounded amounts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON = {"content-type": "application/json"}
 
 
 class Hostile(threading.Thread):
-    """One attack after the other until the end; keeps what the server answered to each."""
+    """Runs random attacks until the end and counts the server's responses to each."""
 
     def __init__(self, site: Site, until: threading.Event) -> None:
         super().__init__(name="hostile", daemon=True)
@@ -32,7 +32,7 @@ class Hostile(threading.Thread):
         self._mallory = client(site, "mallory@elsewhere.example")
 
     def run(self) -> None:
-        """Attack until the end."""
+        """Run attacks until the end."""
         attacks: dict[str, Callable[[], httpx.Response | None]] = {
             "half a request": self._half_request,
             "many headers": self._many_headers,
@@ -62,7 +62,7 @@ class Hostile(threading.Thread):
 
     @property
     def server_errors(self) -> list[str]:
-        """Attacks that were answered by a 500."""
+        """Attacks that got a 500 response."""
         return [name for name in self.answers if ": 500" in name]
 
     def _connect(self) -> socket.socket:

@@ -1,4 +1,4 @@
-"""kill -9 of a random process at regular intervals, and how long each took to be healed."""
+"""Kill a random process with SIGKILL at regular intervals and measure the recovery."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PROBE_DEADLINE = 15.0
 
 @dataclass
 class Kill:
-    """One killed process. Times are seconds from the kill; None: it had not recovered before the next kill."""
+    """One killed process. Times are seconds since the kill; None if it had not recovered before the next kill."""
 
     role: str
     at: float
     search: float = 0.0
-    """Time until searches answered again without a warning; 0 when they never stopped."""
+    """Time until searches succeeded again without a warning; 0 if they were never disturbed."""
     services: float | None = None
     """Time until every service was ready again."""
 
 
 class Kills(threading.Thread):
-    """Kills, and probes with a search of its own how the set recovers."""
+    """Kills processes and probes the recovery with its own searches."""
 
     def __init__(self, site: Site, until: threading.Event) -> None:
         super().__init__(name="kills", daemon=True)

@@ -1,4 +1,4 @@
-"""People who search all the time, and the judgement of each answer they get."""
+"""People who search continuously, and the check of each of their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = re.compile(rf"{WORD}[a-z]{{12}}")
 
 
 class Observed:
-    """What all people saw, counted. Thread-safe."""
+    """Counts of everything that people observed. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,19 +52,19 @@ class Observed:
             self.longest = max(self.longest, seconds)
 
     def wrong(self, kind: str, text: str) -> None:
-        """Keep what was leaked, doubled or missed."""
+        """Record a leak, a duplicate or a miss."""
         with self._lock:
             getattr(self, kind).append(text)
 
 
 def client(site: Site, email: str, groups: tuple[str, ...] = (), *, admin: bool = False) -> httpx.Client:
-    """Return a client of the HTTP interface in one person's name."""
+    """Return a client of the HTTP API that is signed in as one person."""
     token = mint(site.settings, email, groups, admin=admin, expires=LIFETIME)
     return httpx.Client(base_url=site.address, headers={"Authorization": f"Bearer {token}"}, timeout=DEADLINE_SECONDS)
 
 
 def error_kind(answer: httpx.Response | httpx.HTTPError) -> str:
-    """Return a short name of a failure: the problem's type with its status, or the transport's error."""
+    """Return a short name of a failure: the problem type with its status, or the transport error."""
     if isinstance(answer, httpx.HTTPError):
         return type(answer).__name__
     try:
@@ -75,7 +75,7 @@ def error_kind(answer: httpx.Response | httpx.HTTPError) -> str:
 
 
 class Person(threading.Thread):
-    """Searches for words of all kinds, allowed or not, until told to stop."""
+    """Searches for permitted and forbidden words until the end."""
 
     def __init__(
         self, site: Site, truth: Truth, observed: Observed, email: str, groups: tuple[str, ...], until: threading.Event
@@ -92,12 +92,12 @@ class Person(threading.Thread):
             while not self._until.wait(PAUSE_SECONDS):
                 facts = self._truth.facts()
                 if facts:
-                    # Every second search is for something recent: that is where changes are under way.
+                    # Every second search is for something recent, where changes are in progress.
                     recent = self._random.random() < 0.5
                     self.look_for(self._random.choice(facts[-40:] if recent else facts).word)
 
     def look_for(self, word: str, mode: str | None = None) -> bool | None:
-        """Search for a word, judge the answer and return whether it was shown; None when there was no answer."""
+        """Search for a word, check the results and return True if it was shown; None if the search failed."""
         mode = mode or self._random.choice(["keyword", "keyword", "hybrid"])
         start = time.monotonic()
         body = {"query": word, "mode": mode, "top_k": 10}

@@ -1,4 +1,4 @@
-"""The figures of a soak as text for people and as one line of JSON."""
+"""Print the figures of a soak test as text and as one line of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 5
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the nearest-rank percentile; 0 for no values."""
+    """Return the nearest-rank percentile, or 0 if there are no values."""
     if not values:
         return 0.0
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
@@ -42,14 +42,14 @@ def print_report(
     changes: Changes, syncs: Syncs, hostile: Hostile, kills: Sequence[Kill],
     before: Held, after: Held, lost: Sequence[str], unaudited: int, left: Sequence[str],
 ) -> bool:  # fmt: skip
-    """Print everything and return True if nothing was lost, doubled or leaked."""
+    """Print everything and return True if nothing was lost, duplicated or leaked."""
     print_kills(kills)
     print(f"\nSearches: {len(latencies)} answered in {seconds:.0f} s, p50 {percentile(latencies, 0.5) * 1000:.0f} ms, "
           f"p95 {percentile(latencies, 0.95) * 1000:.0f} ms, longest wait {observed.longest:.1f} s")  # fmt: skip
     print(f"Errors of searches: {_counted(observed.errors)}")
     print(f"Warnings in answers: {_counted(observed.warnings)}")
     print(f"Changes: {_counted(changes.made)}; retried for {_counted(changes.errors)}")
-    print(f"Syncs: {_counted(syncs.ended)}; asked in vain: {_counted(syncs.errors)}")
+    print(f"Syncs: {_counted(syncs.ended)}; failed requests: {_counted(syncs.errors)}")
     print(f"Hostile clients: {_counted(hostile.answers)}")
     for name, held in (("start", before), ("end", after)):
         print(

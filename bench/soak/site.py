@@ -1,4 +1,4 @@
-"""The installation under test: simulators, the running set, its processes and what they hold."""
+"""The installation under test: simulators, services, processes and their resources."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Held:
-    """What the set's processes hold together. Memory is the sum of proportional set sizes."""
+    """Resources of all processes of the installation. Memory is the sum of proportional set sizes."""
 
     processes: int
     megabytes: int
     descriptors: int
     serving: str
-    """The HTTP service alone, in words."""
+    """Description of the HTTP service alone."""
 
 
 class Site:
-    """A set in a temporary HOME, kept running as a service manager would: `up` is started again whenever it ends."""
+    """An installation in a temporary HOME. `up` is restarted whenever it ends, as by a service manager."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="soak-"))
-        self.folder.chmod(0o711)  # a server that drops its rights passes through
+        self.folder.chmod(0o711)  # servers that drop privileges must be able to traverse it
         self.files = self.folder / "docs"
         self.files.mkdir()
         self.files.chmod(0o755)
@@ -70,18 +70,18 @@ class Site:
             "DRIVE_TOKEN": "drive-simulator",
             "SLACK_API_URL": f"{self.slack}/api",
             "SLACK_BOT_TOKEN": "xoxb-simulator",
-            "SYNC_MINUTES": "60",  # the soak asks for every sync itself
+            "SYNC_MINUTES": "60",  # the soak test requests every sync itself
             "SEARCH_RATE_LIMIT": "1000000",
         }
         return {f"CONCORDANCE_{name}": value for name, value in values.items()}
 
     @property
     def address(self) -> str:
-        """URL of the HTTP interface."""
+        """URL of the HTTP API."""
         return f"http://127.0.0.1:{self.settings.http_port}"
 
     def start(self) -> None:
-        """Start the simulators and the set; return when every service is ready. Raises `SystemExit` with the log's end."""
+        """Start the simulators and the services and wait until all are ready. Raises `SystemExit` with the end of the log."""
         for name, address in (("drive", self.drive), ("slack", self.slack)):
             port = address.rpartition(":")[2]
             self._simulators.append(self._spawn(name, "simulate", name, "--empty", "--port", port))
@@ -90,7 +90,7 @@ class Site:
         deadline = time.monotonic() + START_SECONDS
         while not run_state.running(self.settings):
             if self._up.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"The set did not start:\n{self._log('up').read_text()[-3000:]}")
+                raise SystemExit(f"The installation did not start:\n{self._log('up').read_text()[-3000:]}")
             time.sleep(LOOK_SECONDS)
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._keeper.start()
@@ -117,7 +117,7 @@ class Site:
                 self.starts += 1
 
     def simulate(self, service: str, operation: str, **arguments: Any) -> Any:
-        """Let something happen in a simulated service (`drive` or `slack`) and return the operation's result."""
+        """Run an operation in a simulated service (`drive` or `slack`) and return its result."""
         base = self.drive if service == "drive" else self.slack
         answer = httpx.post(f"{base}/simulator/{operation}", json=arguments, timeout=30)
         answer.raise_for_status()
@@ -125,11 +125,11 @@ class Site:
 
     @property
     def ready(self) -> bool:
-        """Whether a supervisor lives and each of its services was ready when it last looked."""
+        """Return True if a supervisor is running and each of its services was ready at its last check."""
         return run_state.running(self.settings)
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """Return the living processes of the set by role."""
+        """Return the running processes of the installation by role."""
         state = run_state.read(self.settings)
         found: dict[str, list[psutil.Process]] = {}
         if state.supervisor is not None and self._up is not None and self._up.poll() is None:
@@ -144,7 +144,7 @@ class Site:
         return found
 
     def held(self) -> Held:
-        """Return what all processes of the set hold now."""
+        """Return the resources that all processes of the installation use now."""
         processes = descriptors = memory = 0
         for process in {one.pid: one for group in self.processes().values() for one in group}.values():
             try:
@@ -158,7 +158,7 @@ class Site:
         return Held(processes, memory // 2**20, descriptors, " ".join(alone) or "not running")
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `concordance` with these arguments to its end."""
+        """Run `concordance` with these arguments and wait for it."""
         return subprocess.run(
             [sys.executable, "-m", "orchestration.cli", *arguments],
             cwd=self.folder,
@@ -169,7 +169,7 @@ class Site:
         )
 
     def stop(self) -> list[str]:
-        """Stop everything and return the command lines of processes that stayed behind (they are ended)."""
+        """Stop everything and return the command lines of processes that were left behind, after ending them."""
         self._stopping.set()
         if self._keeper is not None:
             self._keeper.join()
@@ -208,7 +208,7 @@ def _role(service: str, child: psutil.Process) -> str:
 
 
 def _of(home: Path) -> Iterator[psutil.Process]:
-    """Yield processes that were started for this HOME, simulators and this one aside."""
+    """Yield processes that were started for this HOME, except the simulators and this process."""
     for process in psutil.process_iter(["cmdline"]):
         try:
             ours = process.environ().get("CONCORDANCE_HOME") == str(home) and process.pid != os.getpid()

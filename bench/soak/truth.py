@@ -1,8 +1,8 @@
-"""Who may find what at each moment.
+"""Record who may find which document at each moment.
 
-Every text of the soak holds a word that occurs nowhere else: a `Fact`. A change gives the fact another audience. Between
-the moment a change is made and the moment it must be in force (an upload's API call has returned; a sync that started
-afterwards has succeeded) the old and the new audience are both right; outside of that interval exactly one is.
+Every text of the soak test contains a word that occurs nowhere else: a `Fact`. A change gives the fact another audience. Between the
+change and the moment it must be in force (the API call of an upload has returned; a sync that started afterwards has succeeded), both
+the old and the new audience are correct; outside of that interval exactly one is.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ class Change:
     audience: frozenset[str]
     made: float
     done: float | None = None
-    """When the source had taken it."""
+    """When the source accepted it."""
     in_force: float | None = None
-    """From when on no earlier audience may count."""
+    """When earlier audiences cease to be valid."""
 
 
 @dataclass(eq=False)
 class Fact:
-    """One word, where it stands, and the history of who may find it."""
+    """One word, its source, and the history of who may find it."""
 
     word: str
     source: str
     changes: list[Change]
     found_by: dict[str, float] = field(default_factory=dict[str, float])
-    """Person -> when that person was first shown it after the last change."""
+    """When each person was first shown it after the last change."""
 
     @property
     def audience(self) -> frozenset[str]:
-        """Who may find it once everything is in step."""
+        """Who may find it once all changes are in force."""
         return self.changes[-1].audience
 
     @property
     def settled(self) -> bool:
-        """Whether the source has confirmed the last change; a request that never got an answer may have counted or not."""
+        """Return True if the source has confirmed the last change; a request without a response may have taken effect or not."""
         return self.changes[-1].done is not None
 
 
@@ -58,7 +58,7 @@ class Truth:
         self._facts: dict[str, Fact] = {}
 
     def fact(self, source: str, audience: Collection[str]) -> Fact:
-        """Return a new fact with a word of its own; call this before the text is handed to the source."""
+        """Return a new fact with a unique word; call this before sending the text to the source."""
         word = WORD + "".join(secrets.choice(_LETTERS) for _ in range(12))
         made = Fact(word, source, [Change(frozenset(audience), time.monotonic())])
         with self._lock:
@@ -66,24 +66,24 @@ class Truth:
         return made
 
     def facts(self) -> list[Fact]:
-        """Return every fact, also those that nobody may find any more."""
+        """Return every fact, including those that no one may find any more."""
         with self._lock:
             return list(self._facts.values())
 
     def change(self, fact: Fact, audience: Collection[str]) -> None:
-        """Give a fact another audience; call this before the source hears of it."""
+        """Change a fact's audience; call this before changing the source."""
         with self._lock:
             fact.changes.append(Change(frozenset(audience), time.monotonic()))
             fact.found_by.clear()
 
     def inherit(self, new: Fact, old: Fact) -> None:
-        """Let the text that replaces another carry the audiences that are not yet settled: either may show with the new text."""
+        """Copy the unsettled audiences of a replaced text to the new one, since either audience may see the new text."""
         with self._lock:
             settled = [at for at, change in enumerate(old.changes) if change.in_force is not None]
             new.changes[:0] = old.changes[settled[-1] if settled else 0 :]
 
     def done(self, fact: Fact, *, in_force: bool = False) -> None:
-        """Note that the source has taken the last change, and whether it is in force from now on."""
+        """Record that the source has accepted the last change, and whether it is in force immediately."""
         with self._lock:
             now = time.monotonic()
             fact.changes[-1].done = now
@@ -91,7 +91,7 @@ class Truth:
                 fact.changes[-1].in_force = now
 
     def synced(self, source: str, started: float) -> None:
-        """Put in force what the source had taken before a sync started that has now succeeded."""
+        """Put in force the changes accepted before the start of a sync that has now succeeded."""
         with self._lock:
             now = time.monotonic()
             for fact in self._facts.values():
@@ -113,14 +113,14 @@ class Truth:
             return True
 
     def found(self, word: str, person: str, at: float) -> None:
-        """Note that a person was shown a word by a search that began at this time."""
+        """Record that a search that began at this time showed a word to a person."""
         with self._lock:
             fact = self._facts.get(word)
             if fact is not None and at > fact.changes[-1].made and person in fact.audience:
                 fact.found_by.setdefault(person, time.monotonic())
 
     def missed(self, word: str, person: str, start: float) -> bool:
-        """Return True if a search that began at `start` had to show this word: it was shown before, and nothing changed since."""
+        """Return True if a search that began at `start` should have shown this word: it was shown before and has not changed since."""
         with self._lock:
             fact = self._facts[word]
             since = fact.found_by.get(person)
