@@ -1,4 +1,4 @@
--- What went wrong in one sync. Parameters: job_id. Grain: (document, stage), oldest first. Index: primary key.
+-- Errors of one sync. Parameters: job_id. Grain: (document, stage), oldest first. Index: primary key.
 SELECT
     source_id,
     stage,

@@ -1,4 +1,4 @@
--- What the registry knows of a document, whoever may read it, for the operator; permitted: whether this person may.
+-- A document's registry entry for the operator, regardless of permissions; permitted: whether the given user may read it.
 -- Parameters: doc_ids, urls, channel, names, moment, email, principals, fresh_since. Grain: at most one document.
 WITH named AS (
     SELECT

@@ -1,8 +1,8 @@
--- What the index holds of the sample company, for the demonstration's summary.
+-- Content of the index from the sample company, for the demonstration's summary.
 
 -- name: totals
--- Purpose: count documents and passages that can be found now.
--- Parameters: roots (names of file roots), sources (those that are the sample's as a whole). Grain: source.
+-- Purpose: count documents and passages that can currently be found.
+-- Parameters: roots (names of file roots), sources (those that contain only sample data). Grain: source.
 -- Index: documents_partition.
 SELECT
     source,
@@ -16,7 +16,7 @@ GROUP BY source
 ORDER BY source;
 
 -- name: left_out
--- Purpose: list documents that were seen and are not indexed, with the reason.
+-- Purpose: list documents that were seen but not indexed, with the reason.
 -- Parameters: as above. Grain: document. Index: documents_partition.
 SELECT
     source_id,

@@ -1,7 +1,7 @@
 -- The company's own question set. Grain: question.
 
 -- name: put^
--- Add a question, or give one that is there already these documents and groups, accepted.
+-- Add a question as accepted, or update an existing one with these documents and groups.
 -- Parameters: question, doc_ids, email, groups, never, added_by.
 INSERT INTO questions (question, doc_ids, email, groups, never, state, origin, added_by)
 VALUES (:question, :doc_ids::uuid [], :email, :groups, :never, 'accepted', 'command', :added_by)
@@ -10,21 +10,21 @@ ON CONFLICT (md5(question), email, never) DO UPDATE SET
 RETURNING question_id;
 
 -- name: accept
--- Let proposed questions count. Parameters: ids bigint[].
+-- Accept proposed questions. Parameters: ids bigint[].
 UPDATE questions SET state = 'accepted' WHERE question_id = ANY(:ids::bigint []) AND state = 'proposed'
 RETURNING question_id;
 
 -- name: remove
--- Parameters: ids bigint[]. What runs found for them goes with them; the runs' own figures stay.
+-- Parameters: ids bigint[]. Results of runs for these questions are deleted; the runs' own figures stay.
 DELETE FROM questions WHERE question_id = ANY(:ids::bigint [])
 RETURNING question_id;
 
 -- name: counted^
--- How many questions there are, proposed ones too. Grain: one row.
+-- Number of questions, including proposed ones. Grain: one row.
 SELECT count(*) AS questions FROM questions;
 
 -- name: stored
--- Every question with what the registry knows of its documents (state null: no source has shown it). Parameters: state or null.
+-- Every question with the registry entries of its documents (state null: no source has shown it). Parameters: state or null.
 SELECT
     q.question_id AS id, q.question, q.email, q.groups, q.never, q.state, q.origin, q.added_by, q.added_at,
     (
@@ -43,7 +43,7 @@ WHERE :state::text IS NULL OR q.state = :state::text
 ORDER BY q.question_id;
 
 -- name: unreadable
--- Of these documents, those that these principals may not read, or that are gone. Parameters: doc_ids, principals. Grain: document.
+-- Those of these documents that are deleted or that these principals may not read. Parameters: doc_ids, principals. Grain: document.
 SELECT n.doc_id::text AS doc_id
 FROM unnest(:doc_ids::uuid []) AS n (doc_id)
 WHERE
@@ -53,7 +53,7 @@ WHERE
     );
 
 -- name: names
--- What people call these documents. Parameters: doc_ids. Grain: document.
+-- Display names of these documents. Parameters: doc_ids. Grain: document.
 SELECT coalesce(d.source_id, n.doc_id::text) AS name
 FROM unnest(:doc_ids::uuid []) AS n (doc_id)
 LEFT JOIN documents AS d ON d.doc_id = n.doc_id
@@ -70,7 +70,7 @@ VALUES (:collection, :model, :questions, :recall_5, :recall_10, :ndcg_10, :mrr, 
 RETURNING evaluation_id, at;
 
 -- name: save_results!
--- Parameters: evaluation_id, rows jsonb. Grain: (run, question). A question that was removed meanwhile is left out.
+-- Parameters: evaluation_id, rows jsonb. Grain: (run, question). A question removed meanwhile is left out.
 INSERT INTO evaluation_results (evaluation_id, question_id, rank, recall_10, leaked)
 SELECT :evaluation_id, r.question_id, r.rank, r.recall_10, r.leaked
 FROM jsonb_to_recordset(:rows::jsonb) AS r (question_id bigint, rank integer, recall_10 double precision, leaked uuid [])

@@ -1,4 +1,4 @@
--- Collections of the index: the active one that searches read, one that is built beside it, and the one that it replaced.
+-- Collections of the index: the active one that searches read, one being built, and the one that was replaced last.
 -- Grain: collection, document or chunk, as each statement says.
 
 -- name: active_collection^
@@ -28,7 +28,7 @@ FROM index_collections
 WHERE name = :name;
 
 -- name: collections
--- Every collection that was ever made here. Grain: collection.
+-- Every collection that was ever created here. Grain: collection.
 SELECT name, model, dimensions, active, building, replaced_at, coalesce(replaced_at > now() - make_interval(mins => 1), FALSE) AS just_replaced
 FROM index_collections
 ORDER BY name;
@@ -58,15 +58,15 @@ UPDATE index_collections SET active = FALSE, replaced_at = now() WHERE name <> :
 UPDATE index_collections SET building = TRUE WHERE name = :name;
 
 -- name: forget_collection!
--- The collection and what it is known to hold. Parameters: name. Grain: collection.
+-- Forget a collection and its known entries. Parameters: name. Grain: collection.
 DELETE FROM index_collections WHERE name = :name AND NOT active;
 
 -- name: forget_entries!
--- Nothing counts as held by a collection beside the active one. Parameters: collection. Grain: document.
+-- Forget all entries of a secondary collection. Parameters: collection. Grain: document.
 DELETE FROM index_entries WHERE collection = :collection;
 
 -- name: clear_beside!
--- No collection beside the active one is left. Grain: chunk.
+-- Remove all chunks of secondary collections, once none is left. Grain: chunk.
 TRUNCATE chunks_beside;
 
 -- name: profiles_in_use
@@ -78,9 +78,9 @@ GROUP BY profile
 ORDER BY profile;
 
 -- name: pending_beside
--- Live documents that a collection beside the active one does not hold as it should. Parameters: source, partitions text[] or null,
--- doc_ids or null, collection, signatures jsonb (profile -> signature) of it, served jsonb or null: then only those that it holds
--- otherwise, or that the active one, of these signatures, has yet to take in. Grain: document.
+-- Live documents that a secondary collection does not hold as wanted. Parameters: source, partitions text[] or null,
+-- doc_ids or null, collection, signatures jsonb (profile -> signature) of it, served jsonb or null: if given, only those that it
+-- holds in another state, or that the active collection, with these signatures, has not indexed yet. Grain: document.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
     d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
@@ -98,7 +98,7 @@ WHERE
 ORDER BY d.partition, d.source_id;
 
 -- name: begin_beside!
--- Say that the points of these documents are in motion in a collection beside the active one. Parameters: collection, rows jsonb.
+-- Mark the points of these documents in a secondary collection as being written. Parameters: collection, rows jsonb.
 WITH facts AS (
     SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
 ),
@@ -120,7 +120,7 @@ ON CONFLICT (collection, doc_id) DO UPDATE SET content = '';
 DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: indexed_beside!
--- A collection beside the active one holds these documents as wanted. Parameters: collection, rows jsonb. Grain: document.
+-- Record that a secondary collection holds these documents as wanted. Parameters: collection, rows jsonb. Grain: document.
 UPDATE index_entries AS e SET
     content = r.indexed_content, payload = r.indexed_payload, keywords = r.indexed_keywords, chunk_count = r.chunk_count
 FROM jsonb_to_recordset(:rows::jsonb) AS r (
@@ -129,7 +129,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: payloads_to_update_beside
--- Live documents whose payload in a collection beside the active one is out of date. Parameters: source, collection. Grain: document.
+-- Live documents whose payload in a secondary collection is out of date. Parameters: source, collection. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -144,7 +144,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: keywords_to_refresh_beside
--- As `keywords_to_refresh`, of a collection beside the active one. Parameters: source, collection, version. Grain: document.
+-- As `keywords_to_refresh`, for a secondary collection. Parameters: source, collection, version. Grain: document.
 SELECT d.doc_id::text AS doc_id, d.title, d.source_title, d.path, e.chunk_count
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -176,8 +176,8 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: left_behind^
--- Documents that the active collection has something of and the one beside it not as it should; and the points that this one should
--- have. Parameters: collection, signatures jsonb. Grain: one row.
+-- Number of documents that the active collection has entries of and the secondary one does not hold as wanted; and of the points
+-- that the secondary one should have. Parameters: collection, signatures jsonb. Grain: one row.
 SELECT
     count(*) FILTER (
         WHERE d.state = 'live' AND d.content_key IS NOT NULL AND d.indexed_content IS NOT NULL
@@ -192,7 +192,7 @@ FROM documents AS d
 LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection;
 
 -- name: keep_entries!
--- What the active collection holds, before another takes its place. Parameters: collection. Grain: document.
+-- Save the entries of the active collection before another one is promoted. Parameters: collection. Grain: document.
 INSERT INTO index_entries AS e (collection, doc_id, content, payload, keywords, chunk_count)
 SELECT :collection, doc_id, indexed_content, indexed_payload, indexed_keywords, chunk_count
 FROM documents
@@ -201,7 +201,7 @@ ON CONFLICT (collection, doc_id) DO UPDATE SET
     content = excluded.content, payload = excluded.payload, keywords = excluded.keywords, chunk_count = excluded.chunk_count;
 
 -- name: take_entries!
--- Let the documents say what a collection holds that becomes the active one. Parameters: collection. Grain: document.
+-- Copy a collection's entries to `documents` when it is promoted. Parameters: collection. Grain: document.
 UPDATE documents AS d SET
     indexed_content = e.content, indexed_payload = e.payload, indexed_keywords = e.keywords, indexed_at = now(),
     chunk_count = coalesce(e.chunk_count, 0)
@@ -210,13 +210,13 @@ LEFT JOIN index_entries AS e ON e.doc_id = b.doc_id AND e.collection = :collecti
 WHERE d.doc_id = b.doc_id AND (d.indexed_content IS NOT NULL OR e.doc_id IS NOT NULL);
 
 -- name: exchange_chunks#
--- Each collection keeps its passages when the two change places: at once for every reader. Grain: table.
+-- Swap the chunk tables at the cutover, atomically for every reader. Grain: table.
 ALTER TABLE chunks RENAME TO chunks_moving;
 ALTER TABLE chunks_beside RENAME TO chunks;
 ALTER TABLE chunks_moving RENAME TO chunks_beside;
 
 -- name: readable_sample
--- Live documents with a title of their own and who may read each, in an order that is neither theirs nor today's. Parameters: most.
+-- Live documents with their own title and their readers, in a pseudorandom but stable order. Parameters: most.
 -- Grain: document.
 SELECT doc_id::text AS doc_id, title, source, source_id, permissions
 FROM documents

@@ -1,7 +1,7 @@
--- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows enter as one JSON array.
+-- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows are passed as one JSON array.
 
 -- name: known
--- What the registry knows of some documents of a source. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+-- Registry rows of some documents of a source. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, version, content_hash, content_key, payload_hash,
     state, stage, reason, attempts, created_at
@@ -25,7 +25,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
     permissions text [], tags jsonb, profile text, locator text, version text, content_hash text, content_key text,
     payload_hash text, state text, reason text, stage text, attempts integer
 )
--- an upload that its owner took back while it was being read stays deleted
+-- an upload that its owner removed while it was being read stays deleted
 WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.doc_id = r.doc_id AND u.deleted_at IS NOT NULL)
 ON CONFLICT (doc_id) DO UPDATE SET
     partition = excluded.partition, collection_ids = excluded.collection_ids, folders = excluded.folders, source_title = excluded.source_title,
@@ -38,7 +38,7 @@ ON CONFLICT (doc_id) DO UPDATE SET
     attempts = excluded.attempts, changed_at = now(), deleted_at = NULL, gone_at_source = NULL, gone_is_exact = FALSE;
 
 -- name: unseen
--- Documents of a partition that a complete listing did not show, neither now nor in pages before a restart.
+-- Documents of a partition that a complete listing did not include, neither now nor on pages before a restart.
 -- Parameters: source, partition, seen text[] (source ids).
 SELECT d.source_id
 FROM documents AS d
@@ -55,11 +55,11 @@ WHERE
 SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';
 
 -- name: present
--- Of these documents, those that are not deleted, and where they are. Parameters: source, source_ids text[].
+-- Those of these documents that are not deleted, with their partitions. Parameters: source, source_ids text[].
 SELECT source_id, partition FROM documents WHERE source = :source AND source_id = ANY(:source_ids) AND state <> 'deleted';
 
 -- name: otherwise_permitted
--- Documents of a partition whose rights are not these. Parameters: source, partition, permissions text[], seen text[] (left out).
+-- Documents of a partition with other permissions than these. Parameters: source, partition, permissions text[], seen text[] (excluded).
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
@@ -71,8 +71,8 @@ WHERE
 ORDER BY source_id;
 
 -- name: tombstone
--- Make documents invisible at once. Parameters: source, source_ids text[], times jsonb (source id -> when it happened, where the
--- source says so; else it was there at the last sync). Returns those that were not deleted before.
+-- Make documents invisible at once. Parameters: source, source_ids text[], times jsonb (source id -> time of the deletion, if the
+-- source reports it; otherwise the time of the last sync is used). Returns those that were not deleted before.
 UPDATE documents AS d SET
     state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}',
     gone_is_exact = (:times::jsonb ? d.source_id),
@@ -84,14 +84,14 @@ WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'dele
 RETURNING d.doc_id::text AS doc_id, d.indexed_content IS NOT NULL AS indexed;
 
 -- name: lose
--- Hide what a partition holds: it cannot be read any more. Parameters: source, partition. Returns those that were not hidden before.
+-- Hide the documents of a partition that can no longer be read. Parameters: source, partition. Returns those not hidden before.
 UPDATE documents SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
 WHERE source = :source AND partition = :partition AND state NOT IN ('deleted', 'lost_access')
 RETURNING doc_id::text AS doc_id, indexed_content IS NOT NULL AS indexed;
 
 -- name: set_outcomes!
--- Record what parsing made of documents: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
+-- Record the results of parsing: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
 UPDATE documents AS d SET
     state = r.state, reason = r.reason, attempts = r.attempts,
     stage = CASE WHEN r.state = 'live' THEN NULL ELSE 'parsed' END, changed_at = now()
@@ -102,9 +102,9 @@ WHERE
     AND (d.state, d.reason, d.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts);
 
 -- name: pending
--- Documents whose content is not indexed as the present versions of stages and model want it, and those that parsing refused
--- (an unchanged parser finds its earlier verdict in the lake, a newer one tries again).
--- Parameters: source, partitions text[] or null, everything bool (take all that have content), signatures jsonb (profile -> signature).
+-- Documents whose content is not indexed with the current versions of stages and model, and those that parsing rejected
+-- (an unchanged parser finds its earlier result in the lake, a newer one tries again).
+-- Parameters: source, partitions text[] or null, everything bool (all documents with content), signatures jsonb (profile -> signature).
 SELECT
     doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, source_title AS title, description, profile, owner, tags,
     state, attempts, indexed_content IS NOT NULL AS was_indexed

@@ -1,7 +1,7 @@
--- What the index holds. Grain: document or chunk, as each statement says.
+-- State of the index. Grain: document or chunk, as each statement says.
 
 -- name: to_remove
--- Documents that must leave the index: not live, but with points in some collection. Parameters: source. Grain: document.
+-- Documents that must leave the index: not live, but with points in a collection. Parameters: source. Grain: document.
 SELECT doc_id::text AS doc_id, source_id, state, deleted_at, gone_at_source, gone_is_exact, chunk_count
 FROM documents
 WHERE
@@ -20,8 +20,8 @@ WHERE
 ORDER BY d.doc_id;
 
 -- name: keywords_to_refresh
--- Documents whose content is indexed, but under other names or with keyword vectors or sketches of another version. Parameters: source,
--- signatures, version. Grain: document.
+-- Documents whose content is indexed, but with other names or with keyword vectors or sketches of another version.
+-- Parameters: source, signatures, version. Grain: document.
 SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
 FROM documents
 WHERE
@@ -30,7 +30,7 @@ WHERE
 ORDER BY doc_id;
 
 -- name: keyword_passages_to_refresh
--- Of such documents, the first passage, and where another version made the vectors, all. Parameters: doc_ids, version. Grain: chunk.
+-- The first passage of such documents, and all passages whose vectors have another version. Parameters: doc_ids, version. Grain: chunk.
 -- Index: chunks (doc_id, chunk_index).
 SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
 FROM chunks AS c
@@ -40,20 +40,20 @@ WHERE
     AND (c.chunk_index = 0 OR coalesce(NOT starts_with(d.indexed_keywords, :version || E'\n'), TRUE));
 
 -- name: name_passages!
--- Keyword search reads these words before the passages. Parameters: chunk_ids, words text[], sketches text[]. Grain: chunk.
+-- Store the words that keyword search reads before the passages. Parameters: chunk_ids, words text[], sketches text[]. Grain: chunk.
 -- Index: primary key.
 UPDATE chunks AS c SET name_words = r.words, sketch = r.sketch
 FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
 WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
 -- name: keywords_refreshed!
--- Both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.
+-- Record that both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.
 UPDATE documents AS d SET indexed_keywords = r.indexed_keywords
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
 WHERE d.doc_id = r.doc_id;
 
 -- name: rows
--- Whole registry rows. Parameters: doc_ids. Grain: document.
+-- Complete registry rows. Parameters: doc_ids. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM documents AS d
 LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
@@ -61,7 +61,7 @@ WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
 ORDER BY d.doc_id;
 
 -- name: begin_indexing!
--- Say that the points of these documents are in motion: until `indexed` is called, they count as incomplete. Parameters: rows jsonb.
+-- Mark the points of these documents as being written: they are incomplete until `indexed` is called. Parameters: rows jsonb.
 UPDATE documents AS d SET
     indexed_content = '', document_title = r.document_title, language = r.language, page_count = r.page_count
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
@@ -72,7 +72,7 @@ WHERE d.doc_id = r.doc_id;
 DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: indexed!
--- Both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
+-- Record that both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
 UPDATE documents AS d SET
     indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_keywords = r.indexed_keywords,
     indexed_at = now(), chunk_count = r.chunk_count
@@ -82,13 +82,13 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 WHERE d.doc_id = r.doc_id;
 
 -- name: payloads_updated!
--- Payloads are as wanted. Parameters: rows jsonb. Grain: document.
+-- Record that payloads are as wanted. Parameters: rows jsonb. Grain: document.
 UPDATE documents AS d SET indexed_payload = r.indexed_payload, indexed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
 WHERE d.doc_id = r.doc_id;
 
 -- name: removed!
--- Nothing of these documents is in any collection. Parameters: doc_ids. Grain: document.
+-- Record that no collection has points of these documents. Parameters: doc_ids. Grain: document.
 WITH entries AS (DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid [])),
 
 passages AS (DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []))
@@ -97,7 +97,7 @@ UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_key
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: save_receipts!
--- Proof of deletion, in the transaction that dropped the caches. Parameters: source, rows jsonb. Grain: (document, deletion).
+-- Save proofs of deletion, in the transaction that dropped the caches. Parameters: source, rows jsonb. Grain: (document, deletion).
 INSERT INTO deletion_receipts (
     doc_id, source, source_id, tombstone_at, source_time, source_time_is_exact, points_deleted, points_gone_at, caches_gone_at
 )
@@ -110,15 +110,15 @@ ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
     points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at, caches_gone_at = excluded.caches_gone_at;
 
 -- name: drop_caches!
--- Candidates of searches that were kept before the index changed. Grain: cache entry.
+-- Delete search candidates cached before the index changed. Grain: cache entry.
 DELETE FROM search_cache WHERE index_version < (SELECT version FROM index_version);
 
 -- name: raise_version!
--- Candidates cached before this moment are no longer used. Grain: one row.
+-- Invalidate all candidates cached so far. Grain: one row.
 UPDATE index_version SET version = version + 1;
 
 -- name: totals^
--- What Postgres holds of a source's live documents. Parameters: source. Grain: one row.
+-- Documents and passages of a source's live documents in Postgres. Parameters: source. Grain: one row.
 SELECT count(*) AS documents, cast(coalesce(sum(chunk_count), 0) AS bigint) AS chunks
 FROM documents
 WHERE source = :source AND state = 'live';
@@ -145,12 +145,12 @@ ON CONFLICT (month, model) DO UPDATE SET
     cost_usd = embedding_usage.cost_usd + excluded.cost_usd;
 
 -- name: forget_index!
--- Qdrant lost a collection: nothing counts as indexed there. Parameters: collection. Grain: document.
+-- Record that Qdrant lost a collection: nothing counts as indexed there. Parameters: collection. Grain: document.
 UPDATE documents SET indexed_content = NULL, indexed_payload = NULL
 WHERE right(indexed_content, length(:collection) + 1) = '|' || :collection OR indexed_content = '';
 
 -- name: ledger^
--- The ledger of a source in one row. Parameters: source. unfinished: live but not indexed; lingering: gone but still indexed.
+-- The ledger of a source in one row. Parameters: source. unfinished: live but not indexed; lingering: deleted but still indexed.
 SELECT
     count(*) FILTER (WHERE state = 'live') AS live,
     count(*) FILTER (WHERE state = 'skipped') AS skipped,
@@ -167,7 +167,7 @@ WHERE source = :source;
 SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: to_refresh
--- Partitions whose payloads carry a check of permissions that grows old. Parameters: source, seconds. Grain: partition.
+-- Partitions whose payloads carry a permission check that is about to expire. Parameters: source, seconds. Grain: partition.
 SELECT partition, acl_checked_at
 FROM partitions
 WHERE
@@ -175,7 +175,7 @@ WHERE
     AND (acl_painted_at IS NULL OR acl_checked_at > acl_painted_at + make_interval(secs => :seconds));
 
 -- name: held_checks
--- Indexed documents whose deletion waits, and since when nobody checks their permissions. Parameters: source, partitions text[].
+-- Indexed documents with a held deletion, and since when their permissions are unchecked. Parameters: source, partitions text[].
 SELECT d.doc_id::text AS doc_id, h.held_at
 FROM held_deletions AS h
 INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id

@@ -1,7 +1,7 @@
--- Sync jobs: one row a sync, at most one running a source (unique partial index).
+-- Sync jobs: one row per sync, at most one running per source (unique partial index).
 
 -- name: insert_job^
--- Parameters: source, partitions text[] or null, full_sync, requested_by. No row: another one runs.
+-- Parameters: source, partitions text[] or null, full_sync, requested_by. Returns no row if another one is running.
 INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, status)
 VALUES (:source, :partitions, :full_sync, :requested_by, 'running')
 ON CONFLICT (source) WHERE status = 'running' DO NOTHING
@@ -14,7 +14,7 @@ FROM sync_jobs
 WHERE source = :source AND status = 'running';
 
 -- name: launched_run^
--- The run that Dagster has for a job. Parameters: job_id. Index: idx_run_tags of Dagster's own table.
+-- The Dagster run of a job. Parameters: job_id. Index: idx_run_tags of Dagster's own table.
 SELECT run_id FROM dagster.run_tags WHERE key = 'concordance/job_id' AND value = :job_id LIMIT 1;
 
 -- name: job^
@@ -57,15 +57,15 @@ ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, o
 SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id ORDER BY outcome, source_id;
 
 -- name: next_sequence$
--- Reserve numbers for change rows in the lake, past the clock and past all earlier ones. Parameters: clock_ns, reserve. Returns the first.
+-- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Parameters: clock_ns, reserve. Returns the first.
 SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;
 
 -- name: save_calls!
--- Calls to the source's interface. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
+-- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
 UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed WHERE job_id = :job_id;
 
 -- name: failures_in_a_row^
--- How many of a source's latest syncs failed, one after the other. Parameters: source.
+-- Number of consecutive failures among a source's latest syncs. Parameters: source.
 SELECT count(*) AS failures
 FROM sync_jobs AS j
 WHERE

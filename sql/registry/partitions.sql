@@ -1,12 +1,12 @@
--- What a sync keeps of each partition of a source: cursor, memory, counts, what waits. Grain: partition, unless a statement says otherwise.
+-- State kept per partition: cursor, memory, counts, pending work. Grain: partition, unless a statement says otherwise.
 
 -- name: saved_cursor^
 -- Cursor of one partition. Parameters: source, partition. Grain: partition.
 SELECT cursor, lost_at FROM partitions WHERE source = :source AND partition = :partition;
 
 -- name: save_cursor!
--- Save the cursor of a partition, and that its permissions are as of now. Parameters: source, partition, cursor, title or null,
--- checked bool (the source said all that it had to say), by (documents more or fewer at the source), count or null (how many it has).
+-- Save the cursor of a partition, and that its permissions are current. Parameters: source, partition, cursor, title or null,
+-- checked bool (the source reported everything), by (change in the number of documents), count or null (their total number).
 INSERT INTO partitions (source, partition, cursor, title, acl_checked_at, last_sync_at, source_count, counted_at)
 VALUES (
     :source, :partition, :cursor, :title, CASE WHEN :checked THEN now() END, now(),
@@ -20,21 +20,21 @@ ON CONFLICT (source, partition) DO UPDATE SET
     counted_at = CASE WHEN :count::integer IS NOT NULL OR :by <> 0 THEN now() ELSE partitions.counted_at END;
 
 -- name: add_to_count!
--- A document came to or left a partition by way of another one's changes. Parameters: source, partition, by.
+-- Adjust the count of a partition when a document moves in or out through another partition. Parameters: source, partition, by.
 UPDATE partitions SET source_count = source_count + :by, counted_at = now() WHERE source = :source AND partition = :partition;
 
 -- name: uncount!
--- The source did not say how many documents it has. Parameters: source, partition.
+-- Clear the count, because the source did not report it. Parameters: source, partition.
 UPDATE partitions SET source_count = NULL WHERE source = :source AND partition = :partition AND source_count IS NOT NULL;
 
 -- name: lose_partition!
--- A partition cannot be read any more: what is known of it is forgotten, so that it is listed anew when it comes back.
+-- Reset a partition that can no longer be read, so that it is listed from the beginning when it becomes readable again.
 -- Parameters: source, partition.
 UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()
 WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 
 -- name: partition_names
--- Partitions that hold documents which are not deleted, and those that were synced. Parameters: source.
+-- Partitions with documents that are not deleted, and those that were synced. Parameters: source.
 SELECT partition FROM documents WHERE source = :source AND state <> 'deleted'
 UNION
 SELECT partition FROM partitions WHERE source = :source AND cursor IS NOT NULL
@@ -64,13 +64,13 @@ ON CONFLICT (source, partition, key) DO UPDATE SET value = excluded.value;
 DELETE FROM source_memory WHERE source = :source AND partition = :partition;
 
 -- name: list_documents!
--- Note what a page of a listing showed. Grain: document. Parameters: source, partition, source_ids text[].
+-- Record the documents on a page of a listing. Grain: document. Parameters: source, partition, source_ids text[].
 INSERT INTO listed_documents (source, partition, source_id)
 SELECT :source, :partition, s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
 ON CONFLICT DO NOTHING;
 
 -- name: listed_total^
--- How many documents the pages of a listing showed, these included. Parameters: source, partition, source_ids text[].
+-- Number of documents on the pages of a listing so far, including these. Parameters: source, partition, source_ids text[].
 SELECT count(*) AS documents FROM (
     SELECT source_id FROM listed_documents WHERE source = :source AND partition = :partition
     UNION
@@ -82,7 +82,7 @@ SELECT count(*) AS documents FROM (
 DELETE FROM listed_documents WHERE source = :source AND partition = :partition;
 
 -- name: fetched
--- Contents at hand of documents whose batch was cut short. Grain: document. Parameters: source, source_ids text[].
+-- Contents already fetched for a batch that was interrupted. Grain: document. Parameters: source, source_ids text[].
 SELECT source_id, version, content_hash, size FROM fetched_contents WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: note_fetched!
@@ -104,18 +104,18 @@ SELECT count(*) AS documents FROM documents WHERE source = :source AND partition
 SELECT source_id FROM held_deletions WHERE source = :source AND partition = :partition AND approved_at IS NULL;
 
 -- name: hold!
--- Let deletions wait. Grain: document. Parameters: source, partition, source_ids text[], times jsonb.
+-- Hold deletions for approval. Grain: document. Parameters: source, partition, source_ids text[], times jsonb.
 INSERT INTO held_deletions (source, partition, source_id, source_time)
 SELECT :source, :partition, s.source_id, (:times::jsonb ->> s.source_id)::timestamptz
 FROM unnest(:source_ids::text []) AS s (source_id)
 ON CONFLICT (source, source_id) DO NOTHING;
 
 -- name: release!
--- Documents that are there again, or gone, wait no more. Grain: document. Parameters: source, source_ids text[].
+-- Release documents that exist again or were deleted. Grain: document. Parameters: source, source_ids text[].
 DELETE FROM held_deletions WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: approved
--- Deletions that somebody approved. Grain: document. Parameters: source.
+-- Approved deletions. Grain: document. Parameters: source.
 SELECT partition, source_id, source_time FROM held_deletions WHERE source = :source AND approved_at IS NOT NULL ORDER BY partition, source_id;
 
 -- name: source_state^
@@ -123,7 +123,7 @@ SELECT partition, source_id, source_time FROM held_deletions WHERE source = :sou
 SELECT paused_at, paused_reason, credentials, tried_at FROM source_states WHERE source = :source;
 
 -- name: save_attempt!
--- A sync begins with these credentials. Parameters: source, credentials. Grain: source.
+-- Record that a sync begins with these credentials. Parameters: source, credentials. Grain: source.
 INSERT INTO source_states (source, credentials, tried_at) VALUES (:source, :credentials, now())
 ON CONFLICT (source) DO UPDATE SET credentials = excluded.credentials, tried_at = now();
 
@@ -134,7 +134,7 @@ UPDATE source_states SET
 WHERE source = :source AND paused_reason IS DISTINCT FROM :reason::text;
 
 -- name: save_directory!
--- What a source says of people, whole. Grain: (email, principal). Parameters: source, rows jsonb ([[email, principal], …]).
+-- Replace a source's directory of people. Grain: (email, principal). Parameters: source, rows jsonb ([[email, principal], …]).
 WITH entries AS (
     SELECT DISTINCT e.value ->> 0 AS email, e.value ->> 1 AS principal FROM jsonb_array_elements(:rows::jsonb) AS e
 ),

@@ -1,4 +1,4 @@
--- Purpose: the collection that searches read, and the model that belongs to it. No parameters. Grain: one row, none before the first sync.
+-- Purpose: the collection that searches read, and its model. No parameters. Grain: one row, none before the first sync.
 -- Index: index_collections_one_active.
 SELECT
     name,

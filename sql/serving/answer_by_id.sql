@@ -1,4 +1,4 @@
--- Purpose: an answer, for the one who asked. Parameters: answer_id, email. Grain: answer. Index: primary key of answers.
+-- Purpose: an answer, for the user who asked. Parameters: answer_id, email. Grain: answer. Index: primary key of answers.
 SELECT
     answer_id::text AS answer_id,
     query_id::text AS query_id,

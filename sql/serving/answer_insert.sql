@@ -1,4 +1,4 @@
--- Purpose: keep an answer. Parameters: the columns; put_at; sources and sentences are json. Grain: answer.
+-- Purpose: store an answer. Parameters: the columns; put_at; sources and sentences are json. Grain: answer.
 INSERT INTO answers (
     answer_id, created_at, query_id, email, principals, question, standalone, answer, found, mode, model, sources, sentences, unsupported,
     removed_citations, removed_links, warnings, cached, completed, latency_ms, model_ms

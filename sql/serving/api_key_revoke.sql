@@ -1,3 +1,3 @@
--- Purpose: end an API key. Parameters: key_id. Grain: key. Index: primary key.
+-- Purpose: revoke an API key. Parameters: key_id. Grain: key. Index: primary key.
 UPDATE api_keys SET revoked_at = now()
 WHERE key_id = %(key_id)s AND revoked_at IS NULL

@@ -1,4 +1,4 @@
--- Purpose: record who searched what, or opened what; an event that is there already is left alone.
+-- Purpose: record who searched for or opened what; an existing event is not changed.
 -- Parameters: put_at, email, action, query_id, query, doc_ids, detail (json), event_key. Grain: event. Index: audit_log_event_key.
 INSERT INTO audit_log (at, email, action, query_id, query, doc_ids, detail, event_key)
 VALUES (

@@ -1,4 +1,4 @@
--- Purpose: drop cached candidates and answers past their time. Grain: cache key.
+-- Purpose: delete expired candidates and answers. Grain: cache key.
 -- Index: search_cache_expires, answer_cache_expires.
 WITH answers_gone AS (
     DELETE FROM answer_cache

@@ -1,4 +1,4 @@
--- Purpose: keep a search's candidates. Parameters: cache_key, candidates, index_version, seconds. Grain: cache key.
+-- Purpose: cache a search's candidates. Parameters: cache_key, candidates, index_version, seconds. Grain: cache key.
 INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)
 VALUES (%(cache_key)s, %(candidates)s, %(index_version)s, now() + make_interval(secs => %(seconds)s))
 ON CONFLICT (cache_key) DO UPDATE

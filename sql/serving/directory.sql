@@ -1,4 +1,4 @@
--- Purpose: what sources say of a person beside that person's token; a source that was not asked lately says nothing.
+-- Purpose: a user's principals from sources, in addition to the token; sources that were not queried recently are ignored.
 -- Parameters: email, fresh_since. Grain: (source, principal). Index: directory_email, primary key of source_states.
 SELECT d.principal
 FROM directory AS d

@@ -1,4 +1,4 @@
--- Purpose: documents that the caller may read, their permissions checked lately. Parameters: doc_ids, principals, fresh_since.
+-- Purpose: documents that the caller may read, with recently checked permissions. Parameters: doc_ids, principals, fresh_since.
 -- Grain: document. Index: primary keys of documents, partitions and held_deletions.
 SELECT
     d.doc_id::text AS doc_id,

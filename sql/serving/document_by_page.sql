@@ -1,6 +1,6 @@
--- Purpose: the document that a reader's page shows, if this caller may read it; of several the best match, then the latest.
+-- Purpose: the document shown on a reader's page, if this caller may read it; of several the best match, then the latest.
 -- Parameters: doc_ids, own_id (null: none was given), urls, paths (within any file root), collection_id (null: any; one that the caller may
--- know), principals, fresh_since. A file is found by its path only by those who may know all of its folders, by others by `own_id` alone.
+-- know), principals, fresh_since. Callers who may not know all folders of a file's path find it by `own_id` only.
 -- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
 WITH named AS (
     SELECT

@@ -1,4 +1,4 @@
--- Purpose: one chunk's place in a document that the caller may read. Parameters: doc_id, chunk_index, principals, fresh_since.
+-- Purpose: a chunk's position in a document that the caller may read. Parameters: doc_id, chunk_index, principals, fresh_since.
 -- Grain: chunk. Index: chunks (doc_id, chunk_index).
 SELECT
     c.chunk_index,

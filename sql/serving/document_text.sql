@@ -1,4 +1,4 @@
--- Purpose: the chunks that touch a stretch of a document that the caller may read, in order.
+-- Purpose: the chunks that overlap a range of a document that the caller may read, in order.
 -- Parameters: doc_id, start_char, end_char, principals, fresh_since. Grain: chunk. Index: chunks (doc_id, chunk_index).
 SELECT
     c.chunk_index,

@@ -1,6 +1,6 @@
--- Purpose: keep feedback on what this person asked: an answer of theirs, or a search of theirs. Returns no row for another's.
--- Where it names a document (the expected one; with `good`, those that the answer cites) which this person may read now, their own
--- words become a proposed question for the question set. Nothing of that shows in what is returned.
+-- Purpose: store feedback on one of the user's own answers or searches. Returns no row for another user's.
+-- If it names a document (the expected one; with `good`, those that the answer cites) which this user may read now, the user's
+-- question becomes a proposed question for the question set. The result does not show this.
 -- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
 -- Grain: feedback. Index: primary keys of answers and documents, answers_query, audit_log_query.
 WITH asked AS (
@@ -72,7 +72,7 @@ groups AS (
     FROM unnest(%(principals)s::text []) AS p (name)
     WHERE
         starts_with(p.name, 'group:')
-        -- what the directory says is asked anew each time
+        -- the directory is queried each time
         AND NOT EXISTS (SELECT 1 FROM directory AS d WHERE d.email = %(email)s AND d.principal = p.name)
 ),
 

@@ -1,5 +1,6 @@
 -- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
--- Parameters: query, principals, depth, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids, mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
+-- Parameters: query, principals, depth, and filters (null: no filter): chunk_ids, source_types, collection_ids, document_ids,
+-- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
 -- Grain: chunk. Index: chunks_tsv, primary key of documents.
 WITH asked AS (
     SELECT replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS words

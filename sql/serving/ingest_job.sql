@@ -1,4 +1,4 @@
--- Purpose: how a request to ingest stands, for the one who made it: whether a sync has seen its change, and what the ledger says.
+-- Purpose: state of a request to ingest, for the user who made it: whether a sync has processed its change, and the ledger's entry.
 -- Parameters: job_id, email. Grain: request. Index: primary keys, unique doc_id of uploads, sync_jobs_one_running.
 SELECT
     j.job_id::text AS job_id,

@@ -1,4 +1,4 @@
--- Purpose: chunks around those of an answer, of documents that the caller may read.
+-- Purpose: chunks next to those of an answer, from documents that the caller may read.
 -- Parameters: doc_ids and chunk_indexes (parallel arrays), distance, principals, fresh_since. Grain: (wanted chunk, neighbour).
 -- Index: chunks (doc_id, chunk_index).
 SELECT

@@ -1,4 +1,4 @@
--- Purpose: the completeness ledger for somebody who is no administrator: documents of each source that the caller may read, by state.
+-- Purpose: the completeness ledger for users who are not administrators: documents per source that the caller may read, by state.
 -- Parameters: principals, fresh_since. Grain: source. Index: documents_permissions.
 SELECT
     d.source,

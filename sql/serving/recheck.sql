@@ -1,13 +1,13 @@
--- Purpose: the second lock: of these chunks, those that the caller may read right now, with fresh metadata. One whose
--- permissions were checked too long ago comes without its text, as `held_back`, so that it can be counted.
--- Its place is what the caller may know of it; a filter on collections finds it by those alone.
+-- Purpose: post-retrieval permission check: those of these chunks that the caller may currently read, with fresh metadata. One whose
+-- permissions were checked too long ago is returned without its text, as `held_back`, so that it can be counted.
+-- Its location is what the caller may know of it; a filter on collections only uses those that the caller may know.
 -- Parameters: chunk_ids, principals, fresh_since, collection_ids (null: any). Grain: one row, its text a JSON array of chunks: one value is read
 -- with less work than a hundred rows of twenty. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
--- Passages of the collection beside the active one count too: a search that began before the two changed places holds their ids.
--- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and nothing
--- has counted their rows yet: the planner's guess then was to go over every live document, in 10 s for 50,000. For the same reason
--- `found` reads documents by their keys alone and `permitted` is a column of it.
--- `whole` repeats the first two cases of `shown_place`, which most documents are: the function is called for the others alone.
+-- Passages of the secondary collection are included: a search that began before a cutover holds their ids.
+-- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and they have not
+-- been analysed yet: the planner then chose to scan every live document, in 10 s for 50,000. For the same reason
+-- `found` reads documents by their keys only and `permitted` is a column of it.
+-- `whole` repeats the first two cases of `shown_place`, which cover most documents: the function is called only for the others.
 WITH served AS MATERIALIZED (
     SELECT
         chunk_id,

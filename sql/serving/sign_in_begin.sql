@@ -1,4 +1,4 @@
--- Purpose: remember that a sign-in was begun, and forget those that were never finished.
+-- Purpose: record that a sign-in began, and delete those that were never finished.
 -- Parameters: sign_in_id, requested_by, now, expires_at. Grain: sign-in. Index: primary key.
 WITH forgotten AS (
     DELETE FROM sign_ins

@@ -1,4 +1,4 @@
--- Purpose: the completeness ledger: what each root, channel or day holds by its source's count and by ours.
+-- Purpose: the completeness ledger: the number of documents in each root, channel or day, by its source's count and by ours.
 -- Parameters: none. Grain: partition. Index: documents_partition, unique (source, source_id) of documents.
 WITH counted AS (
     SELECT

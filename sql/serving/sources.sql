@@ -1,5 +1,5 @@
--- Purpose: whether syncs of sources are paused, when the latest good one ended, and the latest of all. Parameters: sources.
--- Grain: source asked for. Index: sync_jobs_latest, primary keys of sync_jobs and source_states.
+-- Purpose: whether syncs of sources are paused, when the latest successful one ended, and the latest of all. Parameters: sources.
+-- Grain: requested source. Index: sync_jobs_latest, primary keys of sync_jobs and source_states.
 SELECT
     s.source,
     t.paused_at,

@@ -1,4 +1,4 @@
--- Purpose: what went wrong in a sync. Parameters: job_id, owner (null: everything, else this person's own uploads).
+-- Purpose: errors of a sync. Parameters: job_id, owner (null: all, otherwise only those of this user's uploads).
 -- Grain: (document, stage), at most 1000. Index: primary keys of sync_errors and uploads.
 SELECT
     e.source_id,

@@ -1,5 +1,5 @@
--- Purpose: figures for /metrics that the pipeline leaves in the registry. Grain: (what, source, label).
--- Index: documents_counted; the rest is read whole and small: `sync_figures` has one row a figure, whatever the number of syncs.
+-- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
+-- Index: documents_counted; the rest is small and read whole: `sync_figures` has one row per figure, whatever the number of syncs.
 SELECT
     'documents' AS what,
     source,

@@ -1,5 +1,5 @@
--- Purpose: what the registry knows of a document that this caller may read, by its id, its link or its place in Slack; nothing of any
--- other. A file is found by its path or address only by those who may know all of its folders, by others by its id alone (`own_id`).
+-- Purpose: registry entry of a document that this caller may read, by its id, its link or its location in Slack; no row for any other.
+-- Callers who may not know all folders of a file's path or address find it by its id only (`own_id`).
 -- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
 -- Grain: at most one document. Index: primary keys, documents_url, documents_partition, chunks (doc_id, chunk_index).
 WITH named AS (

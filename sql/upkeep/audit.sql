@@ -1,14 +1,14 @@
--- What the permission audit asks of the registry and mends in it, and its trail for people. Grain: document, unless a statement
--- says otherwise. Triggers of table documents write grant_audit.
+-- Reads and repairs of the registry by the permission audit, and its audit trail. Grain: document, unless a statement
+-- says otherwise. Triggers of the table `documents` write grant_audit.
 
 -- name: granted
--- Rights on live documents. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+-- Permissions of live documents. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 SELECT doc_id::text AS doc_id, source_id, partition, permissions, owner, tags
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids) AND state = 'live';
 
 -- name: granted_in
--- A page of the rights on a partition's live documents. Parameters: source, partition, after (source_id), most.
+-- A page of the permissions of a partition's live documents. Parameters: source, partition, after (source_id), most.
 SELECT doc_id::text AS doc_id, source_id, partition, permissions, owner, tags
 FROM documents
 WHERE source = :source AND partition = :partition AND state = 'live' AND source_id > :after
@@ -16,8 +16,8 @@ ORDER BY source_id
 LIMIT :most;
 
 -- name: narrow!
--- Take away rights that the source does not give. The emptied hash makes the next listing write the document again.
--- Parameters: rows jsonb (doc_id, permissions: all that the source gives).
+-- Remove excess permissions. Clearing the hash makes the next listing write the document again.
+-- Parameters: rows jsonb (doc_id, permissions: all that the source grants).
 UPDATE documents AS d SET
     payload_hash = '', changed_at = now(),
     permissions = ARRAY(SELECT g.principal FROM unnest(d.permissions) AS g (principal) WHERE g.principal = ANY(r.permissions))
@@ -25,21 +25,21 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
 WHERE d.doc_id = r.doc_id AND d.state = 'live';
 
 -- name: grant!
--- Give the rights that the source gives. Parameters: rows jsonb (doc_id, permissions).
+-- Add missing permissions. Parameters: rows jsonb (doc_id, permissions).
 UPDATE documents AS d SET payload_hash = '', indexed_payload = NULL, permissions = r.permissions, changed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
 WHERE d.doc_id = r.doc_id AND d.state = 'live';
 
 -- name: mark_for_relisting!
--- Let the next sync list these partitions from the beginning. Grain: partition. Parameters: source, partitions text[].
+-- Make the next sync list these partitions from the beginning. Grain: partition. Parameters: source, partitions text[].
 UPDATE partitions SET cursor = NULL WHERE source = :source AND partition = ANY(:partitions::text []);
 
 -- name: mark_changed!
--- Let the next listing write these documents again. Parameters: doc_ids.
+-- Make the next listing write these documents again. Parameters: doc_ids.
 UPDATE documents SET payload_hash = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
 
 -- name: trail
--- Rights that were given and taken, oldest first. Grain: change of one principal on one document. Index: grant_audit_at.
+-- Permissions granted and revoked, oldest first. Grain: change of one principal on one document. Index: grant_audit_at.
 -- Parameters: since, document (doc_id or source id) or null, principal or null.
 SELECT a.at, a.source, a.doc_id::text AS doc_id, d.source_id, d.title, a.principal, a.change, a.effective_at
 FROM grant_audit AS a

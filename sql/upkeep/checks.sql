@@ -1,7 +1,7 @@
 -- Asset checks. Grain: partition.
 
 -- name: completeness
--- The source's own count of each partition beside what the ledger says of it; differing ones first. Parameters: source.
+-- The source's own count of each partition and the ledger's; differing ones first. Parameters: source.
 -- Index: documents_partition.
 WITH ledger AS (
     SELECT
@@ -37,7 +37,7 @@ FROM compared
 ORDER BY complete, partition;
 
 -- name: fingerprints
--- What the registry holds of each partition's contents, as `sql/lake/ledger.sql` says it of the lake. Parameters: source.
+-- Fingerprint of each partition's contents in the registry, as `sql/lake/ledger.sql` computes it for the lake. Parameters: source.
 SELECT
     partition, count(*) AS documents,
     md5(string_agg(doc_id || ':' || coalesce(content_hash, ''), ',' ORDER BY doc_id::text COLLATE "C")) AS fingerprint

@@ -1,8 +1,8 @@
--- Erasure of deleted documents: what is due, what still refers to a content, and what quotes an erased document. Grain: document, unless
+-- Erasure of deleted documents: which are due, what still refers to their content, and what quotes them. Grain: document, unless
 -- a statement says otherwise. The caller holds the locks of all sources, so that no sync changes anything meanwhile.
 
 -- name: due
--- Deleted documents whose grace time is over and of which the index holds nothing. Parameters: cutoff, document (doc_id or source id) or null.
+-- Deleted documents past their grace period that the index no longer holds. Parameters: cutoff, document (doc_id or source id) or null.
 SELECT
     d.doc_id::text AS doc_id, d.source, d.source_id, d.title, d.path, d.url, d.description, d.content_hash, d.content_key, d.deleted_at,
     d.first_seen_at
@@ -19,7 +19,7 @@ ORDER BY d.doc_id;
 SELECT doc_id::text AS doc_id, source, source_id, title, state FROM documents WHERE doc_id::text = lower(:document) OR source_id = :document;
 
 -- name: contents_in_use
--- Contents that something other than these documents refers to. Parameters: doc_ids, cutoff. Grain: content.
+-- Contents referenced by anything other than these documents. Parameters: doc_ids, cutoff. Grain: content.
 SELECT content_hash, content_key FROM documents WHERE content_hash IS NOT NULL AND NOT doc_id = ANY(:doc_ids::uuid [])
 UNION
 SELECT content_hash, NULL FROM uploads
@@ -28,15 +28,15 @@ UNION
 SELECT content_hash, NULL FROM fetched_contents;
 
 -- name: uploads_using
--- Of these contents, those that an upload refers to which is not deleted. The caller holds the uploads' lock. Parameters: content_hashes.
+-- Those of these contents that an undeleted upload refers to. The caller holds the uploads' lock. Parameters: content_hashes.
 SELECT DISTINCT content_hash FROM uploads WHERE content_hash = ANY(:content_hashes::text []) AND deleted_at IS NULL;
 
 -- name: lock_uploads!
--- No upload is recorded until the transaction ends. Parameters: key.
+-- Block the recording of uploads until the transaction ends. Parameters: key.
 SELECT pg_advisory_xact_lock(:key);
 
 -- name: distinctive
--- Of these words, those that no indexed passage holds. Grain: word. Parameters: words. Index: chunks_tsv.
+-- Those of these words that no indexed passage contains. Grain: word. Parameters: words. Index: chunks_tsv.
 SELECT w.word
 FROM unnest(:words::text []) AS w (word)
 WHERE
@@ -44,7 +44,7 @@ WHERE
     AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.tsv @@ plainto_tsquery('english', w.word));
 
 -- name: redact_answers!
--- Answers made from these documents, or with one of these words, keep who asked and when, and nothing else. Grain: answer.
+-- Reduce answers made from these documents, or containing one of these words, to who asked and when. Grain: answer.
 -- Parameters: doc_ids text[], words, since. A scan of the table since then. Index: answers_at.
 UPDATE answers SET
     question = '[erased]', standalone = NULL, answer = '', sources = '[]', sentences = '[]', erased_at = now()
@@ -60,7 +60,7 @@ WHERE
     );
 
 -- name: redact_audit!
--- Searches that found these documents, or asked for one of these words, keep who, when and which, without the query. Grain: event.
+-- Remove the query from searches that found these documents, or that contain one of these words; keep who, when and which. Grain: event.
 -- Parameters: doc_ids text[], words, since. Index: audit_log_at.
 UPDATE audit_log SET
     query = CASE WHEN query IS NOT NULL THEN '[erased]' END, detail = '{}'
@@ -75,7 +75,7 @@ WHERE
     );
 
 -- name: redact_conversations!
--- Conversations of other pages that name these documents or hold one of these words. Grain: conversation.
+-- Conversations of other pages that name these documents or contain one of these words. Grain: conversation.
 -- Parameters: names (ids and addresses), words, since. Index: conversations_at.
 UPDATE conversations SET query = '[erased]', answer = '', sources = '[]', erased_at = now()
 WHERE
@@ -89,21 +89,21 @@ WHERE
     );
 
 -- name: redact_feedback!
--- Comments with one of these words. Grain: feedback. Parameters: words, since. Index: feedback_at.
+-- Comments that contain one of these words. Grain: feedback. Parameters: words, since. Index: feedback_at.
 UPDATE feedback SET comment = '[erased]'
 WHERE
     created_at >= :since AND comment IS NOT NULL
     AND EXISTS (SELECT 1 FROM regexp_split_to_table(lower(comment), '\W+') AS t (word) WHERE t.word = ANY(:words::text []));
 
 -- name: drop_questions!
--- Questions of the question set about these documents alone, or with one of these words. Grain: question. Parameters: doc_ids text[], words.
+-- Questions of the question set only about these documents, or with one of these words. Grain: question. Parameters: doc_ids text[], words.
 DELETE FROM questions
 WHERE
     doc_ids <@ :doc_ids::uuid []
     OR EXISTS (SELECT 1 FROM regexp_split_to_table(lower(question), '\W+') AS t (word) WHERE t.word = ANY(:words::text []));
 
 -- name: drop_answer_cache!
--- Its entries do not say what they were made from. Grain: cache entry.
+-- All entries, since they do not record what they were made from. Grain: cache entry.
 DELETE FROM answer_cache;
 
 -- name: drop_search_cache!
@@ -111,13 +111,13 @@ DELETE FROM answer_cache;
 DELETE FROM search_cache;
 
 -- name: drop_sync_errors!
--- What went wrong with these documents. Parameters: source_ids, sources (the same length). Grain: error.
+-- Sync errors of these documents. Parameters: source_ids, sources (of equal length). Grain: error.
 DELETE FROM sync_errors AS e
 USING sync_jobs AS j, unnest(:sources::text [], :source_ids::text []) AS d (source, source_id)
 WHERE j.job_id = e.job_id AND j.source = d.source AND e.source_id = d.source_id;
 
 -- name: drop_uploads!
--- Parameters: doc_ids, cutoff, document or null. Also uploads that were taken back before any sync saw them. Grain: upload.
+-- Parameters: doc_ids, cutoff, document or null. Includes uploads that were removed before any sync processed them. Grain: upload.
 DELETE FROM uploads AS u
 WHERE
     u.doc_id = ANY(:doc_ids::uuid [])
@@ -130,7 +130,7 @@ WHERE
 DELETE FROM ingest_jobs WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: drop_documents!
--- The registry forgets these documents; their receipts stay, without the source's name of the document. Parameters: doc_ids.
+-- Delete these documents from the registry; their receipts stay, without the document's source id. Parameters: doc_ids.
 WITH receipts AS (
     UPDATE deletion_receipts SET source_id = NULL WHERE doc_id = ANY(:doc_ids::uuid [])
 )
@@ -138,12 +138,12 @@ WITH receipts AS (
 DELETE FROM documents WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'deleted';
 
 -- name: note_erased!
--- Receipts of these documents say what was erased and looked at. Parameters: doc_ids, stores jsonb. Grain: (document, deletion).
+-- Record in the receipts of these documents what was erased and checked. Parameters: doc_ids, stores jsonb. Grain: (document, deletion).
 UPDATE deletion_receipts SET erased_at = coalesce(erased_at, now()), stores = stores || :stores::jsonb
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: files_due^
--- Whether a receipt waits for files that only a rewrite clears. Parameters: stores text[]. Grain: one row.
+-- Check whether a receipt waits for files that only a rewrite clears. Parameters: stores text[]. Grain: one row.
 SELECT EXISTS (
     SELECT 1
     FROM deletion_receipts AS r CROSS JOIN unnest(:stores::text []) AS s (store)
@@ -151,7 +151,7 @@ SELECT EXISTS (
 ) AS due;
 
 -- name: note_files!
--- Receipts that waited for files say that they were rewritten. Parameters: stores jsonb. Grain: (document, deletion).
+-- Record in receipts that waited for files that these were rewritten. Parameters: stores jsonb. Grain: (document, deletion).
 UPDATE deletion_receipts AS r SET
     stores = r.stores || (
         SELECT coalesce(jsonb_object_agg(s.key, s.value), '{}')

@@ -1,7 +1,7 @@
--- The prune brake for people: deletions that wait. Grain: (source, partition).
+-- Deletions held by the prune brake. Grain: (source, partition).
 
 -- name: held
--- What waits, and how much of the partition it is.
+-- Held deletions, and their share of the partition.
 SELECT
     h.source, h.partition, max(p.title) AS title, count(*) AS documents,
     (
@@ -23,7 +23,7 @@ GROUP BY h.source, h.partition
 ORDER BY h.source, h.partition;
 
 -- name: approve
--- Let deletions go on at the next sync. Parameters: source, partition or null, approved_by.
+-- Approve deletions for the next sync. Parameters: source, partition or null, approved_by.
 WITH done AS (
     UPDATE held_deletions SET approved_at = now(), approved_by = :approved_by
     WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text) AND approved_at IS NULL
@@ -33,7 +33,7 @@ WITH done AS (
 SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY partition;
 
 -- name: reject
--- Forget what waits: the documents stay until the source says again that they are gone. Parameters: source, partition or null.
+-- Discard held deletions: the documents stay until the source reports the deletion again. Parameters: source, partition or null.
 WITH done AS (
     DELETE FROM held_deletions
     WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text)

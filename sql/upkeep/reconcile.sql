@@ -1,11 +1,11 @@
--- What reconciliation asks of Postgres and mends in it. Grain: document, unless a statement says otherwise.
+-- Reads and repairs of Postgres by reconciliation. Grain: document, unless a statement says otherwise.
 
 -- name: known
--- Every document of a source that the registry has. Parameters: source.
+-- Every document of a source in the registry. Parameters: source.
 SELECT source_id, partition, state FROM documents WHERE source = :source;
 
 -- name: waiting
--- Documents whose deletion waits, approved or not. Parameters: source.
+-- Documents with a held deletion, approved or not. Parameters: source.
 SELECT source_id FROM held_deletions WHERE source = :source;
 
 -- name: contents
@@ -15,7 +15,7 @@ FROM documents
 WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: live_points
--- Of these chunks, those of live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary keys.
+-- Those of these chunks that belong to live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary keys.
 SELECT c.chunk_id::text AS chunk_id
 FROM (
     SELECT chunk_id, doc_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::uuid [])
@@ -36,22 +36,22 @@ ORDER BY d.doc_id
 LIMIT :most;
 
 -- name: mark_for_rewrite!
--- Let the indexed stage write these documents again, from the lake. Parameters: doc_ids. Index: primary key.
+-- Make the indexed stage write these documents again, from the lake. Parameters: doc_ids. Index: primary key.
 UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
 
 -- name: mark_points_incomplete!
--- The points of these documents are about to be deleted because nobody may find them: they count as incomplete until a sync has
--- removed the rest. Parameters: doc_ids. Index: primary key.
+-- Mark documents as incomplete before their points are deleted because no one may find them; they stay incomplete until a sync
+-- has removed the rest. Parameters: doc_ids. Index: primary key.
 UPDATE documents SET indexed_content = ''
 WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS NOT NULL;
 
 -- name: mark_for_refetch!
--- Let the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+-- Make the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 UPDATE documents SET version = '' WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: lake_contents^
--- What the lake should hold: sources with contents, whether anything is indexed, and the models that indexed it. Grain: one row.
--- Index: primary keys; reads a row of each source and collection.
+-- The lake's expected content: sources with contents, whether anything is indexed, and the models that indexed it. Grain: one row.
+-- Index: primary keys; reads one row per source and collection.
 SELECT
     array(
         SELECT s.source
@@ -62,7 +62,7 @@ SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_object('model', c.model, 'dimensions', c.dimensions)), '[]') FROM index_collections AS c WHERE c.active) AS models;
 
 -- name: live_contents
--- Contents of live documents, with their size where the source's size is that of the stored bytes. Grain: document.
+-- Contents of live documents, with their size if the source reports the size of the stored bytes. Grain: document.
 SELECT source_id, content_hash, CASE WHEN source IN ('files', 'upload') THEN size END AS size
 FROM documents
 WHERE state = 'live' AND content_hash IS NOT NULL

@@ -1,4 +1,4 @@
--- Retention: rows that are older than their setting allows, a bounded batch at a time. Each returns how many went.
+-- Retention: delete rows that are older than their setting allows, in bounded batches. Each statement returns the number deleted.
 -- Parameters of all: before, most.
 
 -- name: prune_answers!
@@ -6,7 +6,7 @@
 DELETE FROM answers WHERE answer_id IN (SELECT answer_id FROM answers WHERE created_at < :before ORDER BY created_at LIMIT :most);
 
 -- name: prune_questions!
--- Proposals that nobody accepted; accepted questions stay until somebody removes them. Grain: question.
+-- Proposals that were not accepted; accepted questions stay until they are removed. Grain: question.
 DELETE FROM questions
 WHERE question_id IN (SELECT question_id FROM questions WHERE state = 'proposed' AND added_at < :before ORDER BY added_at LIMIT :most);
 
@@ -21,7 +21,7 @@ DELETE FROM feedback
 WHERE feedback_id IN (SELECT feedback_id FROM feedback WHERE created_at < :before ORDER BY created_at LIMIT :most);
 
 -- name: prune_sync_jobs!
--- Jobs that ended, with their errors, but for each source's latest one and its latest success. Grain: job. Index: sync_jobs_completed.
+-- Ended jobs, with their errors, except each source's latest one and its latest success. Grain: job. Index: sync_jobs_completed.
 DELETE FROM sync_jobs
 WHERE job_id IN (
     SELECT j.job_id

@@ -1,7 +1,7 @@
--- The daily deletion sweep: what is gone must be gone everywhere. Grain: document, unless a statement says otherwise.
+-- The daily deletion sweep: deleted documents must be gone everywhere. Grain: document, unless a statement says otherwise.
 
 -- name: gone
--- A page of documents that nobody may find any more. Parameters: source, after (doc_id), most. Index: primary key.
+-- A page of documents that no one may find any more. Parameters: source, after (doc_id), most. Index: primary key.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.deleted_at, d.gone_at_source, d.gone_is_exact, d.chunk_count,
     (d.indexed_content IS NOT NULL OR EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = d.doc_id)) AS indexed,
@@ -12,7 +12,7 @@ ORDER BY d.doc_id
 LIMIT :most;
 
 -- name: verify_receipts
--- Complete the receipts of deletions, and write those that no sync wrote: of documents that were never indexed nothing had to go.
+-- Complete the receipts of deletions, and write missing ones: documents that were never indexed had nothing to remove.
 -- Parameters: source, rows jsonb. Grain: (document, deletion). Returns those that were not verified before.
 INSERT INTO deletion_receipts AS e (
     doc_id, source, source_id, tombstone_at, source_time, source_time_is_exact, points_deleted, points_gone_at, caches_gone_at,
@@ -31,7 +31,7 @@ WHERE e.verified_at IS NULL
 RETURNING e.doc_id::text AS doc_id;
 
 -- name: forget_listings!
--- What pages showed of listings that will not be continued: a partition without a cursor is listed anew. Parameters: source.
+-- Recorded pages of listings that will not be resumed: a partition without a cursor is listed again. Parameters: source.
 DELETE FROM listed_documents AS l
 WHERE
     l.source = :source
@@ -40,7 +40,7 @@ WHERE
     );
 
 -- name: forget_fetched!
--- Contents that were noted for a batch that came through since: the last whole sync succeeded. Parameters: source.
+-- Contents recorded for a batch that has since completed: the last full sync succeeded. Parameters: source.
 DELETE FROM fetched_contents
 WHERE
     source = :source
@@ -52,8 +52,8 @@ WHERE
     );
 
 -- name: receipts
--- Deletions and what became of them, oldest first. Grain: (document, deletion). Parameters: since, document (doc_id or source
--- id) or null, doc_ids (which documents of that source id there can be: an erased one has no source id any more).
+-- Deletions and their results, oldest first. Grain: (document, deletion). Parameters: since, document (doc_id or source
+-- id) or null, doc_ids (possible documents of that source id: an erased one has no source id any more).
 SELECT
     doc_id::text AS doc_id, source, source_id, source_time, source_time_is_exact, tombstone_at, points_deleted, points_gone_at,
     caches_gone_at, verified_at, erased_at, stores, extract(EPOCH FROM tombstone_at - source_time)::float8 AS seconds_to_invisible

@@ -1,15 +1,15 @@
--- Uploads: what people put in, change or take back. Grain: (owner, content). The source `upload` reads them by day in
--- the order of `change`, which is the order of commits: every write takes the same lock before it draws a number.
+-- Uploads that users add, change or remove. Grain: (owner, content). The source `upload` reads them by day, ordered by
+-- `change`, which follows the order of commits: every write takes the same lock before it draws a number.
 
 -- name: lock_changes(key)!
--- Purpose: make numbers of changes follow the order of commits. Held to the end of the transaction.
+-- Purpose: make change numbers follow the order of commits. Held until the end of the transaction.
 SELECT pg_advisory_xact_lock(:key);
 
 -- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags, origin, origin_via, origin_readers)^
--- Purpose: keep an upload; the same content by the same owner updates its metadata and comes back if it was deleted,
--- and keeps its day and created_at. A document that its owner named may hold another content than before. Index: primary key.
+-- Purpose: record an upload; the same content by the same owner updates its metadata, is restored if it was deleted,
+-- and keeps its day and created_at. A document with a name may get another content. Index: primary key.
 -- The same bytes stay bound to the document that they were copied from. Returns whether the row is new, and the number of
--- this change; nothing for an upload that an administrator has taken down.
+-- this change; no row for an upload that an administrator has taken down.
 INSERT INTO uploads (
     source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
     origin, origin_via, origin_readers, change
@@ -59,18 +59,18 @@ WHERE uploads.taken_down_at IS NULL
 RETURNING (xmax = 0) AS created, change, origin, origin_via, origin_readers;
 
 -- name: put_ingest_job(job_id, doc_id, owner, change)!
--- Purpose: remember who asked for what, so that how it goes can be told. Grain: request to ingest.
+-- Purpose: record who requested an ingest, so that its progress can be reported. Grain: request to ingest.
 INSERT INTO ingest_jobs (job_id, doc_id, owner, change) VALUES (:job_id, :doc_id, :owner, :change);
 
 -- name: delete_upload(doc_id, owner)!
--- Purpose: mark an upload as taken back by its owner. Index: unique doc_id. Returns how many rows changed.
+-- Purpose: mark an upload as removed by its owner. Index: unique doc_id. Returns how many rows changed.
 UPDATE uploads SET
     deleted_at = now(),
     change = nextval('uploads_change')
 WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
 
 -- name: take_down(doc_id)^
--- Purpose: remove somebody's upload for good, by an administrator. Index: unique doc_id. Returns its owner, or nothing.
+-- Purpose: remove a user's upload for good, by an administrator. Index: unique doc_id. Returns its owner, or no row.
 UPDATE uploads SET
     deleted_at = now(),
     taken_down_at = now(),
@@ -79,7 +79,7 @@ WHERE doc_id = :doc_id AND deleted_at IS NULL
 RETURNING owner;
 
 -- name: follow_origins()
--- Purpose: let copies know who may read their originals now; one that is gone, or that its source no longer shows, has no readers.
+-- Purpose: copy the current readers of originals to their copies; a deleted or hidden original has no readers.
 -- Index: uploads_origin, primary key of documents. Returns the copies whose originals' readers have changed.
 UPDATE uploads SET
     origin_readers = originals.readers,
@@ -105,7 +105,7 @@ RETURNING
     uploads.origin_readers;
 
 -- name: hide_document(doc_id)!
--- Purpose: make the document invisible at once, and one less in the count of its day; the next sync takes its points away.
+-- Purpose: make the document invisible at once and decrease its day's count; the next sync deletes its points.
 -- Index: primary keys.
 WITH hidden AS (
     UPDATE documents SET
@@ -126,7 +126,7 @@ FROM hidden AS h
 WHERE p.source = h.source AND p.partition = h.partition;
 
 -- name: share_upload(doc_id, owner, permissions)^
--- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns what its rights follow from, or nothing.
+-- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns the inputs of its permissions, or no row.
 UPDATE uploads SET
     permissions = :permissions,
     modified_at = now(),
@@ -135,8 +135,8 @@ WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL
 RETURNING owner, permissions, tags, origin, origin_via, origin_readers;
 
 -- name: narrow_document(doc_id, permissions)!
--- Purpose: take rights away from the document at once; new ones come with the next sync, which the emptied payload_hash
--- makes write the document again even if the rights are given back meanwhile. Index: primary key.
+-- Purpose: narrow the document's permissions at once; wider ones come with the next sync. Clearing payload_hash makes
+-- that sync write the document again even if the permissions are restored meanwhile. Index: primary key.
 UPDATE documents SET
     payload_hash = '',
     permissions = ARRAY(
@@ -150,7 +150,7 @@ WHERE doc_id = :doc_id AND NOT permissions <@ :permissions::text [];
 SELECT DISTINCT day FROM uploads ORDER BY day;
 
 -- name: changes_of_day(day, after, most)
--- Purpose: a page of one day's uploads as they are now, oldest change first. Index: uploads_day_change.
+-- Purpose: a page of one day's uploads in their current state, oldest change first. Index: uploads_day_change.
 SELECT
     source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
     created_at, modified_at, deleted_at, origin, origin_via, origin_readers, change
@@ -160,7 +160,7 @@ ORDER BY change
 LIMIT :most;
 
 -- name: any_pending()^
--- Purpose: tell whether a day has a change newer than its saved cursor. Indexes: uploads_day_change, partitions' key.
+-- Purpose: check whether a day has a change newer than its saved cursor. Indexes: uploads_day_change, partitions' key.
 SELECT EXISTS (
     SELECT 1
     FROM (SELECT uploads.day, max(uploads.change) AS newest FROM uploads GROUP BY uploads.day) AS latest
@@ -169,7 +169,7 @@ SELECT EXISTS (
 ) AS pending;
 
 -- name: usage(owner, source_id)^
--- Purpose: what one person keeps, for quotas, apart from the upload that is about to be written. Deleted uploads count until they are
+-- Purpose: one user's usage, for quotas, without the upload that is about to be written. Deleted uploads count until they are
 -- erased, since their bytes are still stored. Waiting are uploads that no sync has read yet, requests to ingest that such an
 -- upload has replaced, and documents that are not indexed yet.
 -- Indexes: uploads_owner, partitions' key, ingest_jobs_document, documents_waiting. Grain: one row.
