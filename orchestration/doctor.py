@@ -17,7 +17,7 @@ import msgspec
 
 from orchestration import run_state
 from orchestration.services import answers, serving_address
-from resources import dagster_access
+from resources import dagster_access, disk
 from resources.embedded.processes import port_is_free
 from resources.errors import ConcordanceError
 from resources.settings import Settings, load
@@ -94,6 +94,8 @@ def _disk(site: Installation) -> Iterator[Finding]:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
+    for fault in disk.faults(site.settings):
+        yield Finding("disk", False, str(fault))
     enough = free >= LEAST_DISK_BYTES
     yield Finding(
         "disk", enough, f"{free / 1024**3:.1f} GiB free", "" if enough else "Free some space, or move CONCORDANCE_HOME."

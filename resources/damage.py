@@ -1,4 +1,4 @@
-"""What is wrong with a store: an error that it raised enters; one of ours leaves, which names the table, file or disk and the remedy.
+"""What is wrong with a store: an error that it raised enters; one of ours leaves, which names the table or disk and the remedy.
 
 Tables of the lake are read lazily and by many, so an error says neither which table it met nor why. The tables are therefore
 opened and read once more, when something has failed and not before.
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from resources.errors import AbortSyncError, ConcordanceError
+from resources import disk
+from resources.errors import AbortSyncError, ConcordanceError, NotRunningError, ServiceUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +28,8 @@ RESTORE = 'restore the lake from a backup (docs/operations.md, "Back up and rest
 
 def explained(error: BaseException, settings: Settings) -> ConcordanceError | None:
     """Return an error that says which store is damaged and what to do; None when no store explains this error."""
+    if (found := of_a_disk(error, settings)) is not None:
+        return found
     if isinstance(error, ConcordanceError):
         return error
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
@@ -43,6 +46,15 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
     if not faults:
         return None
     return AbortSyncError(" ".join(sentence(name, reason) for name, reason in sorted(faults.items())))
+
+
+def of_a_disk(error: BaseException, settings: Settings) -> ServiceUnavailableError | None:
+    """Return the full or read-only disk that an error comes from; None if the disks are well or cannot be its cause."""
+    polars = sys.modules.get("polars")
+    kinds = (OSError, psycopg.Error, NotRunningError, ServiceUnavailableError)
+    if isinstance(error, kinds) or (polars is not None and isinstance(error, polars.exceptions.PolarsError)):
+        return disk.cause(settings)
+    return None
 
 
 def _of_the_lake(error: BaseException) -> bool:

@@ -67,6 +67,10 @@ class StorageFullError(ServiceUnavailableError):
     """The disk is full: nothing was stored, and space must be freed."""
 
 
+class StorageReadOnlyError(ServiceUnavailableError):
+    """A disk or folder cannot be written to; nothing was kept, and somebody must make it writable."""
+
+
 class DocumentError(ConcordanceError):
     """Only this document fails; the sync continues."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import httpx
+import structlog
 
-from resources import dagster_access
+from resources import dagster_access, disk
 from resources.domain import SourceName
-from resources.errors import InvalidRequestError, NotRunningError
+from resources.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import Settings
 from resources.sources import HOW_TO_SET_UP, configured
 from resources.syncing import CreatedJob, create_job, end_job, launching
@@ -24,6 +25,8 @@ WHOLE = "*"
 """Partition key of a run over a whole source: Dagster reads upstream versions of a partitioned asset only for runs with a key."""
 PARTITION_TAG = "dagster/partition"
 LAUNCH_TIMEOUT_SECONDS = 30
+
+log = structlog.get_logger("sync")
 
 StartedSync = CreatedJob
 
@@ -49,18 +52,26 @@ def start_sync(
 ) -> StartedSync:
     """Create the job and launch its Dagster run. Blocks for about 0.5 s.
 
-    Raises `InvalidRequestError` if the source is not set up, `BusyError` if it is already being synced, and `NotRunningError`
-    if Dagster does not answer (the job is closed again).
+    Raises `InvalidRequestError` if the source is not set up, `BusyError` if it is already being synced, `StorageFullError` or
+    `StorageReadOnlyError` if a disk keeps it from starting, and `NotRunningError` if Dagster does not answer for another reason.
+    The job is closed again.
     """
     if not configured(settings, source):
         raise InvalidRequestError(HOW_TO_SET_UP[source])
-    job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
+    try:
+        job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
+    except ServiceUnavailableError as error:
+        raise disk.cause(settings) or error from error
     try:
         with launching(settings.postgres_dsn, job.job_id):
             launch_run(settings, source, job.job_id)
     except NotRunningError as error:
-        end_job(settings.postgres_dsn, job.job_id, str(error))
-        raise
+        reason = disk.cause(settings) or error
+        try:
+            end_job(settings.postgres_dsn, job.job_id, str(reason))
+        except ServiceUnavailableError as fault:  # the next sync closes it; the reason matters more
+            log.warning("job_not_closed", job_id=job.job_id, reason=str(fault))
+        raise reason from error
     return job
 
 

@@ -13,7 +13,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -41,7 +40,6 @@ ADOPT_SECONDS = 10.0
 """Between two looks for files of processes that ended."""
 SPOOL_BYTES = 4 * 1024 * 1024
 SUFFIX = ".jsonl"
-PROBE = bytes(64 * 1024)
 
 log = logger("serving")
 
@@ -167,15 +165,6 @@ class Audit:
         except OSError as error:
             log.error("audit_spool_failed", error=str(error))
             await self._directly(event, error)
-
-    def writable(self) -> bool:
-        """Return True if the disk takes events: neither full nor read-only. Blocking."""
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._folder, buffering=0) as file:
-                return file.write(PROBE) == len(PROBE)
-        except OSError:
-            return False
 
     def start(self) -> None:
         """Begin writing."""

@@ -146,6 +146,15 @@ async def access_from(services: Services, credential: str, client: Address | Non
     return await with_directory(services.database, access, services.fresh_since())
 
 
+def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the token or key that a request carries in a header; an empty text if none."""
+    header = connection.headers.get("authorization", "")
+    scheme, _, credential = header.partition(" ")
+    if not header and "x-api-key" in connection.headers:
+        scheme, credential = "bearer", connection.headers["x-api-key"]
+    return credential.strip() if scheme.lower() == "bearer" else ""
+
+
 class Authentication(AbstractAuthenticationMiddleware):
     """Signs every request in before its route runs; routes marked `exclude_from_auth` are open.
 
@@ -154,11 +163,7 @@ class Authentication(AbstractAuthenticationMiddleware):
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         services: Services = connection.app.state.services
-        header = connection.headers.get("authorization", "")
-        scheme, _, credential = header.partition(" ")
-        credential = credential.strip()
-        if not header and "x-api-key" in connection.headers:
-            scheme, credential = "bearer", connection.headers["x-api-key"].strip()
-        if scheme.lower() != "bearer" or not credential:
+        credential = credential_of(connection)
+        if not credential:
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)

@@ -15,6 +15,7 @@ from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
+from resources import disk
 from resources.blobs import STORE, Blobs
 from resources.breaker import Breaker
 from resources.connections import Origins
@@ -116,7 +117,7 @@ class Services:
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.ask)
-        self.figures = Figures(self.database, self.index_size, self.audit.writable)
+        self.figures = Figures(self.database, self.index_size, partial(disk.faults, settings))
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)

@@ -88,15 +88,25 @@ PROBLEMS: dict[str, ProblemType] = {
     "storage-full": ProblemType(
         507, "The disk is full", "Nothing was kept. Whoever runs this installation must free space; then send it again."
     ),
+    "storage-read-only": ProblemType(
+        507, "The disk cannot be written to", "Nothing was kept. Whoever runs this installation must make it writable."
+    ),
     "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
     "service-unavailable": ProblemType(
-        503, "A part of the service is down", "Try again shortly; /readyz says which part."
+        503, "A part of the service is down", "Try again shortly; /readyz tells administrators which part."
     ),
     "overloaded": ProblemType(
         503, "Too busy to answer in time", "Try again after as many seconds as `Retry-After` says."
     ),
 }
 """Problem types by the last part of their `type`."""
+
+KEPT_NOTHING = {
+    "storage-full": "The disk of this installation is full, so this could not be kept.",
+    "storage-read-only": "The disk of this installation cannot be written to, so this could not be kept.",
+}
+"""What everybody is told; the folder is for administrators: the log, /readyz and `concordance status` name it."""
+DISK_PROBLEMS = {errno.ENOSPC: "storage-full", errno.EDQUOT: "storage-full", errno.EROFS: "storage-read-only"}
 
 
 class ProblemError(errors.ConcordanceError):
@@ -166,6 +176,11 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "too-many-waiting", detail, headers=_retry_after(error))
         case errors.StorageFullError():
             return problem(request, "storage-full", detail)
+        case errors.StorageReadOnlyError():
+            return problem(request, "storage-read-only", detail)
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if disk := _disk_state(request):
+            log.error("disk_takes_no_writes", path=request.url.path, reason=detail)
+            return problem(request, disk, KEPT_NOTHING[disk])
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.RetryLaterError():
@@ -174,6 +189,15 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "service-unavailable", detail)
         case _:
             return handle_unknown(request, error)
+
+
+def _disk_state(request: Request[Any, Any, Any]) -> str | None:
+    """Return the problem that a part which is down comes from, if the disks of this installation take no writes."""
+    services: Any = request.app.state.get("services")
+    found: list[Any] = [] if services is None else list(services.figures.disk)
+    if not found:
+        return None
+    return "storage-full" if any(one.state == "full" for one in found) else "storage-read-only"
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
@@ -229,10 +253,11 @@ def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Res
 
 
 def handle_os(request: Request[Any, Any, Any], error: OSError) -> Response[dict[str, Any]]:
-    """Say that the disk is full; anything else of the operating system is unforeseen."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        log.error("disk_full", path=request.url.path, file=str(error.filename or ""))
-        return problem(request, "storage-full", "The disk of this installation is full, so this could not be kept.")
+    """Say that the disk takes no writes; anything else of the operating system is unforeseen."""
+    if error.errno in DISK_PROBLEMS:
+        slug = DISK_PROBLEMS[error.errno]
+        log.error("disk_takes_no_writes", path=request.url.path, file=str(error.filename or ""), reason=str(error))
+        return problem(request, slug, KEPT_NOTHING[slug])
     return handle_unknown(request, error)
 
 

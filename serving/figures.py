@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 
+from resources.disk import DiskFault
 from resources.errors import RetryLaterError
 from resources.logging import logger
 from serving.database import Database
@@ -31,9 +32,9 @@ class Figures:
         self,
         database: Database,
         index: Callable[[], Awaitable[tuple[int | None, int | None]]],
-        disk: Callable[[], bool],
+        disk: Callable[[], Sequence[DiskFault]],
     ) -> None:
-        """`disk` tells whether HOME can be written to; blocking."""
+        """`disk` returns what takes no writes; blocking."""
         self._database = database
         self._index = index
         self._disk = disk
@@ -44,8 +45,8 @@ class Figures:
         self.size: int | None = None
         self.incomplete = False
         """The index lacks passages that the registry lists: answers may lack documents."""
-        self.writable = True
-        """HOME takes what serving must keep."""
+        self.disk: Sequence[DiskFault] = ()
+        """Disks and folders that take no writes."""
 
     def start(self) -> None:
         """Begin reading."""
@@ -72,5 +73,8 @@ class Figures:
             if short and self._short and not self.incomplete:
                 log.warning("index_incomplete", points=self.points, expected=expected)
             self.incomplete, self._short = short and self._short, short
-            self.writable = await asyncio.to_thread(self._disk)
+            found = await asyncio.to_thread(self._disk)
+            if found and not self.disk:
+                log.error("disk_takes_no_writes", reason=" ".join(map(str, found)))
+            self.disk = found
             await asyncio.sleep(REFRESH_SECONDS)

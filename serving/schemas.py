@@ -294,7 +294,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """`status` is `ready`, `degraded` (answers come with a warning) or `unavailable`."""
+    """`status` is `ready`, `degraded` (answers come with a warning) or `unavailable`; `services` is there for those who may know."""
 
     status: str
-    services: dict[str, ServiceState]
+    services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET

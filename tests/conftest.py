@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.fixtures.serving",
     "tests.fixtures.company",
     "tests.fixtures.desk",
+    "tests.fixtures.disks",
     "tests.fixtures.drive",
     "tests.fixtures.llm",
     "tests.fixtures.slack",

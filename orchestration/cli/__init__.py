@@ -125,6 +125,10 @@ def explain(error: Exception) -> int:
     """Print why a command failed and return its exit status."""
     from resources.errors import ConcordanceError, InvalidRequestError, NotRunningError
 
+    found = _of_a_disk(error)
+    if found is not None:
+        sys.stderr.write(f"{found}\n")
+        return NOT_RUNNING if isinstance(error, NotRunningError) else FAILED
     if not isinstance(error, ConcordanceError):
         sys.stderr.write(f"Something unforeseen happened: {type(error).__name__}: {error}\n{_keep_trace()}\n")
         return FAILED
@@ -132,6 +136,25 @@ def explain(error: Exception) -> int:
     if isinstance(error, NotRunningError):
         return NOT_RUNNING
     return USAGE if isinstance(error, InvalidRequestError) else FAILED
+
+
+def _of_a_disk(error: Exception) -> str | None:
+    """Return the reason of an error that comes from a full or read-only disk, of HOME or elsewhere; None for any other."""
+    import errno
+
+    from resources.damage import of_a_disk
+    from resources.errors import ConfigurationError
+    from resources.settings import load
+
+    try:
+        found = of_a_disk(error, load())
+    except ConfigurationError:
+        return None
+    if found is not None:
+        return str(found)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}:
+        return f"{error.filename or 'A file'} cannot be written: {error.strerror}."
+    return None
 
 
 def _keep_trace() -> str:

@@ -31,9 +31,14 @@ def up(
 ) -> int:
     """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
     from orchestration.run_state import AlreadyRunningError, running
+    from resources import disk
+    from resources.errors import StorageFullError
     from resources.settings import load
 
     settings = load()
+    full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
+    if full:
+        raise StorageFullError(" ".join(map(str, full)))
     if sample:
         from orchestration.sample import with_sample_roots
 
@@ -74,6 +79,7 @@ def status(
     """Show what runs, where, and how many documents each source has."""
     from orchestration import run_state
     from orchestration.cli.addresses import addresses, say_addresses
+    from resources import disk
     from resources.settings import load
 
     settings = load()
@@ -81,17 +87,20 @@ def status(
     state = run_state.read(settings)
     services = _services(settings, state, alive)
     sources = _sources(settings)
+    disks = [str(fault) for fault in disk.faults(settings)]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
-        say_json({"services": services, "sources": sources or {}} | more)
+        say_json({"services": services, "sources": sources or {}, "disks": disks} | more)
     elif urls:
         say_addresses(addresses(settings))
     else:
         _say_status(services, sources)
+    for fault in disks:
+        note(fault)
     if not alive:
         note(f"Concordance does not run on {settings.home}. Start it with: concordance up")
         return 3
-    return 0 if run_state.running(settings) else 1
+    return 0 if run_state.running(settings) and not disks else 1
 
 
 def doctor(*, json: Json = False) -> int:

@@ -84,7 +84,7 @@ def test_a_hung_postgres_holds_up_nothing_for_long(own_postgres: tuple[Site, Any
         with stopped(family(process.pid)):
             answer = running.search("ferry", BOB)
             assert (titles(answer), codes(answer)) == ({"Open"}, ["registry_unavailable"])
-            ready = running.http.get("/readyz").json()
+            ready = running.ready().json()
             assert (ready["status"], ready["services"]["postgres"]["state"]) == ("degraded", "down")
             file = {"file": ("notes.md", b"# Notes\n\nThe ferry.", "text/markdown")}
             upload = running.request("POST", "/api/upload", BOB, files=file)
@@ -121,7 +121,7 @@ def test_a_postgres_without_a_free_slot_is_busy_and_not_down(own_postgres: tuple
         with site.running() as running:
             answer = ask(running)
             assert (answer.status_code, answer.json()["type"]) == (503, "/problems/overloaded")
-            assert running.http.get("/readyz").json()["services"]["postgres"]["state"] == "ok"
+            assert running.ready().json()["services"]["postgres"]["state"] == "ok"
     finally:
         for connection in taken:
             connection.close()
@@ -146,7 +146,7 @@ def test_a_hung_vector_server_costs_one_search_a_wait_and_the_next_ones_none(
         assert codes(running.search("ferry", BOB)) == []
         with stopped(family(vector_process.pid)):
             assert codes(running.search("ferry", BOB)) == ["vector_index_unavailable"]
-            down = running.http.get("/readyz").json()["services"]["qdrant"]["state"]
+            down = running.ready().json()["services"]["qdrant"]["state"]
             assert down == "down"
             for _ in range(5):  # each would wait ten seconds, longer than the client does
                 answer = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry"}, timeout=8)

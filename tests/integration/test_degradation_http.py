@@ -49,7 +49,7 @@ def test_without_the_model_keywords_answer(site: Site, mode: str) -> None:
         answer = running.search("ferry pier", BOB, mode=mode)
         assert (titles(answer), codes(answer)) == ({"Open"}, ["embedding_unavailable"])
         assert titles(running.search("ferry pier", ANN, mode=mode)) == {"Open", "Private"}
-        assert running.http.get("/readyz").json()["status"] == "degraded"
+        assert running.ready().json()["status"] == "degraded"
         running.settle()
         assert site.sql("SELECT count(*) FROM search_cache") == [(0,)]
 
@@ -64,7 +64,7 @@ def test_without_the_vector_index_postgres_answers(site: Site) -> None:
         assert titles(running.search("ferry", ANN, filters={"tags": {"dataset": "legal"}})) == {"Private"}
         assert titles(running.search("ferry", ANN, filters={"source_types": ["slack"]})) == set()
         assert titles(running.search("ferry", ANN, filters={"date_range": {"start": "2099-01-01"}})) == set()
-        assert (running.http.get("/readyz").status_code, running.http.get("/readyz").json()["status"]) == (
+        assert (running.http.get("/readyz").status_code, running.ready().json()["status"]) == (
             200,
             "degraded",
         )
@@ -134,9 +134,7 @@ def own_postgres(
 def until_ready(running: Running) -> None:
     """Wait until every server answers; what the disk of HOME says is another matter."""
     deadline = datetime.now(UTC) + timedelta(seconds=60)
-    while any(
-        part["state"] != "ok" for name, part in running.http.get("/readyz").json()["services"].items() if name != "disk"
-    ):
+    while any(part["state"] != "ok" for name, part in running.ready().json()["services"].items() if name != "disk"):
         assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
 
 
@@ -159,9 +157,9 @@ def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) ->
         assert codes(running.search("ferry pier", BOB)) == []
         site.sql("UPDATE documents SET chunk_count = chunk_count + 1")  # as if points were lost
         deadline = time.monotonic() + 120
-        while running.http.get("/readyz").json()["services"]["qdrant"]["state"] != "incomplete":
+        while running.ready().json()["services"]["qdrant"]["state"] != "incomplete":
             assert time.monotonic() < deadline, "not noticed"
-        assert running.http.get("/readyz").json()["status"] == "degraded"
+        assert running.ready().json()["status"] == "degraded"
         told = [running.search(query, who)["warnings"] for who in (ANN, BOB) for query in ("ferry pier", "nothing")]
         assert [[warning["code"] for warning in warnings] for warnings in told] == [["index_incomplete"]] * 4
         assert not any(letter.isdigit() for letter in told[0][0]["message"])
@@ -183,6 +181,6 @@ def test_readyz_tells_a_home_that_takes_no_writes(site: Site) -> None:
     site.settings.home.joinpath("audit").write_text("a file where a folder should be")
     with site.running() as running:
         deadline = time.monotonic() + 120
-        while running.http.get("/readyz").json()["services"]["disk"]["state"] != "down":
+        while running.ready().json()["services"]["disk"]["state"] != "down":
             assert time.monotonic() < deadline, "not noticed"
-        assert running.http.get("/readyz").json()["status"] == "degraded"
+        assert running.ready().json()["status"] == "degraded"

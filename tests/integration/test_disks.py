@@ -1,0 +1,178 @@
+"""Disks that are full or read-only are the reason that people are given, with the folder and what to do, whatever failed first."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestration import doctor
+from orchestration.cli import run as command
+from resources import disk, keys
+from resources.domain import SourceName
+from resources.errors import StorageFullError, StorageReadOnlyError
+from resources.launch import start_sync
+from resources.settings import Settings
+from tests.fixtures.disks import Mount
+from tests.fixtures.installation import Installation
+from tests.fixtures.serving import Running, Site
+
+ANN = "ann@acme.com"
+
+
+def named(settings: Settings) -> dict[str, str]:
+    return {store: fault.state for fault in disk.faults(settings) for store in fault.stores}
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Settings:
+    home = tmp_path / "home"
+    home.mkdir()
+    return Settings(_env_file=None, home=home)
+
+
+def test_disks_with_room_have_no_fault(embedded: Settings) -> None:
+    assert disk.faults(embedded) == []
+    assert disk.why(embedded) is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "store"),
+    [
+        ("audit", "audit log"),
+        ("lake", "lake"),
+        ("lake/blobs", "stored bytes"),
+        ("lake/blobs/.incoming", "incoming bytes"),
+        ("postgres/data", "Postgres"),
+        ("postgres/data/pg_wal", "Postgres log"),
+        ("qdrant", "vector index"),
+        ("dagster", "Dagster"),
+        ("logs", "logs"),
+    ],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_every_store_on_a_disk_of_its_own_is_named(
+    embedded: Settings, mount: Mount, folder: str, store: str, read_only: bool
+) -> None:
+    mount(embedded.home / folder, read_only=read_only)
+    found = named(embedded)
+    assert found[store] == (disk.READ_ONLY if read_only else disk.FULL)
+    assert "HOME" not in found
+    assert str(embedded.home / folder) in (disk.why(embedded) or "")
+
+
+def test_a_lake_elsewhere_is_looked_at_and_one_in_an_object_store_is_not(
+    embedded: Settings, mount: Mount, tmp_path: Path
+) -> None:
+    mount(tmp_path / "elsewhere")
+    there = embedded.model_copy(update={"lake_url": (tmp_path / "elsewhere").as_uri()})
+    assert named(there) == dict.fromkeys(("lake", "lake tables", "stored bytes", "incoming bytes"), disk.FULL)
+    assert named(embedded.model_copy(update={"lake_url": "s3://bucket/lake"})) == {}
+
+
+def last_job(installation: Installation) -> tuple[str, str]:
+    (row,) = installation.rows("SELECT status, error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    return row["status"], row["error_message"]
+
+
+def test_a_sync_that_dagster_does_not_start_names_the_full_disk(installation: Installation, mount: Mount) -> None:
+    settings = installation.settings.model_copy(update={"dagster_url": "http://127.0.0.1:9"})
+    mount(settings.home / "dagster")
+    with pytest.raises(StorageFullError, match=f"{settings.home / 'dagster'}.* is full.*Free some space"):
+        start_sync(settings, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    status, reason = last_job(installation)
+    assert status == "failed"
+    assert "is full" in reason
+    assert "Dagster does not answer" not in reason
+
+
+@pytest.mark.parametrize("folder", ["tables", "blobs"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_sync_that_cannot_write_names_the_disk(
+    installation: Installation, mount: Mount, folder: str, read_only: bool
+) -> None:
+    installation.write("otter.txt", "The otter of the river sleeps until noon.\n")
+    place = installation.settings.home / "lake" / folder
+    if read_only:
+        (place / ".incoming").mkdir(parents=True)
+    mount(place, read_only=read_only)
+    with pytest.raises(StorageReadOnlyError if read_only else StorageFullError, match=str(place)):
+        installation.sync()
+    status, reason = last_job(installation)
+    assert status == "failed"
+    assert str(place) in reason
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_commands_name_the_disk(
+    installation: Installation,
+    mount: Mount,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    read_only: bool,
+) -> None:
+    settings = installation.settings
+    keys.ensure(settings)
+    installation.write("otter.txt", "The otter of the river sleeps until noon.\n" * 50_000)
+    (settings.home / "lake" / "blobs" / ".incoming").mkdir(parents=True)
+    said = "is read-only" if read_only else "is full"
+    for name, value in {
+        "HOME": settings.home,
+        "POSTGRES_URL": settings.postgres_dsn,
+        "QDRANT_URL": settings.qdrant_address,
+        "DAGSTER_URL": "http://127.0.0.1:9",
+        "FILE_ROOTS": json.dumps(
+            [{"name": "docs", "url": installation.root.as_uri(), "tenant": "acme", "dataset": "docs"}]
+        ),
+    }.items():
+        monkeypatch.setenv(f"CONCORDANCE_{name}", str(value))
+    mount(settings.home, read_only=read_only)
+    for arguments in (
+        ["sync", "files"],
+        ["sync", "files", "--wait"],
+        ["reconcile", "--apply"],
+    ):
+        assert command(arguments) != 0, arguments
+        assert said in capsys.readouterr().err, arguments
+    assert command(["up"]) != 0
+    assert ("CONCORDANCE_HOME" if read_only else said) in capsys.readouterr().err
+    assert command(["status"]) != 0
+    assert said in capsys.readouterr().err
+    command(["status", "--json"])
+    assert said in json.loads(capsys.readouterr().out)["disks"][0]
+    found = [finding for finding in doctor.examine() if finding.name == "disk" and not finding.ok]
+    assert any(said in finding.detail for finding in found)
+
+
+def until_noticed(running: Running) -> str:
+    deadline = time.monotonic() + 120
+    while (state := running.ready().json()["services"]["disk"])["state"] != "down":
+        assert time.monotonic() < deadline, "not noticed"
+    return str(state["detail"])
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_readyz_and_problems_name_the_disk(site: Site, mount: Mount, read_only: bool) -> None:
+    place = site.settings.home / "lake" / "blobs"
+    (place / ".incoming").mkdir(parents=True, exist_ok=True)
+    mount(place, read_only=read_only)
+    slug = "storage-read-only" if read_only else "storage-full"
+    with site.running() as running:
+        assert str(place) in until_noticed(running)
+        text = b"words " * 500_000
+        answer = running.request("POST", "/api/upload", ANN, files={"file": ("a.txt", text)})
+    assert (answer.status_code, answer.json()["type"]) == (507, f"/problems/{slug}")
+    assert str(site.settings.home) not in answer.text
+
+
+def test_a_postgres_that_a_full_disk_stopped_is_no_mystery(site: Site, mount: Mount) -> None:
+    mount(site.settings.home / "dagster")
+    site.settings = site.settings.model_copy(
+        update={"postgres_url": type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")}
+    )
+    with site.running() as running:
+        until_noticed(running)
+        answer = running.request("POST", "/api/upload", ANN, files={"file": ("a.txt", b"A few words.")})
+    assert (answer.status_code, answer.json()["type"]) == (507, "/problems/storage-full")
