@@ -60,7 +60,7 @@ class ErasureReport(msgspec.Struct):
 def erase(
     settings: Settings, *, cutoff: datetime, document: str | None = None, thorough: bool = False
 ) -> ErasureReport:
-    """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites every table of Postgres, whatever its size.
+    """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites files even if nothing is due.
 
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, or `ServiceUnavailableError`.
@@ -157,7 +157,7 @@ def _rewrite_files(run: SyncRun, report: ErasureReport, *, changed: bool, thorou
     due = erase_sql.files_due(run.connection, stores=stores)["due"]
     if not (changed or due or thorough):
         return
-    notes = rewriting.rewrite(run.settings, run.connection, run.qdrant, thorough=thorough)
+    notes = rewriting.rewrite(run.settings, run.connection, run.qdrant)
     now = datetime.now(UTC)
     checks = {store: Check(now if note.done else None, note.detail) for store, note in notes.items()}
     report.stores |= checks

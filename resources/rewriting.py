@@ -12,6 +12,7 @@ import psycopg
 
 from resources import keys, qdrant
 from resources.postgres import Connection
+from resources.rebuilding import rebuild
 from resources.settings import Settings
 from sql import queries
 
@@ -24,8 +25,8 @@ TABLES = (
     "held_deletions", "deletion_receipts", "pg_catalog.pg_statistic",
 )  # fmt: skip
 """Tables that contain text of documents or of questions."""
-QUICK_BYTES = 256 * 1024 * 1024
-"""A table up to this size is rewritten at once, which blocks its readers for some seconds."""
+SEARCHED = ("documents", "chunks", "chunks_beside")
+"""Large tables that every search reads: they are copied while searches go on. The others are rewritten in place."""
 LOCK_SECONDS = 20
 COMPACT_SECONDS = 3600
 WAL_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -39,38 +40,38 @@ class Note(NamedTuple):
     detail: str
 
 
-def rewrite(settings: Settings, connection: Connection, client: QdrantClient, *, thorough: bool) -> dict[str, Note]:
+def rewrite(settings: Settings, connection: Connection, client: QdrantClient) -> dict[str, Note]:
     """Rewrite what can be rewritten; return a note per store. The connection must be in autocommit mode."""
     return {
-        "postgres.files": _tables(connection, thorough=thorough),
+        "postgres.files": _tables(connection),
         "postgres.log": _log(connection),
         "vectors.files": _vectors(settings, client),
     }
 
 
-def _tables(connection: Connection, *, thorough: bool) -> Note:
-    """Rewrite tables with their indexes; large ones only if `thorough`, since it blocks their readers."""
+def _tables(connection: Connection) -> Note:
+    """Rewrite tables with their indexes, whatever their size. Postgres does so in bounded memory; a table at a time is there twice."""
     left: list[str] = []
-    sizes = {row["name"]: row["bytes"] for row in queries("upkeep").table_bytes(connection, names=list(TABLES))}
+    present = {row["name"] for row in queries("upkeep").table_bytes(connection, names=list(TABLES)) if row["bytes"]}
     connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{LOCK_SECONDS}s",))
-    for name, size in sizes.items():
-        if size is None:
-            continue
+    for name in [name for name in TABLES if name in present]:
         try:
-            if thorough or size <= QUICK_BYTES:
+            if name in SEARCHED:
+                rebuild(connection, name)
+            else:
                 connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
-                continue
-            connection.execute(f"VACUUM (ANALYZE) {name}".encode())
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.InsufficientPrivilege) as error:
-            left.append(f"{name} ({type(error).__name__})")
-            continue
-        left.append(name)
+        except psycopg.errors.LockNotAvailable:
+            left.append(f"{name} (in use)")
+        except psycopg.errors.InsufficientPrivilege:
+            left.append(f"{name} (belongs to another role)")
+        except psycopg.errors.DiskFull:
+            left.append(f"{name} (no room on the disk for a second copy)")
     connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
     if left:
-        named = ", ".join(left)
         return Note(
             done=False,
-            detail=f"freed, but not rewritten, since they are large or in use: {named}. See: concordance erase --now",
+            detail=f"deleted, but still in the files of: {', '.join(left)}."
+            " The daily job tries again; at once: concordance erase --now",
         )
     return Note(done=True, detail="tables and indexes were rewritten")
 

@@ -22,8 +22,8 @@ def erase(
 ) -> int:
     """Erase deleted documents from every store: bytes, texts, vectors, names, and answers that quote them. It cannot be undone.
 
-    Without options, those whose grace time is over, as the daily job does. With `--now` or `--document` every file that may hold
-    erased text is rewritten, during which searches may wait for some seconds, on a large index for minutes.
+    Without options, those whose grace time is over, as the daily job does. Every file that may hold erased text is then rewritten; searches
+    go on meanwhile.
     """
     import msgspec
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from assets.reindex import open_reindex
 from assets.sweep import sweep
 from orchestration.cli import run
 from orchestration.erasure import daily_erasure
-from resources import keys
+from resources import keys, rebuilding, rewriting
 from resources.blobs import Blobs
 from resources.domain import SourceName, document_id
 from resources.errors import BusyError
@@ -36,6 +37,11 @@ SECRET = "quokkaledger7731"
 LEAVES = f"# Leaves\n\nThe {SECRET} closes the north office in March. Nobody outside the board knows of the {SECRET}.\n"
 SHARED = "# Otters\n\nOtters of the wobbegong river sleep until noon and eat crayfish before dusk.\n"
 NOW = timedelta()
+READ = "SELECT (SELECT count(*) FROM checked_documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM chunks_beside)"
+FILES = (
+    "SELECT pg_relation_filepath(name) AS file FROM unnest(ARRAY['documents', 'chunks', 'chunks_beside']) AS t (name)"
+)
+STORES = "SELECT stores FROM deletion_receipts"
 
 
 class Whole(NamedTuple):
@@ -254,6 +260,65 @@ def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
     ):
         erase(installation.settings, cutoff=cutoff_of(NOW))
     assert held(installation)["blobs"] == 2
+
+
+CATALOGUE = """
+SELECT 'index' AS kind, tablename AS owner, indexdef AS definition FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL
+SELECT 'constraint', conrelid::regclass::text, conname || convalidated || pg_get_constraintdef(oid) FROM pg_constraint
+WHERE connamespace = 'public'::regnamespace
+UNION ALL
+SELECT 'trigger', tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+UNION ALL
+SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = 'public'
+UNION ALL
+SELECT 'column', table_name, concat_ws(' ', column_name, data_type, is_nullable, column_default, generation_expression)
+FROM information_schema.columns WHERE table_schema = 'public'
+ORDER BY kind, owner, definition
+"""
+
+
+def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installation: Installation) -> None:
+    removed(installation)
+    catalogue, files = installation.rows(CATALOGUE), installation.rows(FILES)
+    dsn = installation.settings.postgres_dsn
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(dsn) as slow, psycopg.connect(dsn, autocommit=True) as search:
+        # a long read keeps every table from being exchanged; whoever waits for it must not keep others from reading
+        slow.execute(READ)
+        erasing = pool.submit(erase, installation.settings, cutoff=cutoff_of(NOW))
+        search.execute("SET lock_timeout = '5s'")
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%EXCLUSIVE%'"
+        waited = 0
+        while waited < 3:
+            assert not erasing.done(), erasing.result()
+            waited += len(search.execute(waiting).fetchall())
+            assert search.execute(READ).fetchone()
+        slow.rollback()
+        report = erasing.result(timeout=120)
+    assert report.stores["postgres.files"].checked_at is not None
+    assert installation.rows(CATALOGUE) == catalogue
+    assert not {row["file"] for row in files} & {row["file"] for row in installation.rows(FILES)}
+    installation.write("after.txt", "The cassowary of the valley eats fallen fruit.\n")
+    installation.sync()
+    assert installation.agrees()
+
+
+def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed(installation)
+    monkeypatch.setattr(rewriting, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(rebuilding, "EXCHANGE_ATTEMPTS", 2)
+    with psycopg.connect(installation.settings.postgres_dsn) as writer:
+        writer.execute("LOCK TABLE chunks, answers IN ROW EXCLUSIVE MODE")
+        report = erase(installation.settings, cutoff=cutoff_of(NOW))
+    check = report.stores["postgres.files"]
+    assert check.checked_at is None
+    assert "files of: documents (in use), chunks (in use), answers (in use)." in check.detail
+    assert {row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES)} == {None}
+    report = erase(installation.settings, cutoff=cutoff_of(NOW))
+    assert report.documents == 0
+    assert all(row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES))
 
 
 def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
