@@ -32,6 +32,9 @@ REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
 SPARES = 2
 """Idle workers to keep: a run that is asked for while another ends should not wait for Python to start."""
+SURPLUS_SECONDS = 60.0
+"""How long an idle worker beyond the spares waits for another burst of runs before it ends: each holds some 300 MB."""
+COMMAND = (sys.executable, "-m", "orchestration.run_worker")
 SILENCE_SECONDS = 60.0
 """A worker writes every few seconds whatever it is doing; one that is silent for this long hangs and is killed."""
 STOPPED_SECONDS = 10.0
@@ -52,12 +55,12 @@ def address(settings: Settings) -> Path:
 class Worker:
     """One process: what it is doing, and when it was last heard of."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "orchestration.run_worker"]
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.output = _pipe(self.process.stdout)
         self.task: list[str] | None = None
         self.heard = time.monotonic()
+        self.idle_since = self.heard
         self._stopped_since: float | None = None
 
     def give(self, *task: str) -> None:
@@ -72,6 +75,12 @@ class Worker:
             self.heard = time.monotonic()
         if DONE in said:
             self.task = None
+            self.idle_since = self.heard
+
+    def dismiss(self) -> None:
+        """Let it end by itself; it takes no more tasks."""
+        _pipe(self.process.stdin).close()
+        self.task = ["leave"]
 
     @property
     def ended(self) -> bool:
@@ -98,7 +107,9 @@ class Worker:
 class Workers:
     """Keeps idle processes, hands runs to them, and reports the runs of those that died."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND, *, surplus_seconds: float = SURPLUS_SECONDS) -> None:
+        self._command = command
+        self._surplus_seconds = surplus_seconds
         self._workers: list[Worker] = []
         self._lost: list[str] = [EVERY_RUN]
         """Runs to report as failed unless they have finished. A keeper that replaces a killed one looks at all of them first."""
@@ -117,7 +128,7 @@ class Workers:
         return worker.process.pid, made
 
     def tend(self, spoke: Sequence[object] = ()) -> None:
-        """Listen to the workers, replace those that ended or hang, and make new ones when no run needs the machine."""
+        """Listen to the workers, replace those that ended or hang, make new ones when no run needs the machine, and end surplus ones."""
         for worker in self._workers:
             if worker.output in spoke:
                 worker.listen()
@@ -130,6 +141,10 @@ class Workers:
             self._settle()
         while all(worker.task is None for worker in self._workers) and len(self._workers) < SPARES:
             self._spawn()
+        idle = [worker for worker in self._workers if worker.task is None]
+        for worker in idle[: max(0, len(idle) - SPARES)]:  # the oldest, which have done the most runs
+            if time.monotonic() - worker.idle_since > self._surplus_seconds:
+                worker.dismiss()
 
     def stop(self) -> None:
         """Close the idle ones and interrupt the runs, as Dagster's own termination does."""
@@ -159,7 +174,7 @@ class Workers:
                 self._lost += worker.task[1:]
 
     def _spawn(self) -> Worker:
-        worker = Worker()
+        worker = Worker(self._command)
         self._workers.append(worker)
         return worker
 

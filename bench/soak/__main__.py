@@ -81,14 +81,16 @@ def main() -> int:
             raise SystemExit(f"The first sync failed, so the soak test cannot start: {faults}")
         hostile, kills = Hostile(site, until), Kills(site, until)
         threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people]
-        began, before = time.monotonic(), site.held()
+        began, held = time.monotonic(), [site.held()]
         _say(f"Running for {seconds:.0f} s")
         for thread in threads:
             thread.start()
         while time.monotonic() < began + seconds:
             time.sleep(min(TELL_SECONDS, max(0.1, began + seconds - time.monotonic())))
+            held.append(site.held())
             _say(f"{len(observed.seconds)} searches, {sum(observed.errors.values())} errors, {len(kills.kills)} kills, "
-                 f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks")  # fmt: skip
+                 f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks, "
+                 f"{len(observed.missed)} missed, {held[-1].megabytes} MB")  # fmt: skip
         until.set()
         lasted, latencies = time.monotonic() - began, list(observed.seconds)
         for thread in (changes, hostile, kills, *people):  # a hanging sync is not waited for
@@ -100,11 +102,12 @@ def main() -> int:
         reconciled = site.command("reconcile", "--json")
         if reconciled.returncode != 0:
             lost.append(f"reconcile: {reconciled.stdout.strip().splitlines()[-1:]} {reconciled.stderr.strip()[-500:]}")
-        unaudited, after = _unaudited(site, observed), site.held()
+        unaudited = _unaudited(site, observed)
+        held.append(site.held())
         left = site.stop()
         passed = print_report(
             seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, kills=kills.kills,
-            before=before, after=after, lost=lost, unaudited=unaudited, left=left,
+            held=held, lost=lost, unaudited=unaudited, left=left,
         )  # fmt: skip
     finally:
         site.stop()

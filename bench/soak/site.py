@@ -35,8 +35,8 @@ class Held:
     processes: int
     megabytes: int
     descriptors: int
-    serving: str
-    """Description of the HTTP service alone."""
+    roles: dict[str, tuple[int, int, int]]
+    """By role: processes, megabytes and descriptors."""
 
 
 class Site:
@@ -145,17 +145,17 @@ class Site:
 
     def held(self) -> Held:
         """Return the resources that all processes of the installation use now."""
-        processes = descriptors = memory = 0
-        for process in {one.pid: one for group in self.processes().values() for one in group}.values():
-            try:
-                memory += process.memory_full_info().pss
-                descriptors += process.num_fds()
-                processes += 1
-            except psutil.Error:
-                continue
-        serving = self.processes().get("serving", [])[:1]
-        alone = [f"{one.memory_full_info().pss // 2**20} MB and {one.num_fds()} descriptors" for one in serving]
-        return Held(processes, memory // 2**20, descriptors, " ".join(alone) or "not running")
+        roles: dict[str, tuple[int, int, int]] = {}
+        for role, group in self.processes().items():
+            held: list[tuple[int, int]] = []
+            for process in group:
+                try:
+                    held.append((process.memory_full_info().pss, process.num_fds()))
+                except psutil.Error:
+                    continue
+            roles[role] = (len(held), sum(memory for memory, _ in held) // 2**20, sum(files for _, files in held))
+        processes, megabytes, descriptors = (sum(role[at] for role in roles.values()) for at in range(3))
+        return Held(processes, megabytes, descriptors, roles)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `concordance` with these arguments and wait for it."""

@@ -3,6 +3,10 @@
 Every text of the soak test contains a word that occurs nowhere else: a `Fact`. A change gives the fact another audience. Between the
 change and the moment it must be in force (the API call of an upload has returned; a sync that started afterwards has succeeded), both
 the old and the new audience are correct; outside of that interval exactly one is.
+
+The other direction is judged alike: once a sync has indexed a text, a person must be shown it whenever every audience that may count at
+that moment names the person. After a narrowing and a widening that no sync has seen yet, the narrowed audience may still come into
+force first, so that nobody but those whom it names must be shown the text.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 WORD = "soak"
 _LETTERS = "bcdfghjklmnpqrstvwxz"
@@ -27,6 +31,8 @@ class Change:
     """When the source accepted it."""
     in_force: float | None = None
     """When earlier audiences cease to be valid."""
+    indexed: float | None = None
+    """When a sync that began after `done` had succeeded: the index knows of this change."""
 
 
 @dataclass(eq=False)
@@ -36,8 +42,8 @@ class Fact:
     word: str
     source: str
     changes: list[Change]
-    found_by: dict[str, float] = field(default_factory=dict[str, float])
-    """When each person was first shown it after the last change."""
+    written: Change
+    """The change that brought the word into the text; those before it are inherited from the text that it replaced."""
 
     @property
     def audience(self) -> frozenset[str]:
@@ -60,7 +66,8 @@ class Truth:
     def fact(self, source: str, audience: Collection[str]) -> Fact:
         """Return a new fact with a unique word; call this before sending the text to the source."""
         word = WORD + "".join(secrets.choice(_LETTERS) for _ in range(12))
-        made = Fact(word, source, [Change(frozenset(audience), time.monotonic())])
+        written = Change(frozenset(audience), time.monotonic())
+        made = Fact(word, source, [written], written)
         with self._lock:
             self._facts[word] = made
         return made
@@ -74,7 +81,6 @@ class Truth:
         """Change a fact's audience; call this before changing the source."""
         with self._lock:
             fact.changes.append(Change(frozenset(audience), time.monotonic()))
-            fact.found_by.clear()
 
     def inherit(self, new: Fact, old: Fact) -> None:
         """Copy the unsettled audiences of a replaced text to the new one, since either audience may see the new text."""
@@ -96,8 +102,9 @@ class Truth:
             now = time.monotonic()
             for fact in self._facts.values():
                 for change in fact.changes if fact.source == source else ():
-                    if change.in_force is None and change.done is not None and change.done < started:
-                        change.in_force = now
+                    if change.indexed is None and change.done is not None and change.done < started:
+                        change.indexed = now
+                        change.in_force = change.in_force or now
 
     def leaked(self, word: str, person: str, start: float, end: float) -> bool:
         """Return True if showing this word to this person between `start` and `end` was wrong."""
@@ -112,16 +119,15 @@ class Truth:
                 superseded = superseded or (change.in_force is not None and change.in_force <= start)
             return True
 
-    def found(self, word: str, person: str, at: float) -> None:
-        """Record that a search that began at this time showed a word to a person."""
-        with self._lock:
-            fact = self._facts.get(word)
-            if fact is not None and at > fact.changes[-1].made and person in fact.audience:
-                fact.found_by.setdefault(person, time.monotonic())
-
-    def missed(self, word: str, person: str, start: float) -> bool:
-        """Return True if a search that began at `start` should have shown this word: it was shown before and has not changed since."""
+    def missed(self, word: str, person: str, start: float, end: float) -> bool:
+        """Return True if a search between `start` and `end` had to show this word to this person."""
         with self._lock:
             fact = self._facts[word]
-            since = fact.found_by.get(person)
-            return since is not None and since < start and person in fact.audience
+            if fact.written.indexed is None or fact.written.indexed > start:
+                return False
+            for change in reversed(fact.changes):
+                if change.made <= end and person not in change.audience:
+                    return False
+                if change.indexed is not None and change.indexed <= start:
+                    break
+            return True
