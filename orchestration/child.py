@@ -96,6 +96,11 @@ class Child:
         """Whether the process runs but has not answered for too long."""
         return self._pulse is not None and self._pulse.hung
 
+    @property
+    def why_hung(self) -> str:
+        """Why its last reply is missing."""
+        return "" if self._pulse is None else self._pulse.reason
+
     def show_pulse(self) -> bool:
         """Bring the shown state up to the last replies; return True if it changed."""
         suspect = self._pulse is not None and self._pulse.suspect

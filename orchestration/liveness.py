@@ -2,7 +2,7 @@
 
 Each service is asked in a thread of its own: one that hangs does not keep the others from being watched. Any reply counts,
 an error included, because a service that refuses is alive. A service that is only slow keeps using the processor and is given
-more time than one that does nothing at all.
+more time than one that does nothing at all. Time in which this process itself did not run does not count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import psycopg
 from psycopg.pq import ConnStatus, ExecStatus
 
 from resources.embedded.processes import Identity, alive, group, identify
+from resources.errors import ConcordanceError
 
 INTERVAL_SECONDS = 3.0
 DEADLINE_SECONDS = 5.0
@@ -32,21 +33,48 @@ BUSY_MISSES = 12
 BUSY_SHARE = 0.02
 """Share of one core from which a service counts as busy."""
 
+PAUSE_SECONDS = 20.0
+"""A round that takes this much longer than planned means that this process was stopped, or the machine asleep."""
+
 Probe = Callable[[], bool | None]
-"""Return True if the service replied within `DEADLINE_SECONDS`, and None if that cannot be told at the moment."""
+"""Return True if the service replied within `DEADLINE_SECONDS`, and None if that cannot be told at the moment.
+
+Otherwise, return False or raise an error that says what happened.
+"""
+
+
+class NoReplyError(ConcordanceError):
+    """A service did not reply."""
+
+
+def ask(probe: Probe) -> tuple[bool | None, str]:
+    """Return what a probe returned, and the reason if there was no reply."""
+    try:
+        replied = probe()
+    except Exception as error:  # noqa: BLE001 # a thread's edge: whatever a probe fails with, it got no reply
+        return False, str(error).strip() or type(error).__name__
+    return replied, "no reply" if replied is False else ""
 
 
 class Pulse:
     """Watches one process with one probe until `stop`."""
 
     def __init__(
-        self, probe: Probe, leader: Identity, *, grace: float = 0.0, interval: float = INTERVAL_SECONDS
+        self,
+        probe: Probe,
+        leader: Identity,
+        *,
+        grace: float = 0.0,
+        interval: float = INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Misses do not count during the first `grace` seconds, in which the process may still be starting."""
         self._probe = probe
         self._leader = leader
         self._interval = interval
-        self._counts_from = time.monotonic() + grace
+        self._clock = clock
+        self._counts_from = clock() + grace
+        self._reason = ""
         self._stopping = threading.Event()
         self._misses = 0
         self._first_miss = (0.0, 0.0)
@@ -65,32 +93,38 @@ class Pulse:
         """Whether the process has been silent for so long that it should be restarted."""
         return self._hung
 
+    @property
+    def reason(self) -> str:
+        """Why the last reply is missing."""
+        return self._reason
+
     def stop(self) -> None:
         """End the watch. A probe that is waiting for its reply ends by its own deadline."""
         self._stopping.set()
 
     def _watch(self) -> None:
+        began = self._clock()
         while not self._stopping.wait(self._interval):
-            replied = False if _is_stopped(self._leader) else self._ask()
-            if replied:
+            replied, reason = (
+                (False, "a signal has stopped the process") if _is_stopped(self._leader) else ask(self._probe)
+            )
+            now = self._clock()
+            paused = now - began > self._interval + PAUSE_SECONDS
+            began = now
+            if replied or paused:
                 self._misses, self._hung = 0, False
-            elif replied is False and time.monotonic() >= self._counts_from:
-                self._miss()
+            elif replied is False and now >= self._counts_from:
+                self._reason = reason
+                self._miss(now)
 
-    def _miss(self) -> None:
-        now, used = time.monotonic(), processor_seconds(self._leader)
+    def _miss(self, now: float) -> None:
+        used = processor_seconds(self._leader)
         if self._misses == 0:
             self._first_miss = (now, used)
         self._misses += 1
         since, used_then = self._first_miss
         busy = used - used_then > BUSY_SHARE * (now - since)
         self._hung = self._misses >= (BUSY_MISSES if busy else IDLE_MISSES)
-
-    def _ask(self) -> bool | None:
-        try:
-            return self._probe()
-        except Exception:  # noqa: BLE001 # the thread's edge: whatever a probe fails with, it got no reply
-            return False
 
 
 def _is_stopped(leader: Identity) -> bool:
@@ -127,18 +161,21 @@ def processor_seconds(leader: Identity) -> float:
 
 
 def http_replies(url: str) -> bool:
-    """Return True if the server sends any response, or closes the connection, which a hung one does not."""
+    """Return True if the server sends any response, or closes the connection, which a hung one does not.
+
+    Raises `NoReplyError` otherwise.
+    """
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=DEADLINE_SECONDS)
     try:
         connection.connect()
-    except OSError:
-        return False
+    except OSError as error:
+        raise NoReplyError(f"{url} accepts no connection: {error}") from error
     try:
         connection.request("GET", parts.path or "/")
         connection.getresponse()
     except TimeoutError:
-        return False
+        raise NoReplyError(f"{url} sent no response within {DEADLINE_SECONDS:.0f} s") from None
     except (OSError, http.client.HTTPException):
         return True
     finally:
@@ -147,14 +184,21 @@ def http_replies(url: str) -> bool:
 
 
 def postgres_replies(dsn: str) -> bool:
-    """Return True if the server answers `SELECT 1` on a new connection, or refuses the connection in its own words."""
+    """Return True if the server answers `SELECT 1` on a new connection, or refuses the connection in its own words.
+
+    Raises `NoReplyError` otherwise.
+    """
     try:
         connection = psycopg.connect(dsn, connect_timeout=round(DEADLINE_SECONDS), autocommit=True)
     except psycopg.OperationalError as error:
         # Too many connections, or still recovering from a crash: it says so itself, hence it is alive.
-        return "FATAL:" in str(error)
+        if "FATAL:" in str(error):
+            return True
+        raise NoReplyError(f"Postgres accepts no connection: {error}") from error
     try:
-        return _answers_query(connection)
+        if _answers_query(connection):
+            return True
+        raise NoReplyError(f"Postgres did not answer a query within {DEADLINE_SECONDS:.0f} s")
     finally:
         connection.close()
 
@@ -178,7 +222,10 @@ def _answers_query(connection: psycopg.Connection) -> bool:
 
 
 def grpc_replies(target: str) -> bool:
-    """Return True if the gRPC server at `target` (`127.0.0.1:port` or `unix:path`) answers the standard health check."""
+    """Return True if the gRPC server at `target` (`127.0.0.1:port` or `unix:path`) answers the standard health check.
+
+    Raises `NoReplyError` if it does not reply.
+    """
     import grpc  # 15 MB that only the supervisor needs
 
     with grpc.insecure_channel(target) as channel:
@@ -186,5 +233,6 @@ def grpc_replies(target: str) -> bool:
         try:
             check(b"", timeout=DEADLINE_SECONDS)
         except grpc.RpcError as error:
-            return error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
+            if error.code() in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE):
+                raise NoReplyError(f"{target}: {error.code().name}: {error.details()}") from error
     return True

@@ -17,6 +17,7 @@ from typing import IO, Literal
 import msgspec
 import psutil
 
+from orchestration.heartbeat import hangs
 from resources.embedded.processes import Identity, alive, end_group, group, kill_all
 from resources.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
@@ -103,15 +104,34 @@ def supervisor(settings: Settings) -> Identity | None:
     return found if found is not None and alive(found) else None
 
 
+def hung_supervisor(settings: Settings) -> Identity | None:
+    """Return the supervisor that lives on this HOME but has stopped working, if there is one."""
+    found = supervisor(settings)
+    return found if found is not None and hangs(settings, found) else None
+
+
+def end_hung(settings: Settings) -> Identity | None:
+    """Kill a supervisor that has stopped working, and return it; its services go on."""
+    found = hung_supervisor(settings)
+    if found is not None:
+        kill_all([found])
+    return found
+
+
 def running(settings: Settings) -> bool:
-    """Whether a supervisor lives and all of its services are ready."""
+    """Whether a supervisor works and all of its services are ready."""
     state = read(settings)
     return (
         state.supervisor is not None
         and state.complete
         and alive(state.supervisor)
+        and not hangs(settings, state.supervisor)
         and all(service.state in ("ready", "external") for service in state.services.values())
     )
+
+
+KILLED_SECONDS = 5.0
+"""How long a killed supervisor may hold its lock."""
 
 
 class AlreadyRunningError(ConcordanceError):
@@ -127,17 +147,26 @@ def already(settings: Settings) -> str:
     return f"Another `concordance up` holds {settings.home} and is not ready yet: `concordance status` shows how far it is."
 
 
-def lock(settings: Settings) -> IO[bytes]:
-    """Take the lock of this HOME; it goes when the file is closed or the process ends, however it ends."""
+def lock(settings: Settings, patience: float = 0.0) -> IO[bytes]:
+    """Take the lock of this HOME; it goes when the file is closed or the process ends, however it ends.
+
+    `patience` is how many seconds to wait for it: a killed process holds it until the last of its threads has ended.
+    Raises `AlreadyRunningError`.
+    """
     folder = state_file(settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "lock").open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise AlreadyRunningError(already(settings)) from None
-    return file
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            file.close()
+            raise AlreadyRunningError(already(settings)) from None
+        return file
 
 
 def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
@@ -171,7 +200,8 @@ def _belongs(identity: Identity, home: Path) -> bool:
 
 
 def end(settings: Settings, patience: float = 120.0) -> bool:
-    """Tell the supervisor to stop everything and wait until it has; end leftovers if it was killed. False: nothing ran."""
+    """Tell the supervisor to stop everything and wait until it has; end leftovers if it was killed or hangs. False: nothing ran."""
+    end_hung(settings)
     found = supervisor(settings)
     if found is not None:
         os.kill(found.pid, signal.SIGTERM)
@@ -185,7 +215,7 @@ def end(settings: Settings, patience: float = 120.0) -> bool:
         return True
     if not state_file(settings).exists():
         return False
-    with lock(settings):
+    with lock(settings, KILLED_SECONDS):
         ended = end_leftovers(settings)
         write(settings, RunState())
     return bool(ended)

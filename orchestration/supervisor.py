@@ -2,7 +2,7 @@
 reverse.
 
 Enter: settings (and, for tests, other services). Leave: running processes, `HOME/run/state.json`, and one log a service in
-`HOME/logs`. One supervisor a HOME; what a killed one left behind is ended first.
+`HOME/logs`. One supervisor a HOME; what a killed or hung one left running is adopted, or ended if it cannot go on as it is.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
-from orchestration import logs
+from orchestration import heartbeat, logs
 from orchestration.child import Child
+from orchestration.liveness import ask
 from orchestration.run_state import (
+    KILLED_SECONDS,
     AlreadyRunningError,
     RunState,
     ServiceState,
+    end_hung,
     end_leftovers,
     lock,
     read,
@@ -38,6 +41,8 @@ __all__ = ["AlreadyRunningError", "Supervisor", "running", "start"]
 logger = logging.getLogger("concordance.supervisor")
 
 LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 10.0
+"""Time that one look at a starting service can take; what is beyond was a pause of this process and is not held against the service."""
 
 
 class Supervisor:
@@ -59,6 +64,7 @@ class Supervisor:
         self._watchers: list[threading.Thread] = []
         self._writing = threading.Lock()
         self._stopping = threading.Event()
+        self._ended = threading.Event()
         self._complete = False
         self._adopted: dict[str, ServiceState] = {}
 
@@ -68,7 +74,11 @@ class Supervisor:
         if self._stages is None:
             check_fresh(self._settings)
         keys.ensure(self._settings)
-        self._lock = lock(self._settings)
+        hung = end_hung(self._settings)
+        if hung is not None:
+            logger.warning("ended the supervisor with pid %d, which had stopped working", hung.pid)
+        self._lock = lock(self._settings, KILLED_SECONDS if hung else 0.0)
+        self._begin_beating()
         try:
             stages = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
             self._adopted = adoptable(self._settings, stages)
@@ -99,6 +109,13 @@ class Supervisor:
         for watcher in self._watchers:
             watcher.start()
 
+    def _begin_beating(self) -> None:
+        self._ended.clear()
+        heartbeat.beat(self._settings)  # before the state names this process
+        threading.Thread(
+            target=heartbeat.keep_beating, args=(self._settings, self._ended), name="heartbeat", daemon=True
+        ).start()
+
     def stop(self) -> None:
         """Stop everything, last started first. Idempotent."""
         self._stopping.set()
@@ -118,6 +135,7 @@ class Supervisor:
         self._adopted = {}
         if self._lock is not None:
             write(self._settings, RunState(error=error))
+            self._ended.set()
             self._lock.close()
             self._lock = None
 
@@ -140,9 +158,11 @@ class Supervisor:
 
     def _await(self, child: Child) -> None:
         service = child.service
+        waited, last = 0.0, child.spawned_at
         while not service.ready():
             status = child.exited()
-            waited = time.monotonic() - child.spawned_at
+            now = time.monotonic()
+            waited, last = waited + min(now - last, LONGEST_LOOK_SECONDS), now
             if status is not None or waited > service.start_seconds:
                 what = status or f"did not answer within {waited:.0f} s"
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
@@ -179,10 +199,11 @@ class Supervisor:
             )
             self._write()
         elif child.hung:
+            why = child.why_hung
             child.kill()
             delay = child.postpone()
-            logger.warning("%s runs but has stopped answering; it was killed and starts again in %.1f s. Its log: %s",
-                           child.service.name, delay, child.log)  # fmt: skip
+            logger.warning("%s runs but has stopped answering (%s); it was killed and starts again in %.1f s. Its log: %s",
+                           child.service.name, why, delay, child.log)  # fmt: skip
             self._write()
         elif child.state.state == "starting":
             if child.service.ready():
@@ -190,9 +211,10 @@ class Supervisor:
                 logger.info("%s is ready again", child.service.name)
                 self._write()
         elif child.show_pulse():
-            logger.warning(
-                "%s %s", child.service.name, "does not answer" if child.state.state == "hung" else "answers again"
-            )
+            if child.state.state == "hung":
+                logger.warning("%s does not answer: %s", child.service.name, child.why_hung)
+            else:
+                logger.warning("%s answers again", child.service.name)
             self._write()
         elif child.state.state == "ready" and child.keep_standby():
             self._write()
@@ -226,8 +248,15 @@ def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[s
         state = left[service.name].present()
         if state.identity is None or not alive(state.identity):
             continue
-        if state.fingerprint == service.fingerprint() and (service.probe or service.ready)():
+        if state.fingerprint != service.fingerprint():
+            continue
+        replied, reason = ask(service.probe or service.ready)
+        if replied:
             found[service.name] = state
+        else:
+            logger.warning(
+                "%s still runs but does not answer (%s), so it is not kept", service.name, reason or "unknown"
+            )
     return found
 
 

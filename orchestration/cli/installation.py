@@ -83,9 +83,10 @@ def status(
     from resources.settings import load
 
     settings = load()
+    hung = run_state.hung_supervisor(settings)
     alive = run_state.supervisor(settings) is not None
     state = run_state.read(settings)
-    services = _services(settings, state, alive)
+    services = _services(settings, state, alive and hung is None)
     sources = _sources(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
     if json:
@@ -100,6 +101,11 @@ def status(
     if not alive:
         note(f"Concordance does not run on {settings.home}. Start it with: concordance up")
         return 3
+    if hung is not None:
+        note(
+            f"The supervisor (pid {hung.pid}) has stopped working, so services that fail are not restarted."
+            " Replace it with: concordance up"
+        )
     return 0 if run_state.running(settings) and not disks else 1
 
 
@@ -203,7 +209,7 @@ def _detach(settings: Settings, sample: bool) -> None:
     from resources.errors import ConcordanceError
     from resources.keys import make_home
 
-    if run_state.supervisor(settings) is not None:
+    if run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None:
         raise run_state.AlreadyRunningError(run_state.already(settings))
     check_fresh(settings)
     make_home(settings)
@@ -266,7 +272,7 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
         lives = service.identity is not None and is_alive(service.identity)
         shown: str = service.state
         if not alive and shown != "external":
-            # A killed supervisor leaves its services; `up` and `down` end them.
+            # A killed supervisor leaves its services, and a hung one does not look after them; `up` adopts, `down` ends them.
             shown = "unsupervised" if lives else "stopped"
         found[name] = {"state": shown, "url": service.url, "pid": service.pid if lives else None}
     if SLACK_EVENTS in found:

@@ -8,14 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestration import run_state
+from orchestration import cli, heartbeat, run_state
 from orchestration.environment import child_environment
+from orchestration.liveness import BUSY_MISSES, Pulse
 from orchestration.services import Service, answers
 from orchestration.supervisor import AlreadyRunningError, Supervisor
 from resources.embedded.processes import Identity, alive, free_port, identify
@@ -180,15 +182,24 @@ def ports() -> list[int]:
 
 
 @pytest.fixture
-def killed_supervisor(settings: Settings, ports: list[int]) -> list[Identity]:
-    """Services whose supervisor was killed; returns their processes, which live on."""
+def other_supervisor(settings: Settings, ports: list[int]) -> Iterator[subprocess.Popen[bytes]]:
+    """A supervisor in a process of its own."""
     here = Path(__file__).parent
     process = subprocess.Popen(
         [sys.executable, "-c", SUPERVISE, str(here.parents[1]), str(here), str(settings.home), *map(str, ports)]
     )
     until(lambda: run_state.running(settings), "the supervisor to be up")
+    yield process
     process.kill()
     process.wait()
+    run_state.end(settings)
+
+
+@pytest.fixture
+def killed_supervisor(settings: Settings, other_supervisor: subprocess.Popen[bytes]) -> list[Identity]:
+    """Services whose supervisor was killed; returns their processes, which live on."""
+    other_supervisor.kill()
+    other_supervisor.wait()
     left = [service_identity(settings, name) for name in ("one", "two")]
     assert all(alive(identity) for identity in left)
     return left
@@ -252,6 +263,70 @@ def test_a_hung_service_is_not_kept(settings: Settings, killed_supervisor: list[
         assert not alive(one)
     finally:
         supervisor.stop()
+
+
+def test_a_hung_supervisor_is_shown_and_replaced_by_the_next_start(
+    settings: Settings, other_supervisor: subprocess.Popen[bytes], ports: list[int]
+) -> None:
+    before = [service_identity(settings, name) for name in ("one", "two")]
+    os.kill(other_supervisor.pid, signal.SIGSTOP)
+    until(lambda: not run_state.running(settings), "`status` showing it")
+    hung = run_state.hung_supervisor(settings)
+    assert hung is not None
+    assert hung.pid == other_supervisor.pid
+    supervisor = Supervisor(settings, [[toy(settings, "one", ports[0])], [toy(settings, "two", ports[1])]])
+    supervisor.start()
+    try:
+        assert other_supervisor.wait(30) == -signal.SIGKILL, "it must not wake up beside the new one"
+        assert run_state.running(settings)
+        assert [service_identity(settings, name) for name in ("one", "two")] == before
+    finally:
+        supervisor.stop()
+
+
+def test_a_supervisor_that_was_stopped_and_goes_on_restarts_nothing(
+    settings: Settings, other_supervisor: subprocess.Popen[bytes]
+) -> None:
+    before = [service_identity(settings, name) for name in ("one", "two")]
+    os.kill(other_supervisor.pid, signal.SIGSTOP)
+    until(lambda: run_state.hung_supervisor(settings) is not None, "`status` showing it")
+    os.kill(other_supervisor.pid, signal.SIGCONT)
+    until(lambda: run_state.running(settings), "`status` showing that it works again")
+    assert [service_identity(settings, name) for name in ("one", "two")] == before
+
+
+def test_the_services_of_a_hung_supervisor_can_be_ended(
+    settings: Settings, other_supervisor: subprocess.Popen[bytes]
+) -> None:
+    left = [service_identity(settings, name) for name in ("one", "two")]
+    os.kill(other_supervisor.pid, signal.SIGSTOP)
+    until(lambda: run_state.hung_supervisor(settings) is not None, "the stop")
+    assert run_state.end(settings)
+    assert other_supervisor.wait(30) == -signal.SIGKILL
+    assert not any(alive(identity) for identity in left)
+
+
+def test_a_silent_supervisor_is_hung(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not be stopped by a signal: its threads may wait for each other."""
+    silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        identity = identify(silent.pid)
+        run_state.write(settings, run_state.RunState(supervisor=identity, complete=True))
+        heartbeat.beat(settings)
+        assert run_state.running(settings)
+        long_ago = time.monotonic_ns() - 60 * 10**9
+        os.utime(heartbeat.file(settings), ns=(long_ago, long_ago))
+        assert not run_state.running(settings)
+        monkeypatch.setenv("CONCORDANCE_HOME", str(settings.home))
+        assert cli.run(["status"]) == 1
+        said = capsys.readouterr().err
+        assert f"The supervisor (pid {silent.pid}) has stopped working" in said
+        assert "concordance up" in said
+    finally:
+        silent.kill()
+        silent.wait()
 
 
 TAKES_TURNS = """
@@ -458,8 +533,6 @@ def replies_soon(number: int) -> bool:
     try:
         connection.request("GET", "/")
         return connection.getresponse().status == 200
-    except OSError:
-        return False
     finally:
         connection.close()
 
@@ -483,7 +556,7 @@ def fragile(settings: Settings) -> Iterator[tuple[int, Callable[[], Identity]]]:
 
 
 def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
-    settings: Settings, fragile: tuple[int, Callable[[], Identity]]
+    settings: Settings, fragile: tuple[int, Callable[[], Identity]], caplog: pytest.LogCaptureFixture
 ) -> None:
     number, identity = fragile
     before, other = identity(), service_identity(settings, "other")
@@ -494,6 +567,32 @@ def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
     until(lambda: run_state.running(settings), "the restart")
     assert identity() != before
     assert service_identity(settings, "other") == other, "the others are left alone"
+    assert "fragile does not answer: timed out" in caplog.text
+    assert "fragile runs but has stopped answering (timed out); it was killed" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds_a_round", "hung"), [(1.0, True), (100.0, False)], ids=["running", "paused"])
+def test_time_in_which_the_supervisor_did_not_run_does_not_count(seconds_a_round: float, hung: bool) -> None:
+    """A probe that meets its deadline because the supervisor was stopped meanwhile says nothing about the service."""
+    now, rounds = [0.0], threading.Semaphore(0)
+
+    def probe() -> bool:
+        now[0] += seconds_a_round
+        rounds.release()
+        return False
+
+    service = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    leader = identify(service.pid)
+    assert leader is not None
+    pulse = Pulse(probe, leader, interval=0.001, clock=lambda: now[0])
+    try:
+        for _ in range(BUSY_MISSES + 2):
+            assert rounds.acquire(timeout=60)
+        assert (pulse.hung, pulse.suspect) == (hung, hung)
+    finally:
+        pulse.stop()
+        service.kill()
+        service.wait()
 
 
 def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, Callable[[], Identity]]) -> None:
