@@ -75,6 +75,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
     name = run.source.value
     known = [row["partition"] for row in registry.partition_names(run.connection, source=name)]
     available = _asked(source.partitions)
+    _asked(source.subscribe)
     _prune_approved(run, totals)
     lost = source.lost(known)
     for partition in lost:

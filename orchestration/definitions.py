@@ -35,7 +35,7 @@ def definitions() -> dg.Definitions:
         ],
         sensors=[
             upload_sensor(jobs[SourceName.UPLOAD]),
-            event_sensor(SourceName.SLACK, jobs[SourceName.SLACK]),
+            *(event_sensor(source, jobs[source]) for source in (SourceName.SLACK, SourceName.GOOGLE_DRIVE)),
             failure_alert,
         ],
         resources={"syncs": Syncs()},

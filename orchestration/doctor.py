@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from orchestration import run_state
+from orchestration import event_checks, run_state
 from orchestration.services import answers, serving_address
 from resources import dagster_access, disk
 from resources.embedded.processes import port_is_free
@@ -55,7 +55,8 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots), ("slack events", _slack_events), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
+        ("file roots", _roots), ("slack events", _slack_events),
+        ("drive notifications", _drive_notifications), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -216,18 +217,13 @@ def _serving(site: Installation) -> Iterator[Finding]:
 
 
 def _slack_events(site: Installation) -> Iterator[Finding]:
-    if site.settings.slack_app_token is None or not site.running:
-        return
-    from resources.slack_socket import ask
+    if site.running:
+        yield from (Finding("slack events", *found) for found in event_checks.slack(site.settings))
 
-    state = ask(site.settings)
-    if state is None:
-        log = site.settings.home / "logs" / "slack-events.log"
-        yield Finding("slack events", False, "the receiver does not answer", f"See {log}.")
-    elif not state.connected:
-        yield Finding("slack events", False, f"not connected by Socket Mode: {state.reason}", "Syncs go on without.")
-    else:
-        yield Finding("slack events", True, f"connected by Socket Mode; {state.stored} events since it started")
+
+def _drive_notifications(site: Installation) -> Iterator[Finding]:
+    if site.running or not site.settings.embedded_postgres:
+        yield from (Finding("drive notifications", *found) for found in event_checks.drive(site.settings))
 
 
 def _keys(site: Installation) -> Iterator[Finding]:

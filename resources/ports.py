@@ -60,6 +60,9 @@ class Source(Protocol):
         """Return (email, principal) pairs for what the source knows about people besides groups; None if it knows no people."""
         return None
 
+    def subscribe(self) -> None:
+        """Have the source send word of changes, where it does. Called early in each sync; raises as `partitions` does."""
+
     @abstractmethod
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield what changed since `cursor` (None: everything), each batch with the cursor to save after it.

@@ -34,6 +34,16 @@ def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_S
     return Waiting([row["event_id"] for row in rows], named)
 
 
+def changed(connection: Connection, source: SourceName, channel_id: str, number: str, partitions: list[str]) -> None:
+    """Note that partitions have changed, as a message of a notification channel says. What waits already waits once."""
+    events.notified(connection, channel_id=channel_id)
+    list(
+        events.changed(
+            connection, event_id=f"{source.value}:{channel_id}:{number}", source=source.value, partitions=partitions
+        )
+    )
+
+
 def asked(connection: Connection, found: Waiting) -> None:
     """Record that the sync was requested, and delete old events."""
     events.asked(connection, event_ids=found.event_ids)

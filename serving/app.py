@@ -32,6 +32,7 @@ from serving.routes.events import slack_events
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.ingest import ingest_status, start_ingest
+from serving.routes.notifications import drive_notifications
 from serving.routes.rag_search import rag_search
 from serving.routes.search import search
 from serving.routes.sources import list_sources
@@ -121,6 +122,7 @@ def create_app(
         start_sync,
         sync_status,
         slack_events,
+        drive_notifications,
         list_sources,
         connect_google,
         google_callback,

@@ -17,10 +17,11 @@ from serving.errors import ProblemError
 FORM = "application/x-www-form-urlencoded"
 BODY_TYPES: dict[str, str | None] = {
     "/api/upload": None,
+    "/api/drive/notifications": None,
     "/api/session": FORM,
     "/api/session/close": FORM,
 }
-"""Bodies that are not JSON, by path; the route of uploads looks at the type itself."""
+"""Bodies that are not JSON, by path; the route of uploads looks at the type itself, that of notifications at no body."""
 
 
 def serving_rules(settings: Settings) -> Rules:

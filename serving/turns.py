@@ -62,7 +62,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
     **dict.fromkeys(("viewDocument", "docsFile", "pageStyle"), "open"),
-    "slackEvents": "event",
+    **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     "upload": "upload",
     "ingest": "ingest",
 }

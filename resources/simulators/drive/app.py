@@ -30,6 +30,7 @@ from resources.simulators.drive.methods import METHODS, Media
 from resources.simulators.drive.model import Drive
 from resources.simulators.drive.oauth import OAuthError
 from resources.simulators.drive.page import page
+from resources.simulators.drive.watching import POSTS
 from resources.simulators.faults import Fault
 
 _JSON = b"application/json; charset=UTF-8"
@@ -50,6 +51,7 @@ _ROUTES = [
         ("changes/startPageToken", "changes.getStartPageToken"),
     )
 ]
+_POST_ROUTES = {"changes/watch": "changes.watch", "channels/stop": "channels.stop"}
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
@@ -85,7 +87,7 @@ class DriveApp:
             if method == "POST" and headers.get("x-http-method-override") == "GET":
                 # Google's client sends long queries this way; source: googleapiclient.http, MAX_URI_LENGTH
                 method, query = "GET", dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
-            return await self._call(method, raw, query, headers.get("authorization", ""), headers)
+            return await self._call(method, raw, query, headers.get("authorization", ""), headers, body)
         if path.startswith("/batch"):
             return await self._batch(headers, body)
         if path == "/":
@@ -96,7 +98,13 @@ class DriveApp:
         return self._sign_in(path, query, body)
 
     async def _call(
-        self, method: str, path: str, query: Mapping[str, str], authorization: str, headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        authorization: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
     ) -> Answer:
         """Answer one API call, or commit the fault that is due."""
         name, asked = _route(method, path)
@@ -112,16 +120,18 @@ class DriveApp:
             if fault is not None:
                 self._fail(fault, asked)
             self._authorize(authorization, asked)
-            answer = self._perform(name, asked, headers)
+            answer = self._perform(name, asked, headers, body)
         except ApiError as error:
             answer = _refusal(error)
         answer.cut = fault is not None and fault.kind == "drop"
         return answer
 
-    def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+    def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Answer:
         with self._drive.lock:
             self._drive.settle()
-            found = METHODS[name](self._drive, asked)
+            found = POSTS[name](self._drive, asked, _json(body)) if name in POSTS else METHODS[name](self._drive, asked)
+        if found is None:
+            return Answer(204, b"")
         if isinstance(found, Media):
             return _media(found, headers.get("range", ""))
         if self._drive.validate is not None:
@@ -200,12 +210,21 @@ class DriveApp:
 
 def _route(method: str, path: str) -> tuple[str | None, dict[str, str]]:
     rest, found = _PREFIX.subn("", path, count=1)
+    if found and method == "POST":
+        return _POST_ROUTES.get(rest), {}
     if found and method == "GET":
         for pattern, name in _ROUTES:
             match = pattern.match(rest)
             if match is not None:
                 return name, {key: unquote(value) for key, value in match.groupdict().items()}
     return None, {}
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ApiError(400, "parseError", "Parse Error") from error
 
 
 def _refusal(error: ApiError) -> Answer:

@@ -18,7 +18,7 @@ from resources.simulators.drive.state import World
 def changes_start(world: World, asked: Parameters) -> Any:
     """Return the token for changes from now on."""
     chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
-    body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[_feed(world, asked)].token()}
+    body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[feed_of(world, asked)].token()}
     return pick(body, chosen)
 
 
@@ -28,7 +28,7 @@ def changes_list(world: World, asked: Parameters) -> Any:
     chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
-    name = _feed(world, asked)
+    name = feed_of(world, asked)
     feed, size = world.feeds[name], page_size(asked, 100, 1_000)
     below: Mask = None if chosen is None else chosen.get("changes", {})
     body: dict[str, Any] = {"kind": "drive#changeList", "changes": []}
@@ -44,7 +44,8 @@ def changes_list(world: World, asked: Parameters) -> Any:
     return shallow(body, chosen)
 
 
-def _feed(world: World, asked: Parameters) -> str:
+def feed_of(world: World, asked: Parameters) -> str:
+    """Return the feed that a call is about: the id of a shared drive, or nothing for the account's. Raises `ApiError`."""
     drive = asked.get("driveId")
     if drive is None:
         return ""

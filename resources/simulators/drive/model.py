@@ -212,7 +212,7 @@ class Drive(World):
         """Rename a shared drive."""
         with self.lock:
             self.drives[drive_id].name = name
-            self.feeds[drive_id].add(self.now(), "drive", drive_id)
+            self._enter(drive_id, self.now(), "drive", drive_id)
             self.drive_changed(drive_id)
 
     def lose_drive(self, drive_id: str) -> None:

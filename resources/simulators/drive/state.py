@@ -11,9 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from resources.simulators.drive.access import Access
+from resources.simulators.drive.channels import Channels
 from resources.simulators.drive.feeds import Feed
 from resources.simulators.drive.listings import Listings
 from resources.simulators.drive.oauth import Sessions
@@ -52,6 +53,7 @@ class World:
         self.drives: dict[str, SharedDrive] = {}
         self.feeds: dict[str, Feed] = {}
         """Feeds by shared drive id; the account's under the empty string."""
+        self.channels = Channels()
         self.listings = Listings()
         self.sessions = Sessions(account)
         self.access = Access(self.items, account)
@@ -198,11 +200,15 @@ class World:
         self.access.forget()
         now = self.now()
         for drive in drives - {""}:
-            self.feeds[drive].add(now, "file", item.id)
+            self._enter(drive, now, "file", item.id)
         item.mine = item.mine or "" in drives
         if "" in drives or self._notices():
             item.noticed = True
-            self.feeds[""].add(now, "file", item.id)
+            self._enter("", now, "file", item.id)
+
+    def _enter(self, feed: str, now: datetime, kind: Literal["file", "drive"], changed: str) -> None:
+        self.feeds[feed].add(now, kind, changed)
+        self.channels.changed(feed, now)
 
     def _notices(self) -> bool:
         self._told += 1
@@ -212,4 +218,4 @@ class World:
     def drive_changed(self, drive_id: str) -> None:
         """Add a change of a shared drive, or of the account's access to it, to the account's feed."""
         self.access.forget()
-        self.feeds[""].add(self.now(), "drive", drive_id)
+        self._enter("", self.now(), "drive", drive_id)

@@ -18,6 +18,7 @@ from resources.retrying import Tally
 from resources.settings import Settings
 from resources.sources.drive import content, cursor
 from resources.sources.drive.auth import Authority
+from resources.sources.drive.channels import Channels, address
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.cursor import Cursor
 from resources.sources.drive.documents import Documents
@@ -78,6 +79,14 @@ class Drive(Source):
     def lost(self, known: list[str]) -> list[str]:
         """Return the known shared drives that the account no longer sees."""
         return self._roots.lost(known)
+
+    def subscribe(self) -> None:
+        """Have Google send word of changes in each feed, where CONCORDANCE_PUBLIC_URL is an address for it."""
+        feeds: dict[str, list[str]] = {}
+        watches = address(self._settings) is not None
+        for partition, root in self._roots.all().items() if watches else ():
+            feeds.setdefault(root.drive or "", []).append(partition)
+        Channels(self._settings, self._client, self._feeds, self._authority.account, self._now).ensure(feeds)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield what changed since the cursor; everything without one, or if the account, a setting or Drive invalidated it."""

@@ -98,7 +98,7 @@ class DriveClient:
             client_options={"api_endpoint": f"{settings.drive_api_url}/drive/v3/"},
         )
         # created once: the library generates a collection's methods again at each access
-        names = ("changes", "drives", "files", "permissions")
+        names = ("changes", "channels", "drives", "files", "permissions")
         self._collections: dict[str, Any] = {name: getattr(service, name)() for name in names}
 
     def call(self, method: str, **parameters: Any) -> JSON:

@@ -48,6 +48,9 @@ class PageTokenError(AbortSyncError):
 def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | str, hint: str) -> ConcordanceError:
     """Return the error for an unsuccessful response; `hint` says how to repair the account's credentials."""
     reasons, message, location = _read(body)
+    if any(reason.startswith("push.") for reason in reasons):
+        # Some of these come with status 401, which says nothing of the credentials here.
+        return AbortSyncError(f"Google sends no notifications to this address: {message}.")
     if status == 401:
         return AuthorizationError(f"Google rejects the credentials for Drive ({message or 'they expired'}). {hint}")
     if status == 429 or (status == 403 and reasons & _RATE):

@@ -1,0 +1,49 @@
+"""What `concordance doctor` says of Slack's events and Drive's notifications: settings enter, findings leave.
+
+A finding is whether it is well, what was seen, and what to do. Nothing is said of what is not set up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from resources.settings import Settings
+
+Found = tuple[bool, str, str]
+
+
+def slack(settings: Settings) -> Iterator[Found]:
+    """Say whether the receiver of Slack's events is connected."""
+    if settings.slack_app_token is None:
+        return
+    from resources.slack_socket import ask
+
+    state = ask(settings)
+    if state is None:
+        yield False, "the receiver does not answer", f"See {settings.home / 'logs' / 'slack-events.log'}."
+    elif not state.connected:
+        yield False, f"not connected by Socket Mode: {state.reason}", "Syncs go on without."
+    else:
+        yield True, f"connected by Socket Mode; {state.stored} events since it started", ""
+
+
+def drive(settings: Settings) -> Iterator[Found]:
+    """Say of each change feed of Drive whether Google sends word of changes."""
+    from resources.domain import SourceName
+    from resources.postgres import session
+    from sql import queries
+
+    with session(settings.postgres_dsn) as connection:
+        channels = list(queries("events").channels(connection, source=SourceName.GOOGLE_DRIVE.value))
+    for channel in {row["feed"]: row for row in reversed(channels)}.values():
+        feed = f"shared drive {channel['feed']}" if channel["feed"] else "the account's feed"
+        if channel["error"] is not None:
+            remedy = "Changes are found by the scheduled syncs alone; docs/operations.md, Drive notifications."
+            yield False, f"{feed}: {channel['error']}", remedy
+        elif channel["expires_at"] is not None:
+            last = f"{channel['notified_at']:%Y-%m-%d %H:%M} UTC" if channel["notified_at"] else "never"
+            yield (
+                True,
+                f"{feed}: expected until {channel['expires_at']:%Y-%m-%d %H:%M} UTC; the last one came: {last}",
+                "",
+            )
