@@ -92,5 +92,8 @@ bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
 bench-listing: $(STAMP) ## Listing 50,000 files
 	@$(BIN)/python -m bench.listing
 
+bench-erasure: $(STAMP) ## Memory of an erasure from a lake table of 600 MB
+	@$(BIN)/python -m bench.erasure
+
 clean: ## Remove the environment; data in .concordance stays
 	rm -rf $(VENV) $(PEERS) $(TXTAI)
