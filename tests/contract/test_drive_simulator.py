@@ -1,4 +1,4 @@
-"""The simulated Drive, asked by Google's own client: files, searches, versions and contents."""
+"""The simulated Drive through Google's own client: files, searches, versions and contents."""
 
 from __future__ import annotations
 

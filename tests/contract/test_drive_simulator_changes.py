@@ -1,4 +1,4 @@
-"""The simulated Drive's change feeds, asked by Google's own client, and its truth compared with what the API shows."""
+"""The simulated Drive's change feeds through Google's own client, and its expected state compared with what the API shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def api(drive_site: DriveSite) -> Any:
 
 
 class Follower:
-    """Somebody who reads one feed from now on."""
+    """A client that follows one feed from now on."""
 
     def __init__(self, api: Any, **more: Any) -> None:
         self.api = api
@@ -31,7 +31,7 @@ class Follower:
         self.token = api.changes().getStartPageToken(**start).execute()["startPageToken"]
 
     def read(self, **more: Any) -> list[dict[str, Any]]:
-        """The changes since the last time, over all pages."""
+        """Return the changes since the last call, over all pages."""
         found: list[dict[str, Any]] = []
         while True:
             page = self.api.changes().list(pageToken=self.token, **self.more, **more).execute()
@@ -188,7 +188,7 @@ def test_expired_tokens_of_feeds(drive: Drive, api: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_truth_is_what_the_api_shows(drive: Drive, api: Any, seed: int) -> None:
-    """After a random history, permissions and parents as the API tells them lead to `readers` and `everything`."""
+    """After a random history, permissions and parents in the API lead to `readers` and `everything`."""
     dice = random.Random(seed)
     plans = drive.shared_drive(
         "Plans", {"user:ada@larkmoor.example": "writer", "group:g@larkmoor.example": "organizer"}

@@ -1,4 +1,4 @@
-"""What surrounds the simulated Drive's methods: faults, batches, sign-in, orders from people, and its page."""
+"""The simulated Drive apart from its methods: faults, batches, sign-in, remote control, and its start page."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_batches(drive_site: DriveSite, drive: Drive, api: Any) -> None:
         answers[name] = answer if error is None else reason(error)
 
     def begin() -> BatchHttpRequest:
-        # the client's own `new_batch_http_request` knows Google's address alone
+        # the client's own `new_batch_http_request` only knows Google's address
         return BatchHttpRequest(callback=take, batch_uri=f"{drive_site.url}/batch/drive/v3")
 
     def ask(ids: list[str]) -> None:
@@ -164,7 +164,7 @@ def test_batches(drive_site: DriveSite, drive: Drive, api: Any) -> None:
 
 
 def consent(url: str, **more: str) -> dict[str, str]:
-    """Where the consent page leads to, as the parameters of the callback."""
+    """Return the parameters of the callback that the consent page redirects to."""
     asked = {
         "client_id": "client", "redirect_uri": "http://localhost:9/callback?x=1", "response_type": "code",
         "scope": SCOPE, "state": "s1", "access_type": "offline", **more,

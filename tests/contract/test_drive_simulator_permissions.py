@@ -1,4 +1,4 @@
-"""The simulated Drive, asked by Google's own client: who may do what, and what lies in the trash."""
+"""The simulated Drive through Google's own client: permissions and the trash."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_limited_access_folder_is_closed_to_whom_it_is_not_shared_with(drive: 
     assert [email for email, view in views.items() if view is None] == [
         drive.account, "ada@larkmoor.example", "carol@larkmoor.example",
     ]  # fmt: skip
-    # a reader among the members sees the folder, and nothing of what is in it
+    # a reader among the members sees the folder, but nothing in it
     drive.add_member(plans, f"user:{drive.account}", "reader")
     assert names(api, corpora="drive", driveId=plans, **ALL_DRIVES) == ["Board"]
     board = api.files().get(fileId=folder, supportsAllDrives=True, fields="capabilities/canListChildren").execute()

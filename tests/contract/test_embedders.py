@@ -1,4 +1,4 @@
-"""What every embedding provider owes its callers, over the bundled model and over an OpenAI-compatible service."""
+"""The contract of every embedding provider, over the bundled model and over an OpenAI-compatible service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client makes of a service that limits, fails, dawdles or answers nonsense: over a real wire."""
+"""How the client handles a service that limits, fails, is slow or returns nonsense, over real HTTP."""
 
 from __future__ import annotations
 

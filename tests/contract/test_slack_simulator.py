@@ -1,4 +1,4 @@
-"""The simulated Slack over a real wire, driven by Slack's own client: what it shows, pages, refuses and gets wrong on request."""
+"""The simulated Slack over real HTTP, through Slack's own client: responses, paging, errors and faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD = "1700000000.000100"
 
 @pytest.fixture
 def client(slack_site: SlackSite) -> WebClient:
-    """Slack's client, without its own patience: a fault is seen as it comes."""
+    """Slack's client without its own retries, so that every fault is visible."""
     return WebClient(slack_site.workspace.token, base_url=f"{slack_site.url}/", retry_handlers=[])
 
 
@@ -41,7 +41,7 @@ def general(slack_site: SlackSite, ada: str, bob: str) -> str:
 
 
 def refusal(call: Any, **arguments: Any) -> str:
-    """Return the error code that a call answers with."""
+    """Return the error code of a call's response."""
     with pytest.raises(SlackApiError) as raised:
         call(**arguments)
     return raised.value.response["error"]
@@ -52,7 +52,7 @@ def texts(answer: Any) -> list[str]:
 
 
 def pages(call: Any, key: str, **arguments: Any) -> list[list[Any]]:
-    """Call until there is no cursor, as the reference asks."""
+    """Call until there is no cursor, as the reference requires."""
     found, cursor = [], None
     while cursor != "":
         answer = call(cursor=cursor, **arguments)
@@ -416,7 +416,7 @@ def test_a_deleted_file_leaves_its_id(slack_site: SlackSite, client: WebClient, 
     assert slack_site.workspace.messages(general)[0].files == ()
 
 
-# What goes wrong
+# Faults
 
 
 def test_published_rates_are_enforced_on_request() -> None:
@@ -468,7 +468,7 @@ def test_a_dropped_connection_breaks_in_the_middle(slack_site: SlackSite, client
     assert slack_site.faults.committed == {"drop": 1, "slow": 1}
 
 
-# By hand
+# Remote control
 
 
 def test_people_change_the_workspace_over_http(slack_site: SlackSite, client: WebClient) -> None:

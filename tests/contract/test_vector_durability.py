@@ -1,4 +1,4 @@
-"""What survives: kill -9 at any moment, compaction under load, restarts, snapshots, a second process, a wrong key."""
+"""Durability: kill -9 at any moment, compaction under load, restarts, snapshots, a second process, a wrong key."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ INT8 = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type=mod
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll; the deadline only bounds a hung test."""
+    """Poll until the condition holds; the deadline only bounds a hung test."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
 
 
 def connect(process: VectorProcess) -> QdrantClient:
-    # The version is compared in a thread of the client's, which may ask after the test has stopped the server.
+    # The client compares versions in a thread, which may send its request after the test has stopped the server.
     return QdrantClient(url=process.url, timeout=60, check_compatibility=False)
 
 
@@ -189,7 +189,7 @@ def test_an_erasing_compaction_leaves_nothing_of_deleted_points_in_any_file(vect
     httpx.post(url, timeout=DEADLINE_SECONDS).raise_for_status()
     assert held() == []
     assert stored(client) == expected
-    # the engine still takes writes to points that it knew before
+    # the engine still accepts writes to points that existed before
     client.set_payload(NAME, {"secret": "other"}, points=[1])
     vector_process.kill()
     vector_process.start()
@@ -452,7 +452,7 @@ def test_the_key_is_demanded(make_vector_process: Callable[..., VectorProcess]) 
     ],
 )
 def test_no_web_page_changes_permissions(vector_process: VectorProcess, headers: dict[str, str], status: int) -> None:
-    """What a page can make a browser send, to a server that demands no key."""
+    """Requests that a page can make a browser send, to a server that requires no key."""
     client = connect(vector_process)
     create(client)
     client.upsert(NAME, [models.PointStruct(id=1, vector={"dense": [1.0] * SIZE}, payload={"permissions": ["ada"]})])

@@ -1,4 +1,4 @@
-"""Reads: the same data and requests go to our server and to qdrant-client's own implementation, and the answers must agree."""
+"""Reads: our server and qdrant-client's local mode must give the same answers to the same requests on the same data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def point_id(i: int) -> int | str:
 
 
 def points() -> list[models.PointStruct]:
-    """The same points at every call."""
+    """Return the same points at every call."""
     generator = np.random.default_rng(3)
     made: list[models.PointStruct] = []
     for i in range(POINTS):
@@ -60,7 +60,7 @@ def fill(client: QdrantClient, name: str) -> None:
 
 
 class Pair:
-    """One collection on the server and its twin in the client's local mode."""
+    """One collection on the server and the same one in the client's local mode."""
 
     def __init__(self, server: QdrantClient, local: QdrantClient, name: str) -> None:
         self.server, self.local, self.name = server, local, name
@@ -71,7 +71,7 @@ class Pair:
         )
 
     def agree(self, **query: Any) -> list[models.ScoredPoint]:
-        """The same points with the same scores; ids of equal score may change places."""
+        """Compare points and scores; ids with equal scores may change places."""
         ours, theirs = self.both("query_points", **query)
         assert [p.score for p in ours.points] == pytest.approx([p.score for p in theirs.points], abs=1e-4)
         assert {(p.id, round(p.score, 3)) for p in ours.points} == {(p.id, round(p.score, 3)) for p in theirs.points}
@@ -428,7 +428,7 @@ def test_wrong_queries_are_explained(pair: Pair, arguments: dict[str, Any], stat
 
 
 def test_a_bare_condition_is_no_filter(pair: Pair, vector_url: str) -> None:
-    """It would filter nothing: a deletion by it would empty the collection."""
+    """A bare condition would filter nothing: a deletion with it would empty the collection."""
     answer = httpx.post(f"{vector_url}/collections/{pair.name}/points/delete", json={"filter": {"has_id": [1]}})
     assert (answer.status_code, pair.server.count(pair.name).count) == (400, POINTS)
     assert "unknown field `has_id`" in answer.json()["status"]["error"]

@@ -53,7 +53,7 @@ def name(client: QdrantClient) -> Iterator[str]:
 
 @pytest.fixture
 def server(vector_url: str) -> Iterator[tuple[httpx.Client, str]]:
-    """The bare wire and the name of a filled collection."""
+    """A plain HTTP client and the name of a filled collection."""
     made, name = QdrantClient(url=vector_url), f"wire-{uuid4()}"
     create(made, name)
     made.upsert(name, batch())

@@ -1,4 +1,4 @@
-"""Tokens at rest: encrypted in the database, opened with any key in force, moved to the first."""
+"""Tokens at rest: encrypted in the database, decrypted with any configured key, re-encrypted with the first."""
 
 from __future__ import annotations
 

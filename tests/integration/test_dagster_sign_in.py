@@ -1,4 +1,4 @@
-"""Dagster's webserver and code server as `up` runs them, against programs without the secret, web pages and viewers."""
+"""Dagster's webserver and code server as run by `up`, against programs without the secret, web pages and viewers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_link_opens_it_once(dagster: Dagster) -> None:
         assert browser.get(f"{dagster.url}/runs", headers={"accept": "text/html"}).status_code == 200
         asked = browser.post(f"{dagster.url}/graphql", json={"query": RUNS}, headers={"origin": dagster.url})
         assert asked.json()["data"]["runsOrError"]["count"] == dagster.runs()
-        again = browser.get(link)  # whoever is signed in may press it again
+        again = browser.get(link)  # a signed-in user may open it again
         assert again.status_code == 200
     used = httpx.get(link)
     assert used.status_code == 401
@@ -184,7 +184,7 @@ def test_no_web_page_launches_a_run_with_a_browser_that_is_signed_in(
     before = dagster.runs()
     cookie = {"cookie": f"{COOKIE}={dagster_access.session(dagster_access.of(dagster.settings), 'admin')}"}
     body = json.dumps({"query": MUTATION})
-    # Dagster takes the query from the address when the type is none that it knows.
+    # Dagster reads the query from the URL if the content type is unknown to it.
     address = f"{dagster.url}/graphql"
     answer = httpx.post(address, params={"query": MUTATION}, content=body, headers=headers | cookie)
     assert answer.status_code == status

@@ -1,6 +1,6 @@
-"""Random histories of a Drive: after each sync what the connector reported equals what there is, with faults and kills between.
+"""Random histories of a Drive: after each sync what the connector reported equals the Drive's state, despite faults and kills.
 
-The seed makes the history; a failure names it with the operations since the last sync.
+The seed determines the history; a failure reports it with the operations since the last sync.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("text/plain", "text/markdown", "document")
 
 
 class History:
-    """A Drive in which things happen by chance."""
+    """A Drive with random changes."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -40,19 +40,19 @@ class History:
         self.roots: tuple[str, ...] = self._any((), (one, two), ("my_drive", one, deep, "shared_drives"))
 
     def happen(self, times: int) -> list[str]:
-        """Let something happen so often and return what."""
+        """Perform this many random operations and return their descriptions."""
         done: list[str] = []
         while len(done) < times:
             name = self.chance.choice(OPERATIONS)
             try:
                 getattr(self, name)()
             except (IndexError, KeyError, ValueError):
-                continue  # there is nothing that it could happen to
+                continue  # no item to which it applies
             done.append(name)
         return done
 
     def truth(self, *, follows_shortcuts: bool) -> dict[str, set[str]]:
-        """Return who may find what."""
+        """Return who may find each item."""
         drive = self.drive
         open_drives = [one for one in self.drives if not drive.items[one].lost]
         tops = self.roots if self.roots and "my_drive" not in self.roots else (drive.my_drive, *open_drives)
@@ -190,7 +190,7 @@ def test_every_history_ends_in_the_truth(seed: int, tmp_path: Path) -> None:
 
 
 def after(batches: int) -> Callable[..., bool]:
-    """Return a kill that comes after some batches."""
+    """Return a kill after a random number of batches."""
     left = [batches]
 
     def stop(*_: Any) -> bool:

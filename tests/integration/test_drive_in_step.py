@@ -1,6 +1,6 @@
-"""Every change that a Drive can see, one after the other: after the next sync those find it who may, and nobody else.
+"""Every change that a Drive can see, one after the other: after the next sync the document is found by exactly its readers.
 
-The simulator stands for Google; connector, stages, stores and HTTP interface are the real ones. The table is printed at the end.
+The simulator replaces Google; connector, stages, stores and HTTP interface are the real ones. The table is printed at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DOC = "application/vnd.google-apps.document"
 
 
 class World:
-    """A Drive with two roots, a folder and a shared drive, and what lies outside of both."""
+    """A Drive with two roots, a folder and a shared drive, and items outside both."""
 
     def __init__(self, drive: Drive) -> None:
         self.drive = drive
@@ -39,11 +39,11 @@ class World:
         self.roots = (self.company, "shared_drives")
 
     def text(self, word: str, about: str = "the ferry") -> str:
-        """A text that holds the word."""
+        """A text that contains the word."""
         return f"Notes on {about}.\n\nThe word of this document is {word}, and the rest of it is plain.\n"
 
     def file(self, step: Step, name: str, parent: str, mime_type: str = "text/plain", **more: Any) -> str:
-        """Put a file there and return its id."""
+        """Create a file there and return its id."""
         word = step.word("d")
         made = self.drive.file(name, parent, self.text(word), mime_type, **more)
         self.words[made] = word
@@ -56,7 +56,7 @@ class World:
         return word
 
     def truth(self) -> Readers:
-        """What the simulator says: every word below a root, and who may find it."""
+        """Expected state: every word below a root, and who may find it."""
         found: Readers = {}
         drives = [self.shared] if self.drive.readers(self.shared) else []
         for root in (self.company, *drives):
@@ -164,7 +164,7 @@ def _found(step: Step, query: str) -> list[str]:
 
 
 def _shortcuts(step: Step, world: World, shortcut: str, target: str) -> None:
-    """A shortcut to a file outside of every root brings the file in, once, under its own rights; without it the file goes."""
+    """A shortcut to a file outside every root adds the file, once, under its own permissions; without the shortcut it is deleted."""
     plain = step.truth
 
     def with_target() -> Readers:
@@ -217,7 +217,7 @@ def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world:
 
 
 def _told(step: Step, who: Person, query: str, **body: Any) -> list[dict[str, Any]]:
-    """Return what somebody is told of the documents that a query finds."""
+    """Return a user's view of the documents that a query finds."""
     assert step.web is not None
     return step.web.search(query, who.email, *who.groups, mode="keyword", top_k=50, **body)["results"]
 
@@ -248,7 +248,7 @@ def test_nobody_is_told_the_names_of_folders_that_are_not_theirs(step: Step, wor
     for path in (f"/api/documents/{found['doc_id']}", f"/api/why?source={found['doc_id']}", "/api/sources"):
         shown = step.web.request("GET", path, DAN.email).text.lower()
         assert not [name for name in names if name in shown], path
-    # a filter does not tell which hidden folder holds it, and still narrows for those who know the folder
+    # a filter does not reveal which hidden folder holds it, and still narrows for those who know the folder
     for one in (board, deal, world.company):
         assert _told(step, DAN, word, filters={"collection_ids": [one]}) == []
     for who, one in ((ADA, board), (CAROL, deal)):

@@ -1,4 +1,4 @@
-"""The Drive connector against a simulated Drive: whatever happens there, what the connector reports comes to the same."""
+"""The Drive connector against a simulated Drive: whatever happens there, what the connector reports matches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kept(drive_site: DriveSite, tmp_path: Path) -> Mirror:
 
 
 class Shelf:
-    """A Drive with something in it."""
+    """A Drive with some content."""
 
     def __init__(self, site: DriveSite) -> None:
         drive = self.drive = site.drive
@@ -65,7 +65,7 @@ def shelf(drive_site: DriveSite) -> Shelf:
 
 
 def agrees(kept: Mirror, site: DriveSite, *roots: str) -> None:
-    """What can be found is what there is, by whom it may be found, where it lies, and nothing else."""
+    """Assert that what can be found is what exists, by its readers, at its location, and nothing else."""
     drive = site.drive
     truth = {
         one: drive.readers(one)
@@ -616,7 +616,7 @@ def test_an_account_that_somebody_connected(drive_site: DriveSite, shelf: Shelf,
 
 
 def _consent(site: DriveSite) -> str:
-    """Return the refresh token that a consent gives."""
+    """Return the refresh token from a consent."""
     sessions = site.drive.sessions
     redirect = "http://127.0.0.1/api/auth/google/callback"
     asked = {

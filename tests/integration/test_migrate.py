@@ -1,4 +1,4 @@
-"""Migrations: each applied once and in order, by whoever comes first; a changed one is an error."""
+"""Migrations: each is applied once and in order, by whichever process comes first; a changed one is an error."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_writers_that_meet_lose_nothing(store: S3Server) -> None:
 
 @pytest.mark.parametrize("use", [Lake.append, Lake.scan, Lake.compact], ids=["append", "scan", "compact"])
 def test_a_log_that_is_tidied_while_it_is_read_is_no_damage(store: S3Server, use: Callable[..., object]) -> None:
-    """After a checkpoint, delta-rs removes old log entries; somebody else may have listed them and not read them yet."""
+    """After a checkpoint, delta-rs removes old log entries; another client may have listed them and not read them yet."""
     lake = Lake(URL)
     for seq in range(5):
         lake.append("raw_files", raw([{"seq": seq, "doc_id": str(seq)}]))

@@ -1,5 +1,5 @@
-"""What the raw stage does for sources that are asked over a network: memory, resumed listings, rights of a whole partition, the
-prune brake, pauses, lost and moved partitions. The source here is a double that says what it is told to; the stores are real.
+"""The raw stage with sources that are read over a network: memory, resumed listings, permissions of a whole partition, the
+prune brake, pauses, lost and moved partitions. The source is a fake that reports what it is given; the stores are real.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEAM = "slack:T0TEAM"
 
 @dataclass
 class Told(Source):
-    """A source of as many partitions as it has batches for. A batch may be an error, which is raised in its place."""
+    """A source with one partition per list of batches. A batch may be an error, which is raised in its place."""
 
     batches: dict[str, list[Batch | Exception]] = field(default_factory=dict)
     people: list[tuple[str, str]] | None = None
@@ -135,7 +135,7 @@ def test_a_listing_that_broke_off_goes_on_and_fetches_nothing_twice(installation
     assert sorted(rest.fetched) == ["doc4", "doc5"]
     assert states(installation) == dict.fromkeys(
         names, State.LIVE
-    )  # what the first pages showed was not taken for gone
+    )  # what the first pages showed was not treated as deleted
     assert partition(installation)["source_count"] == 6
     assert (
         installation.rows("SELECT source_id FROM listed_documents UNION SELECT source_id FROM fetched_contents") == []
@@ -218,7 +218,7 @@ def test_what_comes_back_unchanged_is_not_fetched_again(installation: Installati
 def test_many_deletions_wait_for_approval(installation: Installation) -> None:
     names = [f"doc{number}" for number in range(10)]
     sync(installation, complete(names))
-    sync(installation, complete(names[:9]))  # one in ten goes at once
+    sync(installation, complete(names[:9]))  # one in ten is deleted at once
     assert states(installation)["doc9"] == State.DELETED
     sync(installation, complete([]))
     assert set(states(installation).values()) == {State.LIVE, State.DELETED}

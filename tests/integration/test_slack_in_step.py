@@ -1,4 +1,4 @@
-"""Every change that a Slack can see, one after the other: after the next sync those find it who may, and nobody else."""
+"""Every change that a Slack can see, one after the other: after the next sync the message is found by exactly its readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 24 * 3600
 
 
 class World:
-    """A workspace with a public and a private channel, full members, a guest, somebody of another firm, and an outsider."""
+    """A workspace with a public and a private channel, full members, a guest, a user of another company, and an outsider."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.slack = workspace
@@ -30,7 +30,7 @@ class World:
         self.secret = workspace.channel("secret", (self.ada, self.partner), private=True)
 
     def truth(self) -> Readers:
-        """What the simulator says: every word of every message and file that exists, and who may find it."""
+        """Expected state: every word of every message and file that exists, and who may find it."""
         found: dict[str, set[str]] = {}
         for channel in (self.general, self.secret):
             readers = self.slack.readers(channel)
@@ -42,7 +42,7 @@ class World:
         return {word: frozenset(readers) for word, readers in found.items()}
 
     def directory(self) -> dict[str, set[str]]:
-        """Full members are of the workspace, guests and people of other firms are not."""
+        """Full members belong to the workspace; guests and users of other companies do not."""
         return {email: {f"slack:{self.slack.team}"} for email in ("ada@acme.example", "bob@acme.example")}
 
 

@@ -1,4 +1,4 @@
-"""The Slack connector against the simulator: what people do in a workspace is findable after the next sync, and nothing else."""
+"""The Slack connector against the simulator: what happens in a workspace is findable after the next sync, and nothing else."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Office:
 
 @pytest.fixture
 def office(slack_site: SlackSite) -> Office:
-    """Yield an office with nobody in any channel yet."""
+    """Yield an office with no one in any channel yet."""
     return Office(slack_site)
 
 
 @pytest.fixture
 def general(office: Office) -> str:
-    """Make a public channel with some talk, a thread and a file."""
+    """Create a public channel with a conversation, a thread and a file."""
     channel = office.workspace.channel("general", [office.ada, office.ben, office.gil])
     office.post(channel, "Good morning")
     office.post(channel, "The mill opens at nine", user=office.ben)

@@ -1,4 +1,4 @@
-"""The source `upload` over a real Postgres: records, order of changes, taking back and sharing."""
+"""The source `upload` over a real Postgres: records, order of changes, removal and sharing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def put(conn: Connection, text: str = "hello", **more: Any) -> UploadRecord:
 
 
 def changes(uploads: Uploads, cursor: str | None = None) -> tuple[list[Item], list[str], str | None]:
-    """What the only day reports since a cursor, and the next cursor."""
+    """Return what the only day reports since a cursor, and the next cursor."""
     (day,) = uploads.partitions()
     batches: list[Batch] = list(uploads.changes(day, cursor))
     assert {batch.listing for batch in batches} == {"delta"}
@@ -57,7 +57,7 @@ def changes(uploads: Uploads, cursor: str | None = None) -> tuple[list[Item], li
 
 
 def live(conn: Connection, upload: UploadRecord, permissions: list[str]) -> None:
-    """Put the document into the registry, as a sync does."""
+    """Write the document to the registry, as a sync does."""
     conn.execute(
         "INSERT INTO documents (doc_id, source, source_id, partition, source_title, state, permissions, payload_hash)"
         " VALUES (%s, 'upload', %s, 'day', 't', 'live', %s, 'indexed')",

@@ -1,4 +1,4 @@
-"""The sparse vectors are BM25: the formula, the counts of a query, words beside their stems, and one way of counting length."""
+"""The sparse vectors are BM25: the formula, a query's counts, words in addition to their stems, and one way of counting length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resources.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length
 
 TERMS = ["fox", "dog", "survey", "budget", "ship"]
-"""Words that stemming leaves alone."""
+"""Words that stemming does not change."""
 texts = st.lists(st.sampled_from(TERMS), min_size=1, max_size=60)
 
 

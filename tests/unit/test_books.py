@@ -1,4 +1,4 @@
-"""Addresses of a book's pages, as Docusaurus makes them."""
+"""URLs of a book's pages, as built by Docusaurus."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The source `files` over local folders: what is listed, what is refused and why, and that nothing leads out of a root."""
+"""The source `files` over local folders: what is listed, what is refused and why, and that no path leads out of a root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file's content must be what its name says, and a refusal names what is supported."""
+"""A file's content must match its name, and a refusal lists the supported types."""
 
 import io
 import zipfile

@@ -17,7 +17,7 @@ JSON = {"content-type": "application/json", "content-length": "2"}
 def asked(
     rules: Rules, method: str = "GET", path: str = "/", host: str | None = HERE, kind: str = "http", **headers: str
 ) -> int:
-    """Return the status with which a request is refused, 0 when it is not."""
+    """Return the status with which a request is refused, or 0."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     if host is not None:
         given["host"] = host

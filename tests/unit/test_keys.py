@@ -1,4 +1,4 @@
-"""Keys: made once, for their owner alone; those of the settings win."""
+"""Keys: generated once, private to their owner; those in the settings take precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs are set aside while they are written to, and no line is lost."""
+"""Log files are rotated while they are being written, and no line is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A passage is found by its document's names as well, in the words that people type, and by none twice."""
+"""A passage is also found by its document's names, in the words that people type, and no name counts twice."""
 
 from __future__ import annotations
 

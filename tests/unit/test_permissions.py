@@ -1,4 +1,4 @@
-"""Principals: one spelling each, nothing guessed, nobody widened."""
+"""Principals: one spelling each, nothing guessed, no access widened."""
 
 import pytest
 from hypothesis import given

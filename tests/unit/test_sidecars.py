@@ -1,4 +1,4 @@
-"""Sidecars and the order in which metadata win."""
+"""Sidecars and the precedence of metadata."""
 
 import json
 from datetime import UTC, datetime

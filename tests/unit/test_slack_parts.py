@@ -1,4 +1,4 @@
-"""Parts of the Slack connector that need no Slack: rates, people, who reads what, files, whose turn it is."""
+"""Parts of the Slack connector that need no Slack: rates, users, readers of channels, files, turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANNEL = Channel(team=TEAM, url="https://larkmoor.slack.com/", id="C1", name="m
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only during sleeps."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Slack's markup as people read it."""
+"""Slack's markup rendered as readable text."""
 
 from __future__ import annotations
 

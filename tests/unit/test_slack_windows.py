@@ -1,4 +1,4 @@
-"""Which messages stand together: each in exactly one window, and what was put together stays together."""
+"""Grouping of messages: each is in exactly one window, and messages grouped once stay grouped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAP = 30
 
 @dataclass(frozen=True)
 class Said:
-    """A message as far as windows know it."""
+    """The part of a message that windows use."""
 
     at: int
 

@@ -1,4 +1,4 @@
-"""The one condition that is asked for in another form; whether both forms find the same is for the contract tests."""
+"""The one condition that is rewritten; the contract tests check that both forms find the same."""
 
 from __future__ import annotations
 

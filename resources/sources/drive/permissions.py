@@ -88,8 +88,8 @@ def with_owner(grant: Grant, owner: str | None) -> Grant:
     """Return the grant extended by the file's owner, if there is one."""
     if owner is None or owner in grant.principals:
         return grant
-    everybody = grant.principals | {owner}
-    return grant._replace(principals=everybody, sharing=_sharing(grant.sharing, everybody))
+    principals = grant.principals | {owner}
+    return grant._replace(principals=principals, sharing=_sharing(grant.sharing, principals))
 
 
 def email(text: Any) -> str | None:
