@@ -52,7 +52,7 @@ def application(settings: Settings, dagster: App) -> App:
     """Return Dagster's application behind the checks."""
     names = [name.lower() for name in settings.allowed_hosts]
     rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
-    return Guard(Gate(dagster, dagster_access.of(settings)), rules)
+    return Guard(Gate(dagster, dagster_access.secrets_of(settings)), rules)
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def main() -> int:
     try:
         settings = load()
         configure(settings.log_level, "dagster-webserver")
-        dagster_access.of(settings)
+        dagster_access.secrets_of(settings)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -38,7 +38,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             yield self
         uploads = self._open.get(SourceName.UPLOAD)
         if uploads is not None and uploads.error is None:  # after a failure, leave the retry to the sensor
-            _take_up_waiting_uploads()
+            _sync_pending_uploads()
 
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
         """Return the run's sync of a source; the first call waits for the source's lock."""
@@ -77,7 +77,7 @@ def _all_stages(source: SourceName) -> set[dg.AssetKey]:
     return {dg.AssetKey([source.value, stage]) for stage in STAGES}
 
 
-def _take_up_waiting_uploads() -> None:
+def _sync_pending_uploads() -> None:
     """Start another sync for uploads that arrived while this one ran; if that fails, the sensor starts it later."""
     settings = load()
     try:

@@ -41,7 +41,7 @@ class Secrets(NamedTuple):
         return None
 
 
-def of(settings: Settings) -> Secrets:
+def secrets_of(settings: Settings) -> Secrets:
     """Return the secrets of the webserver: the setting DAGSTER_SECRET for administrators, otherwise those stored in HOME."""
     keys.ensure(settings)
     kept = keys.load(settings)
@@ -53,7 +53,7 @@ def headers(settings: Settings) -> dict[str, str]:
     """Return the headers of a request to Dagster's webserver; empty for an external webserver without DAGSTER_SECRET."""
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return {}
-    return {"Authorization": f"Bearer {of(settings).admin}"}
+    return {"Authorization": f"Bearer {secrets_of(settings).admin}"}
 
 
 def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
@@ -61,7 +61,7 @@ def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
     address = f"{settings.dagster_address}{path}"
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return address
-    return f"{address}?{urlencode({'token': _sign(of(settings), _LINK, role, LINK_SECONDS)})}"
+    return f"{address}?{urlencode({'token': _sign(secrets_of(settings), _LINK, role, LINK_SECONDS)})}"
 
 
 def session(own: Secrets, role: Role) -> str:

@@ -87,13 +87,13 @@ def qdrant_errors(what: str) -> Generator[None]:
         raise ServiceUnavailableError(f"Qdrant does not answer ({what}): {error}") from error
     except UnexpectedResponse as error:
         if error.status_code is not None and error.status_code < 500 and error.status_code != 429:
-            raise AbortSyncError(f"Qdrant rejected the request to {what}: {_said(error)}") from error
+            raise AbortSyncError(f"Qdrant rejected the request to {what}: {_server_message(error)}") from error
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
     except ApiException as error:
         raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
 
 
-def _said(error: UnexpectedResponse) -> str:
+def _server_message(error: UnexpectedResponse) -> str:
     """Return the server's error message, without the raw response around it if it is in Qdrant's format."""
     try:
         return str(error.structured()["status"]["error"])

@@ -77,10 +77,10 @@ class Searches:
             raise ServiceUnavailableError(f"Qdrant does not answer, or took more than {seconds:.0f} s.") from error
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             raise ServiceUnavailableError(f"Qdrant does not answer (search): {error}") from error
-        said = answer[:500].decode(errors="replace")
+        message = answer[:500].decode(errors="replace")
         if status < 500 and status != 429:
-            raise AbortSyncError(f"Qdrant rejected the search: {said}")
-        raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {said}")
+            raise AbortSyncError(f"Qdrant rejected the search: {message}")
+        raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {message}")
 
     async def close(self) -> None:
         """Close the connections."""

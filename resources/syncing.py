@@ -394,7 +394,7 @@ def _close(run: SyncRun, dsn: str) -> None:
         else:
             run.progress("done" if run.error is None else "failed", force=True)
             jobs.finish_job(run.connection, job_id=run.job_id, status=status, error_message=run.error)
-        _judge(run, dsn)
+        _alert_if_unhealthy(run, dsn)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync.close_failed", job_id=run.job_id, reason=str(error))
     counts = run.counts
@@ -411,7 +411,7 @@ def _close(run: SyncRun, dsn: str) -> None:
     )
 
 
-def _judge(run: SyncRun, dsn: str) -> None:
+def _alert_if_unhealthy(run: SyncRun, dsn: str) -> None:
     """Send an alert if documents, retries or consecutive failures exceed their limits."""
     counts, source = run.counts, SOURCE_LABELS[run.source]
     documents = counts.synced + counts.failed

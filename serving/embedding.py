@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.breaker import UnresponsiveError
-from resources.embedding.background import background
+from resources.embedding.background import similarity_floor
 from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
 from resources.qdrant import ALIAS
@@ -83,7 +83,7 @@ class QueryEmbedder:
     def pinned(cls, embedder: EmbedsQueries, collection: str) -> QueryEmbedder:
         """Return one for this collection, whichever is active: to compare two."""
         made = cls(lambda: embedder)
-        made._active = Active(collection, embedder, background(embedder))
+        made._active = Active(collection, embedder, similarity_floor(embedder))
         made.fault = None
         return made
 
@@ -127,7 +127,7 @@ class QueryEmbedder:
         try:
             vector = await asyncio.to_thread(held.embedder.embed_query, text)
             if held.floor is None:  # the service did not answer at start
-                self._active = held._replace(floor=await asyncio.to_thread(background, held.embedder))
+                self._active = held._replace(floor=await asyncio.to_thread(similarity_floor, held.embedder))
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = None
@@ -180,7 +180,7 @@ class QueryEmbedder:
         floor = None
         try:
             await asyncio.to_thread(embedder.embed_query, "warm up")
-            floor = await asyncio.to_thread(background, embedder)
+            floor = await asyncio.to_thread(similarity_floor, embedder)
             self.fault = None
         except ConcordanceError as error:
             self.fault = str(error)

@@ -47,7 +47,7 @@ def _dagster(settings: Settings) -> Address:
         url=settings.dagster_address,
         headers=headers,
         link=dagster_access.link(settings),
-        read_only_headers={"Authorization": f"Bearer {dagster_access.of(settings).viewer}"},
+        read_only_headers={"Authorization": f"Bearer {dagster_access.secrets_of(settings).viewer}"},
         read_only_link=dagster_access.link(settings, "viewer"),
     )
 

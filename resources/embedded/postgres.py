@@ -19,7 +19,7 @@ import psutil
 import psycopg
 
 from resources import keys
-from resources.embedded.privileges import check_way, run_as, unprivileged
+from resources.embedded.privileges import check_path_access, run_as, unprivileged
 from resources.embedded.processes import Identity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import Settings
@@ -149,7 +149,7 @@ class EmbeddedPostgres:
 
     def check_reachable(self) -> None:
         """Raise `ConfigurationError` if the account that the server runs as cannot reach its data or its binaries."""
-        check_way(self._account, self._needs())
+        check_path_access(self._account, self._needs())
 
     def _needs(self) -> list[Path]:
         return [self.data, binaries() / "postgres"]

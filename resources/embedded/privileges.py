@@ -59,7 +59,7 @@ def run_as(command: Sequence[str], account: Account | None, needs: Sequence[Path
     return [_python(), "-I", "-S", str(DROP_RIGHTS), str(account.uid), str(account.gid), keep, *command]
 
 
-def check_way(account: Account | None, needs: Sequence[Path]) -> None:
+def check_path_access(account: Account | None, needs: Sequence[Path]) -> None:
     """Raise `ConfigurationError` if a folder on the path to one of `needs` is closed and we cannot get past it.
 
     Containers often run without the capabilities that root has elsewhere.

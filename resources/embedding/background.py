@@ -44,7 +44,7 @@ class _Embeds(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
 
-def background(model: _Embeds) -> float:
+def similarity_floor(model: _Embeds) -> float:
     """Return the mean cosine between unrelated texts, 0 to `HIGHEST`. Raises what the model's `embed` raises."""
     rows = model.embed(PROBES).astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -58,7 +58,7 @@ class Dagster:
     url: str
 
     def bearer(self, role: dagster_access.Role = "admin") -> dict[str, str]:
-        secrets = dagster_access.of(self.settings)
+        secrets = dagster_access.secrets_of(self.settings)
         return {"authorization": f"Bearer {secrets.admin if role == 'admin' else secrets.viewer}"}
 
     def ask(self, query: str, headers: dict[str, str], **variables: Any) -> httpx.Response:
@@ -148,7 +148,7 @@ def test_what_status_prints_opens_it_to_tools_and_browsers(dagster: Dagster) -> 
 
 
 def test_links_and_cookies_are_no_substitutes_for_each_other(dagster: Dagster) -> None:
-    secrets = dagster_access.of(dagster.settings)
+    secrets = dagster_access.secrets_of(dagster.settings)
     cookie = dagster_access.session(secrets, "admin")
     token = parse_qs(urlsplit(dagster_access.link(dagster.settings)).query)["token"][0]
     assert httpx.get(f"{dagster.url}/?token={cookie}").status_code == 401
@@ -182,7 +182,7 @@ def test_no_web_page_launches_a_run_with_a_browser_that_is_signed_in(
     dagster: Dagster, headers: dict[str, str], status: int
 ) -> None:
     before = dagster.runs()
-    cookie = {"cookie": f"{COOKIE}={dagster_access.session(dagster_access.of(dagster.settings), 'admin')}"}
+    cookie = {"cookie": f"{COOKIE}={dagster_access.session(dagster_access.secrets_of(dagster.settings), 'admin')}"}
     body = json.dumps({"query": MUTATION})
     # Dagster reads the query from the URL if the content type is unknown to it.
     address = f"{dagster.url}/graphql"

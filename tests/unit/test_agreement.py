@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resources import sketch
-from resources.embedding.background import HIGHEST, PROBES, background
+from resources.embedding.background import HIGHEST, PROBES, similarity_floor
 from serving.retrieval.agree import NEIGHBOURS, agree
 from serving.retrieval.fuse import Leg, fuse
 
@@ -122,9 +122,9 @@ class Model:
 
 @pytest.mark.parametrize("lift", [0.0, 0.4, 0.75])
 def test_the_floor_is_what_unrelated_texts_have(lift: float) -> None:
-    assert background(Model(lift)) == pytest.approx(lift, abs=0.02)
+    assert similarity_floor(Model(lift)) == pytest.approx(lift, abs=0.02)
 
 
 def test_the_floor_leaves_room() -> None:
-    assert background(Model(1.0)) == HIGHEST
+    assert similarity_floor(Model(1.0)) == HIGHEST
     assert len(set(PROBES)) == len(PROBES)

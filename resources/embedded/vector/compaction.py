@@ -140,7 +140,7 @@ async def _replay_and_swap(collection: Collection, target: Path, compacted_with:
     return points
 
 
-def _die_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Exit together with the server; otherwise this process would still write to a folder that the next start removes."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -150,7 +150,7 @@ def _die_with(parent: int) -> None:
 
 def main(path: str, parent: int, layout: str, *, erase: bool) -> None:
     """Optimize one shard folder that no other process has open. Runs in the subprocess."""
-    _die_with(parent)
+    _exit_with_parent(parent)
     os.nice(_NICENESS)
     config, _ = to_config(json.loads(layout))
     shard = edge.EdgeShard.load(path, config)
