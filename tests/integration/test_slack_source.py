@@ -252,11 +252,11 @@ def test_long_thread_continues_in_further_documents(office: Office) -> None:
 
 
 def _busy(office: Office, seed: int) -> str:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     channel = office.workspace.channel("busy", [office.ada, office.ben])
     for number in range(120):
-        ts = office.post(channel, f"Message {number}", after=dice.choice([10, MINUTE, 20 * MINUTE, 3 * 3600]))
-        for _ in range(dice.choice([0, 0, 0, 1, 3])):
+        ts = office.post(channel, f"Message {number}", after=rng.choice([10, MINUTE, 20 * MINUTE, 3 * 3600]))
+        for _ in range(rng.choice([0, 0, 0, 1, 3])):
             office.workspace.post(channel, office.ben, f"Reply to {number}", thread=ts)
     return channel
 
@@ -427,28 +427,24 @@ def _fields(item: Any) -> dict[str, Any]:
     return {name: getattr(item, name) for name in item.__struct_fields__}
 
 
-def _mutate(office: Office, channel: str, dice: random.Random) -> None:
+def _mutate(office: Office, channel: str, rng: random.Random) -> None:
     workspace = office.workspace
     truth = workspace.messages(channel)
-    message = dice.choice(truth) if truth else None
-    match dice.randrange(12):
+    message = rng.choice(truth) if truth else None
+    match rng.randrange(12):
         case 0 | 1 | 2:
-            office.post(channel, f"m{dice.random()}", after=dice.choice([1, 5 * MINUTE, 40 * MINUTE, DAY, 30 * DAY]))
+            office.post(channel, f"m{rng.random()}", after=rng.choice([1, 5 * MINUTE, 40 * MINUTE, DAY, 30 * DAY]))
         case 3 | 4 | 5 if message:
-            office.post(
-                channel, f"r{dice.random()}", after=dice.choice([1, DAY]), thread=message.thread_ts or message.ts
-            )
+            office.post(channel, f"r{rng.random()}", after=rng.choice([1, DAY]), thread=message.thread_ts or message.ts)
         case 6 if message:
-            workspace.edit(channel, message.ts, f"e{dice.random()}")
+            workspace.edit(channel, message.ts, f"e{rng.random()}")
         case 7 | 8 if message:
             workspace.delete(channel, message.ts)
         case 9:
-            file = workspace.upload(office.ada, f"{dice.random()}.txt", "words", "text/plain")
-            office.post(
-                channel, f"f{dice.random()}", files=[file], thread=message and (message.thread_ts or message.ts)
-            )
+            file = workspace.upload(office.ada, f"{rng.random()}.txt", "words", "text/plain")
+            office.post(channel, f"f{rng.random()}", files=[file], thread=message and (message.thread_ts or message.ts))
         case 10:
-            dice.choice([workspace.join, workspace.leave])(channel, dice.choice([office.ben, office.gil, office.eve]))
+            rng.choice([workspace.join, workspace.leave])(channel, rng.choice([office.ben, office.gil, office.eve]))
         case _:
             for file in message.files if message else ():
                 workspace.delete_file(file)
@@ -456,14 +452,14 @@ def _mutate(office: Office, channel: str, dice: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_history_ends_in_the_truth(office: Office, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     channels = [
         office.workspace.channel(name, [office.ada], private=private) for name, private in (("a", False), ("b", True))
     ]
     for _ in range(6):
-        for _ in range(dice.randrange(12)):
-            _mutate(office, dice.choice(channels), dice)
-        office.sync(page=dice.choice([900, 900, 200]), full=dice.random() < 0.15)
+        for _ in range(rng.randrange(12)):
+            _mutate(office, rng.choice(channels), rng)
+        office.sync(page=rng.choice([900, 900, 200]), full=rng.random() < 0.15)
         office.index.check(office.workspace)
     office.sync()
     assert office.index.fetched == []
@@ -471,12 +467,12 @@ def test_any_history_ends_in_the_truth(office: Office, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_any_history_in_small_pages_ends_in_the_truth(office: Office, seed: int) -> None:
-    dice = random.Random(100 + seed)
+    rng = random.Random(100 + seed)
     channel = office.workspace.channel("a", [office.ada])
     for _ in range(5):
-        for _ in range(dice.randrange(25)):
-            _mutate(office, channel, dice)
-        office.sync(page=7, batches=dice.choice([None, None, 1, 2]))
+        for _ in range(rng.randrange(25)):
+            _mutate(office, channel, rng)
+        office.sync(page=7, batches=rng.choice([None, None, 1, 2]))
     for _ in range(20):
         office.sync(page=7)
     office.index.check(office.workspace)

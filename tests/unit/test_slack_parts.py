@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from resources.domain import Item, Refusal
-from resources.sources.slack.budget import Budget
+from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.directory import People
 from resources.sources.slack.documents import TITLE_LENGTH, Channel, conversation, title
 from resources.sources.slack.files import describe
 from resources.sources.slack.messages import Message
-from resources.sources.slack.paces import BURST, Paces
+from resources.sources.slack.paces import BURST, RateLimiter
 from resources.sources.slack.permissions import needs_members, readers
 
 TEAM = "T1"
@@ -36,23 +36,23 @@ class Clock:
 
 def test_a_rate_limit_holds_up_everybody_who_calls_the_method() -> None:
     clock = Clock()
-    paces = Paces(timer=clock, sleep=clock.sleep)
-    paces.block("conversations.history", 30)
-    paces.block("conversations.history", 10)
-    paces.wait("users.list")
+    limiter = RateLimiter(timer=clock, sleep=clock.sleep)
+    limiter.block("conversations.history", 30)
+    limiter.block("conversations.history", 10)
+    limiter.wait("users.list")
     assert clock.now == 1000
-    paces.wait("conversations.history")
+    limiter.wait("conversations.history")
     assert clock.now == 1030
 
 
 def test_published_rates_pace_calls() -> None:
     clock = Clock()
-    paces = Paces({"conversations.history": 50}, timer=clock, sleep=clock.sleep)
+    limiter = RateLimiter({"conversations.history": 50}, timer=clock, sleep=clock.sleep)
     for _ in range(BURST):
-        paces.wait("conversations.history")
+        limiter.wait("conversations.history")
     assert clock.now == 1000
     for _ in range(100):
-        paces.wait("conversations.history")
+        limiter.wait("conversations.history")
     assert clock.now == pytest.approx(1000 + 100 * 60 / 50, abs=1.3)
 
 
@@ -184,7 +184,7 @@ def test_files_that_cannot_be_indexed(fact: dict[str, Any], reason: str) -> None
 
 
 def test_few_channels_share_the_calls() -> None:
-    budget = Budget(["a", "b", "c"], calls=20)
+    budget = RereadBudget(["a", "b", "c"], calls=20)
     assert budget.has_turn("a")
     assert budget.share("a") == 7
     assert not budget.has_turn("a")
@@ -197,10 +197,10 @@ def test_few_channels_share_the_calls() -> None:
 
 def test_with_many_channels_each_gets_its_turn_in_time() -> None:
     channels = [f"C{number}" for number in range(100)]
-    dice = random.Random(1)
+    rng = random.Random(1)
     turned: set[str] = set()
     for _ in range(60):
-        budget = Budget(channels, calls=20, dice=dice)
+        budget = RereadBudget(channels, calls=20, rng=rng)
         chosen = [channel for channel in channels if budget.has_turn(channel)]
         assert len(chosen) == 20
         assert sum(budget.share(channel) for channel in channels) >= 20

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resources.sources.slack.messages import fingerprint, is_reply, is_root, said
+from resources.sources.slack.messages import fingerprint, is_reply, is_root, parse_message
 from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
 
 NAMES = Names({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get)
@@ -120,23 +120,28 @@ def test_previews_of_links_are_other_peoples_words() -> None:
 
 @pytest.mark.parametrize("subtype", ["channel_join", "channel_topic", "group_purpose", "tombstone", "pinned_item"])
 def test_notes_of_slack_are_nobodys_words(subtype: str) -> None:
-    assert said({"ts": "1.000001", "user": "U1", "text": "has joined", "subtype": subtype}, NAMES) is None
+    assert parse_message({"ts": "1.000001", "user": "U1", "text": "has joined", "subtype": subtype}, NAMES) is None
 
 
 def test_who_said_it() -> None:
     raw: dict[str, Any] = {"ts": "1731234567.000100", "text": "Hi", "user": "U1", "edited": {"ts": "1731234568.000000"}}
-    message = said(raw, NAMES)
+    message = parse_message(raw, NAMES)
     assert message is not None
     assert (message.at, message.name, message.edited) == (1731234567000100, "Ada Byron", 1731234568000000)
-    robot = said({"ts": "1.0", "text": "Beep", "subtype": "bot_message", "bot_id": "B1", "username": "Mill bot"}, NAMES)
-    app = said({"ts": "1.0", "text": "Beep", "bot_id": "B1", "bot_profile": {"name": "App"}}, NAMES)
-    guest = said({"ts": "1.0", "text": "Hi", "user": "U8", "user_profile": {"display_name": "Zoe"}}, NAMES)
+    robot = parse_message(
+        {"ts": "1.0", "text": "Beep", "subtype": "bot_message", "bot_id": "B1", "username": "Mill bot"}, NAMES
+    )
+    app = parse_message({"ts": "1.0", "text": "Beep", "bot_id": "B1", "bot_profile": {"name": "App"}}, NAMES)
+    guest = parse_message({"ts": "1.0", "text": "Hi", "user": "U8", "user_profile": {"display_name": "Zoe"}}, NAMES)
     assert [one and one.name for one in (robot, app, guest)] == ["Mill bot", "App", "Zoe"]
 
 
 def test_empty_and_deleted_say_nothing() -> None:
-    assert said({"ts": "1.0", "user": "U1", "text": "  "}, NAMES) is None
-    assert said({"ts": "1.0", "user": "U1", "text": "", "files": [{"id": "F1", "mode": "tombstone"}]}, NAMES) is None
+    assert parse_message({"ts": "1.0", "user": "U1", "text": "  "}, NAMES) is None
+    assert (
+        parse_message({"ts": "1.0", "user": "U1", "text": "", "files": [{"id": "F1", "mode": "tombstone"}]}, NAMES)
+        is None
+    )
 
 
 def test_parents_and_replies() -> None:

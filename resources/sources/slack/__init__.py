@@ -25,7 +25,7 @@ from resources.ports import Memory, Source
 from resources.retrying import Tally
 from resources.settings import Settings
 from resources.sources.slack import directory, permissions
-from resources.sources.slack.budget import Budget
+from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.channels import ChannelSync
 from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, Client
 from resources.sources.slack.documents import MIME_TYPE, Channel
@@ -43,7 +43,7 @@ SECOND = timedelta(microseconds=1)
 class Slack(Source):
     """`resources.ports.Source` over Slack's Web API. `page` is the maximum number of messages per response.
 
-    `timer`, `sleep` and `dice` replace time and randomness in tests.
+    `timer`, `sleep` and `rng` replace time and randomness in tests.
     """
 
     fetchers = 8
@@ -55,7 +55,7 @@ class Slack(Source):
         *,
         timer: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
         page: int = HISTORY_LIMIT,
     ) -> None:
         if settings.slack_bot_token is None:
@@ -65,7 +65,7 @@ class Slack(Source):
         token = settings.slack_bot_token.get_secret_value()
         self._settings = settings
         self._memory = memory
-        self._dice = dice
+        self._rng = rng
         self._tally = Tally()
         self._client = Client(
             token,
@@ -77,7 +77,7 @@ class Slack(Source):
             page=page,
         )
         limit = settings.max_file_bytes
-        self._downloads = Downloads(token, settings.slack_api_url, self._tally, self._client.paces, limit)
+        self._downloads = Downloads(token, settings.slack_api_url, self._tally, self._client.limiter, limit)
         self._reads_unjoined = token.startswith("xoxp-")
         self._contents: dict[str, dict[str, bytes]] = {}
         self._lock = threading.RLock()
@@ -231,8 +231,8 @@ class Slack(Source):
                     open_[id_] = raw
                 else:
                     unknown.append(id_)
-        dice = self._dice or random.Random()  # noqa: S311 - fairness, not secrecy
-        for id_ in dice.sample(unknown, min(PROBES, len(unknown))):
+        rng = self._rng or random.Random()  # noqa: S311 - fairness, not secrecy
+        for id_ in rng.sample(unknown, min(PROBES, len(unknown))):
             if self._answers(id_):
                 open_[id_] = self._listed[id_]
         return open_
@@ -245,8 +245,8 @@ class Slack(Source):
         return True
 
     @cached_property
-    def _budget(self) -> Budget:
-        return Budget(sorted(self._readable), dice=self._dice)
+    def _budget(self) -> RereadBudget:
+        return RereadBudget(sorted(self._readable), rng=self._rng)
 
     @cached_property
     def _public_channels(self) -> dict[str, str]:

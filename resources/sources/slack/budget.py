@@ -12,12 +12,12 @@ CALLS = 20
 """Pages of older history, and threads, that one sync reads again beyond what it must."""
 
 
-class Budget:
+class RereadBudget:
     """The turns of one sync. If there are more channels than turns, they are chosen at random, so that none waits for ever."""
 
-    def __init__(self, channels: Sequence[str], calls: int = CALLS, dice: random.Random | None = None) -> None:
-        dice = dice or random.Random()  # noqa: S311 - fairness, not secrecy
-        self._waiting = set(dice.sample(sorted(channels), calls) if len(channels) > calls else channels)
+    def __init__(self, channels: Sequence[str], calls: int = CALLS, rng: random.Random | None = None) -> None:
+        rng = rng or random.Random()  # noqa: S311 - fairness, not secrecy
+        self._waiting = set(rng.sample(sorted(channels), calls) if len(channels) > calls else channels)
         self._left = calls
 
     def share(self, channel: str) -> int:

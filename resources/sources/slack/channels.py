@@ -15,7 +15,7 @@ import msgspec
 
 from resources.domain import Batch
 from resources.errors import LostPartitionError
-from resources.sources.slack.budget import Budget
+from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import Client
 from resources.sources.slack.history import Page, pages
 from resources.sources.slack.ledger import Event, Ledger
@@ -68,7 +68,7 @@ class ChannelSync:
         client: Client,
         ledger: Ledger,
         builder: ChannelBatchBuilder,
-        budget: Budget,
+        budget: RereadBudget,
         mentions: Mentions,
         events: Sequence[Event],
         *,
@@ -103,9 +103,9 @@ class ChannelSync:
             if cursor.walk is not None:
                 yield from self._head(cursor)
             yield from self._head(cursor)
-            yield from self._touched(cursor)
+            yield from self._read_events(cursor)
             yield from self._rotate(cursor)
-            yield from self._look_again(cursor)
+            yield from self._reread_threads(cursor)
         except LostPartitionError:
             if not self._builder.channel.archived or self._builder.channel.private:
                 raise
@@ -158,7 +158,7 @@ class ChannelSync:
         floor = max(0, time)
         return min([window.anchor for window in self._ledger.around(floor, floor)], default=floor)
 
-    def _touched(self, cursor: Cursor) -> Iterator[Batch]:
+    def _read_events(self, cursor: Cursor) -> Iterator[Batch]:
         """Yield what events concern: read again the windows and threads of the messages and files that they name."""
         for number, event in enumerate(self._events[:MOST_EVENTS], 1):
             threads, times = self._places(event)
@@ -226,7 +226,7 @@ class ChannelSync:
             cursor.lively.pop(stamp(root), None)
         self._trim(cursor)
 
-    def _look_again(self, cursor: Cursor) -> Iterator[Batch]:
+    def _reread_threads(self, cursor: Cursor) -> Iterator[Batch]:
         """Read seemingly unchanged threads again: an edited reply shows nowhere else, and one on an old parent not soon."""
         share = self._budget.share(self._builder.channel.id)
         waiting = {root: turn for root, turn in self._builder.unread.items() if turn < cursor.turn}
@@ -254,5 +254,5 @@ class ChannelSync:
         cursor.lively = {name: value for name, value in kept if value[0] >= horizon}
 
     def _batch(self, cursor: Cursor, kind: Kind = "delta") -> Batch:
-        cursor.mentioned = sorted(self._mentions.told.union(cursor.mentioned))
+        cursor.mentioned = sorted(self._mentions.shown.union(cursor.mentioned))
         return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)

@@ -24,7 +24,7 @@ from resources.errors import (
     RetryLaterError,
 )
 from resources.retrying import WAITS, Tally, call_with_retry
-from resources.sources.slack.paces import PER_MINUTE, Paces
+from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
 HISTORY_LIMIT = 900
 """Messages per response; at most 999. Source: https://docs.slack.dev/reference/methods/conversations.history"""
@@ -91,7 +91,7 @@ class Client:
         if host in {"127.0.0.1", "localhost", "::1"}:
             self._web.proxy = None  # slack_sdk takes a proxy from the environment and ignores NO_PROXY
         self._sleep = sleep
-        self.paces = Paces(PER_MINUTE if is_slack(host) else None, timer=timer, sleep=sleep)
+        self.limiter = RateLimiter(PER_MINUTE if is_slack(host) else None, timer=timer, sleep=sleep)
         self.tally = tally
         self.page = page
         self._waits = waits
@@ -141,7 +141,7 @@ class Client:
         return [str(member) for member in found]
 
     def _once(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        self.paces.wait(method)
+        self.limiter.wait(method)
         self.tally.call(method)
         try:
             response = self._web.api_call(method, data=arguments)
@@ -160,7 +160,7 @@ class Client:
         code = str(data.get("error") or "")
         if status == 429 or code in {"ratelimited", "rate_limited"}:
             seconds = _seconds(response.headers)
-            self.paces.block(method, seconds)
+            self.limiter.block(method, seconds)
             return RateLimitedError(f"Slack asks to wait {seconds:g} s before {method}.", seconds)
         if status >= 500 or code in PASSING or (status == 200 and not _CODE.fullmatch(code)):
             return RetryLaterError(f"Slack failed at {method} (HTTP {status}); the call is retried.")

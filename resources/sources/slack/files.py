@@ -24,7 +24,7 @@ from resources.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime
 from resources.retrying import Tally
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.documents import Channel, file_name
-from resources.sources.slack.paces import Paces
+from resources.sources.slack.paces import RateLimiter
 
 METHOD = "files.download"
 """The name under which downloads are counted."""
@@ -76,11 +76,11 @@ def describe(channel: Channel, file: dict[str, Any], author: str | None, limit: 
 class Downloads:
     """Downloads files from Slack. Thread-safe. `api_url` shows whether this is Slack itself or a simulator."""
 
-    def __init__(self, token: str, api_url: str, tally: Tally, paces: Paces, limit: int) -> None:
+    def __init__(self, token: str, api_url: str, tally: Tally, limiter: RateLimiter, limit: int) -> None:
         self._token = token
         self._api = urlsplit(api_url)
         self._tally = tally
-        self._paces = paces
+        self._limiter = limiter
         self._limit = limit
 
     @cached_property
@@ -97,7 +97,7 @@ class Downloads:
         address = item.locator
         for _ in range(HOPS + 1):
             self._check(address)
-            self._paces.wait(METHOD)
+            self._limiter.wait(METHOD)
             self._tally.call(METHOD)
             try:
                 with self._http.stream("GET", address, headers={"Authorization": f"Bearer {self._token}"}) as response:
@@ -129,7 +129,7 @@ class Downloads:
                 seconds = float(response.headers.get("retry-after", "1"))
             except ValueError:
                 seconds = 1.0
-            self._paces.block(METHOD, seconds)
+            self._limiter.block(METHOD, seconds)
             raise RateLimitedError(f"Slack asks to wait {seconds:g} s before files.", seconds)
         if status >= 500:
             raise RetryLaterError(f"Slack failed to send a file (HTTP {status}).")

@@ -14,14 +14,14 @@ class Mentions:
 
     def __init__(self, public: Mapping[str, str]) -> None:
         self._public = public
-        self.told: set[str] = set()
+        self.shown: set[str] = set()
         """Ids of the channels whose names were shown."""
 
     def name(self, channel: str) -> str | None:
         """Return the name of a public channel; None for any other."""
         found = self._public.get(channel)
         if found is not None:
-            self.told.add(channel)
+            self.shown.add(channel)
         return found
 
     def still_public(self, channels: Iterable[str]) -> bool:

@@ -66,7 +66,7 @@ def is_root(raw: dict[str, Any]) -> bool:
     return not is_reply(raw) and int(raw.get("reply_count") or 0) > 0
 
 
-def said(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Message | None:
+def parse_message(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Message | None:
     """Return the message of a user or bot, or None for system messages, deleted messages and empty ones."""
     subtype = str(raw.get("subtype") or "")
     if subtype in SYSTEM or subtype.startswith(SYSTEM_PREFIXES) or "ts" not in raw:

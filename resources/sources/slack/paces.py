@@ -24,7 +24,7 @@ BURST = 10
 """Calls that may be made at once after a quiet time: "bursts are welcome" on that page, without a number."""
 
 
-class Paces:
+class RateLimiter:
     """When the next call of each method may be made. Thread-safe. `timer` is a monotonic clock in seconds."""
 
     def __init__(

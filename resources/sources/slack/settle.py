@@ -15,7 +15,7 @@ from resources.sources.slack.documents import Channel, conversation
 from resources.sources.slack.files import describe
 from resources.sources.slack.history import Page
 from resources.sources.slack.ledger import Ledger, Part, Thread
-from resources.sources.slack.messages import Message, fingerprint, is_reply, is_root, said
+from resources.sources.slack.messages import Message, fingerprint, is_reply, is_root, parse_message
 from resources.sources.slack.render import Names
 from resources.sources.slack.windows import Window, assign, micros, stamp
 
@@ -71,14 +71,14 @@ class ChannelBatchBuilder:
         self._known = self._ledger.threads(page.low, page.high)
         own = [raw for raw in page.messages if not is_reply(raw)]
         self._roots = {micros(raw["ts"]): raw for raw in own if is_root(raw)}
-        self._outside = [message for raw in own if not is_root(raw) and (message := said(raw, self._names))]
+        self._outside = [message for raw in own if not is_root(raw) and (message := parse_message(raw, self._names))]
         self.shown |= self._roots.keys()
         self.threads = []
         self.ended = self._known.keys() - self._roots.keys()
         due: list[int] = []
         for root, raw in self._roots.items():
             before = self._known.get(root)
-            same = before is not None and _looks(raw) == (before.latest, before.count, before.root)
+            same = before is not None and _thread_state(raw) == (before.latest, before.count, before.root)
             if before is None or not same or (everything and before.turn != turn):
                 due.append(root)
                 continue
@@ -96,12 +96,12 @@ class ChannelBatchBuilder:
         shown = self._roots.get(root)
         before = self._known.get(root) if shown else self._ledger.threads(root, root + 1).get(root)
         self.unread.pop(root, None)
-        latest, count, print_ = _looks(shown or raws[0]) if raws else ("0", 0, "")
+        latest, count, print_ = _thread_state(shown or raws[0]) if raws else ("0", 0, "")
         if before is not None and not raws:
             self._forget(root, before)
         if not raws or (before is None and count == 0):
             return 0
-        messages = [message for raw in raws if (message := said(raw, self._names, thread=name))]
+        messages = [message for raw in raws if (message := parse_message(raw, self._names, thread=name))]
         known = [part.window for part in before.parts] if before else []
         if messages and not known:
             known = [Window(root, messages[0].at, 1)]  # a thread is identified by its parent, even a deleted one
@@ -170,6 +170,6 @@ class ChannelBatchBuilder:
         self._deleted |= {self.channel.source_id(anchor) for anchor in anchors}
 
 
-def _looks(raw: dict[str, Any]) -> tuple[str, int, str]:
+def _thread_state(raw: dict[str, Any]) -> tuple[str, int, str]:
     """Return the state of a thread according to its parent: last reply, number of replies, and a hash of the parent itself."""
     return str(raw.get("latest_reply") or "0"), int(raw.get("reply_count") or 0), fingerprint(raw)
