@@ -150,8 +150,8 @@ class _Describer:
         if isinstance(found, Problem):
             return self.refuse(found.path, found.reason, version=found.version)
         try:
-            said = sidecars.SILENT if found.sidecar is None else sidecars.parse(found.sidecar)
-            return self._item(found, said)
+            sidecar = sidecars.SILENT if found.sidecar is None else sidecars.parse(found.sidecar)
+            return self._item(found, sidecar)
         except SkipDocumentError as error:
             return self.refuse(found.path, str(error), version=found.version)
 
@@ -170,7 +170,7 @@ class _Describer:
             owner=self._owner,
         )
 
-    def _item(self, found: Entry, said: sidecars.Sidecar) -> Item:
+    def _item(self, found: Entry, sidecar: sidecars.Sidecar) -> Item:
         path = _composed(found.path)
         if self._book and books.is_partial(path):
             raise SkipDocumentError("It is a part of other pages (its path has a name beginning with _), not a page.")
@@ -180,28 +180,28 @@ class _Describer:
             )
         folder, _, name = path.rpartition("/")
         collections, folders, from_path = self._place(folder)
-        tags = sidecars.merge({"kind": "book"} if self._book else {}, said.tags, from_path, self._defaults)
+        tags = sidecars.merge({"kind": "book"} if self._book else {}, sidecar.tags, from_path, self._defaults)
         sidecars.check_required(tags)
-        owner = said.owner or self._owner
-        readers = self._permissions if said.permissions is None else said.permissions
+        owner = sidecar.owner or self._owner
+        readers = self._permissions if sidecar.permissions is None else sidecar.permissions
         return Item(
             source_id=f"{self._root.name}/{path}",
             partition=self._root.name,
-            title=said.title or name,
+            title=sidecar.title or name,
             path=path,
             mime_type=declared(name),
             version=found.version,
             permissions=permissions.granted(readers, owner, tags),
             owner=owner,
-            author=said.author,
+            author=sidecar.author,
             url=self._url(path),
             size=found.size,
-            created_at=said.created_at or found.created_at,
-            modified_at=said.modified_at or found.modified_at,
+            created_at=sidecar.created_at or found.created_at,
+            modified_at=sidecar.modified_at or found.modified_at,
             collection_ids=collections,
             folders=folders,
             tags=tags,
-            description=said.description,
+            description=sidecar.description,
             profile=self._profile,
             locator=found.path,
         )

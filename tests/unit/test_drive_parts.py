@@ -21,7 +21,7 @@ from resources.errors import (
 from resources.filetypes import DOCX, XLSX
 from resources.settings import Settings
 from resources.sources.drive import cursor
-from resources.sources.drive.client import Budget
+from resources.sources.drive.client import Backoff
 from resources.sources.drive.cursor import Cursor, Place
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, PageTokenError, explain
 from resources.sources.drive.kinds import kind_of, name_for
@@ -306,14 +306,14 @@ def test_whatever_a_feed_refuses_is_its_token(status: int, body: str) -> None:
 def test_waiting_grows_until_drive_answers() -> None:
     slept: list[float] = []
     now = [0.0]
-    budget = Budget(slept.append, lambda: now[0])
-    budget.wait()
-    assert [budget.limited(None) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 64, 64]
-    budget.wait()
+    backoff = Backoff(slept.append, lambda: now[0])
+    backoff.wait()
+    assert [backoff.start(None) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 64, 64]
+    backoff.wait()
     now[0] = 100
-    budget.wait()
-    budget.answered()
-    assert budget.limited(None) == 1
-    assert budget.limited(30) == 30
-    budget.wait()
+    backoff.wait()
+    backoff.reset()
+    assert backoff.start(None) == 1
+    assert backoff.start(30) == 30
+    backoff.wait()
     assert slept == [64, 30]

@@ -110,22 +110,22 @@ class Drive(Source):
         for _ in range(_ROUNDS):
             if at is None or at.listing is not None:
                 at = yield from self._listing.run(partition, at, relist=relist)
-            again = yield from self._following.run(partition, at)
-            if again is None:
+            restart = yield from self._following.run(partition, at)
+            if restart is None:
                 return
-            if again.refused:
+            if restart.refused:
                 if refused:
                     raise AbortSyncError(
-                        f"{again.refused} Drive issued this token during this sync, so the root is not listed again now; "
+                        f"{restart.refused} Drive issued this token during this sync, so the root is not listed again now; "
                         "the next sync tries again."
                     )
                 refused = True
-                yield self._listed_anew(partition, again.refused, at)
-            before = again.before
+                yield self._relisting_notice(partition, restart.refused, at)
+            before = restart.before
             at = yield from self._listing.run(partition, before, relist=True)
         raise AbortSyncError("Drive's change feed cannot currently be followed; the next sync tries again.")
 
-    def _listed_anew(self, partition: str, reason: str, at: Cursor) -> Batch:
+    def _relisting_notice(self, partition: str, reason: str, at: Cursor) -> Batch:
         """Return an empty batch with a notice of why the root is listed although a cursor is saved."""
         notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
         return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)

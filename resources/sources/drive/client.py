@@ -40,7 +40,7 @@ logging.getLogger("googleapiclient.http").setLevel(logging.ERROR)
 """It warns about every error response; our errors explain those."""
 
 
-class Budget:
+class Backoff:
     """Shared backoff: the time before which no thread may call. Thread-safe."""
 
     def __init__(self, sleep: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class Budget:
         if delay > 0:
             self._sleep(delay)
 
-    def limited(self, seconds: float | None) -> float:
+    def start(self, seconds: float | None) -> float:
         """Make all threads wait and return for how long: as requested, otherwise twice as long each time in a row."""
         with self._lock:
             wait = min(2.0**self._streak, _LONGEST_BACKOFF) if seconds is None else seconds
@@ -65,7 +65,7 @@ class Budget:
             self._not_before = max(self._not_before, self._clock() + wait)
             return wait
 
-    def answered(self) -> None:
+    def reset(self) -> None:
         """Record that Drive responds again."""
         self._streak = 0
 
@@ -85,7 +85,7 @@ class DriveClient:
         self._tally = tally
         self._sleep = sleep
         self._waits = settings.retry_seconds
-        self._budget = Budget(sleep)
+        self._backoff = Backoff(sleep)
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         # static: the API description ships with the package, so starting needs no network
@@ -110,7 +110,7 @@ class DriveClient:
 
         def once() -> JSON:
             self._tally.call(method)
-            return cast("JSON", self._answered(method, lambda http: request.execute(http=http, num_retries=0)))
+            return cast("JSON", self._authorized_call(method, lambda http: request.execute(http=http, num_retries=0)))
 
         return call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
 
@@ -164,7 +164,7 @@ class DriveClient:
             return response.status, content
 
         self._tally.call(method)
-        return self._answered(method, ask)
+        return self._authorized_call(method, ask)
 
     def _request(self, method: str, parameters: Mapping[str, Any]) -> Any:
         collection, _, name = method.partition(".")
@@ -183,7 +183,7 @@ class DriveClient:
                 if isinstance(found.get(str(number), RetryLaterError("")), RetryLaterError):
                     self._tally.call(method)
                     batch.add(self._request(method, parameters), request_id=str(number))
-            self._answered(method, lambda http: batch.execute(http=http))
+            self._authorized_call(method, lambda http: batch.execute(http=http))
             passing = [error for error in found.values() if isinstance(error, RetryLaterError)]
             if passing:
                 raise max(passing, key=lambda error: error.retry_after or 0)
@@ -191,9 +191,9 @@ class DriveClient:
         call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
         return [found[str(number)] for number in range(len(many))]
 
-    def _answered(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:
+    def _authorized_call(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:
         """Return what `ask` returns, retrying with a new token if the first one is rejected; faults become our errors."""
-        self._budget.wait()
+        self._backoff.wait()
         try:
             for attempt in (1, 2):
                 token = self._authority.token()
@@ -204,7 +204,7 @@ class DriveClient:
                     if error.status_code == 401 and attempt == 1 and self._authority.renew(token):
                         continue
                     raise
-                self._budget.answered()
+                self._backoff.reset()
                 return answer
         except HttpError as error:
             raise self._explain(method, error) from None
@@ -217,7 +217,7 @@ class DriveClient:
     def _explain(self, method: str, error: HttpError) -> ConcordanceError:
         fault = explain(method, error.status_code, error.resp, error.content, self._authority.hint)
         if isinstance(fault, RateLimitedError):
-            return RateLimitedError(str(fault), self._budget.limited(fault.retry_after))
+            return RateLimitedError(str(fault), self._backoff.start(fault.retry_after))
         return fault
 
     def _http(self, token: str) -> _BearerHttp:

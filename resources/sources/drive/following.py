@@ -28,7 +28,7 @@ from resources.sources.drive.targets import Targets
 from resources.sources.drive.tree import FolderTree, folder_of, parent_of
 
 
-class Again(NamedTuple):
+class Relist(NamedTuple):
     """The root must be listed again; the feed then continues from `before`, or from now without it."""
 
     before: Cursor | None
@@ -83,30 +83,30 @@ class Following:
         self._placed: dict[str, int] = {}
         """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
 
-    def run(self, partition: str, at: Cursor) -> Generator[Batch, None, Again | None]:
-        """Yield the feed's changes since `at`; return `Again` if the root must be listed."""
+    def run(self, partition: str, at: Cursor) -> Generator[Batch, None, Relist | None]:
+        """Yield the feed's changes since `at`; return `Relist` if the root must be listed."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
         if notes.root is None:
-            return Again(at)
+            return Relist(at)
         if root.drive is not None and self._readers.members(root.drive) != notes.members:
-            return Again(at)
+            return Relist(at)
         if root.kind == "drive" and root.name != notes.root.name:
-            return Again(at)
+            return Relist(at)
         due = notes.due(self._now())
         while True:
             try:
                 page = self._feeds.page(root.drive, at.token)
             except PageTokenError as error:
-                return Again(None, str(error))
+                return Relist(None, str(error))
             following = Cursor(token=page.following, account=at.account, watched=at.watched)
             changes = sort(page.changes)
             for file_id, file in self._documents.ask(due).items() if due else ():
                 changes.note(file_id, file)
             due = []
             if self._has_moved(partition, root, changes):
-                return Again(None)
-            yield from self._take(partition, page, changes, at, following)
+                return Relist(None)
+            yield from self._process_page(partition, page, changes, at, following)
             at, root = following, self._roots.root(partition)
             if page.last:
                 break
@@ -122,7 +122,9 @@ class Following:
             return False
         return self._roots.root(partition, fresh=True).drive != root.drive
 
-    def _take(self, partition: str, page: Page, changes: Changes, at: Cursor, following: Cursor) -> Iterator[Batch]:
+    def _process_page(
+        self, partition: str, page: Page, changes: Changes, at: Cursor, following: Cursor
+    ) -> Iterator[Batch]:
         """Yield one page: first what is below changed folders, then everything else with the cursor after it."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
@@ -131,7 +133,7 @@ class Following:
             yield Batch(partition=partition, cursor=cursor, memory=notes.take(), title=root.name)
             return
         work = _Page(root, notes.load(), page, changes)
-        self._find_again(work)
+        self._look_up_departed(work)
         self._sort_folders(partition, work)
         here = cursors.encode(at)
         for files in self._listing.below(self._outermost(work), partition, work.notes):
@@ -148,7 +150,7 @@ class Following:
         self._sort_files(partition, work)
         yield self._last(partition, work, following)
 
-    def _find_again(self, work: _Page) -> None:
+    def _look_up_departed(self, work: _Page) -> None:
         """Look up items that left this feed's view: they may have moved to another root, which is not a deletion."""
         changes, root = work.changes, work.root
         if root.kind == "drive":
