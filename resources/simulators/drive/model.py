@@ -122,7 +122,7 @@ class Drive(World):
                 del self.items[item.parent].children[id]
             for below in self.subtree(item):
                 del self.items[below.id]
-            self.tell(item, {drive})
+            self.publish(item, {drive})
 
     # Permissions
 
@@ -194,7 +194,7 @@ class Drive(World):
             drive_id, now = id or self.ids.root(), self.now()
             self.drives[drive_id] = SharedDrive(drive_id, name, now)
             self.feeds[drive_id] = Feed(self.ids.number(10_000, 99_000) * (len(self.feeds) + 1))
-            root = self.plant(drive_id, "Drive", FOLDER, None, owner=None)
+            root = self.add_item(drive_id, "Drive", FOLDER, None, owner=None)
             for who, role in {f"user:{self.account}": "organizer", **members}.items():
                 root.grants[who] = Grant(who, role, drive_id, member=True)
             self.drive_changed(drive_id)

@@ -76,7 +76,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bo
     def fits(item: File) -> bool:
         if world.drive_of(item.id):
             # the user corpus includes only items of shared drives that the account has encountered, or the requested folder
-            met = corpora != "user" or item.noticed or query.parent is not None
+            met = corpora != "user" or item.in_account_feed or query.parent is not None
             return shared and met and _listed(world, item)
         return _listed(world, item)
 

@@ -66,7 +66,7 @@ class World:
         self.feeds[""] = Feed(self.ids.number(1_000, 9_000))
         self.my_drive = self.ids.root()
         """Id of the account's own root folder."""
-        self.plant(self.my_drive, "My Drive", FOLDER, None, owner=account)
+        self.add_item(self.my_drive, "My Drive", FOLDER, None, owner=account)
 
     def settle(self) -> None:
         """End grants that have expired, as Google does: the item's change appears in the feed."""
@@ -110,7 +110,7 @@ class World:
         if above is None and owner is None:
             raise ValueError(f"{name!r} needs a parent, or the owner in whose Drive it lies.")
         item_id = meta.pop("id", None) or self.ids.file()
-        item = self.plant(item_id, name, mime_type, above, owner=owner or (above and above.owner))
+        item = self.add_item(item_id, name, mime_type, above, owner=owner or (above and above.owner))
         item.modified_by = owner or self.account
         item.created = (created or modified or item.created).astimezone(UTC)
         item.modified = (modified or item.created).astimezone(UTC)
@@ -122,7 +122,7 @@ class World:
             item.shared_at = item.created
         return item
 
-    def plant(self, item_id: str, name: str, mime_type: str, above: File | None, *, owner: str | None) -> File:
+    def add_item(self, item_id: str, name: str, mime_type: str, above: File | None, *, owner: str | None) -> File:
         """Add an item with only its place and its owner."""
         now = self.now()
         drive = above is not None and self.drive_of(above.id)
@@ -193,24 +193,24 @@ class World:
         """Record that an item changed; `before` is the drive that it was in before."""
         item.version += 1
         self.access.forget()
-        self.tell(item, {self.drive_of(item.id), *before})
+        self.publish(item, {self.drive_of(item.id), *before})
 
-    def tell(self, item: File, drives: set[str]) -> None:
+    def publish(self, item: File, drives: set[str]) -> None:
         """Add an item's change to the feeds: its drive's, and for some changes in shared drives the account's as well."""
         self.access.forget()
         now = self.now()
         for drive in drives - {""}:
             self._enter(drive, now, "file", item.id)
         item.mine = item.mine or "" in drives
-        if "" in drives or self._notices():
-            item.noticed = True
+        if "" in drives or self._reaches_account():
+            item.in_account_feed = True
             self._enter("", now, "file", item.id)
 
     def _enter(self, feed: str, now: datetime, kind: Literal["file", "drive"], changed: str) -> None:
         self.feeds[feed].add(now, kind, changed)
         self.channels.changed(feed, now)
 
-    def _notices(self) -> bool:
+    def _reaches_account(self) -> bool:
         self._told += 1
         digest = hashlib.sha256(f"{self._seed} {self._told}".encode()).digest()
         return digest[0] / 256 >= self.unnoticed

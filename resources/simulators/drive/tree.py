@@ -75,7 +75,7 @@ class File(msgspec.Struct, eq=False):
     """When the item itself was trashed, not a folder above it."""
     lost: bool = False
     """True if the account lost access to this and everything below it."""
-    noticed: bool = False
+    in_account_feed: bool = False
     """True if a change of it reached the feed of the account."""
     mine: bool = False
     """True if it was ever outside shared drives."""
