@@ -21,4 +21,4 @@ def alert(settings: Settings, text: str) -> None:
             settings.alert_webhook_url.get_secret_value(), json={"text": text}, timeout=TIMEOUT_SECONDS
         ).raise_for_status()
     except httpx.HTTPError as error:
-        log.error("alert.webhook_failed", reason=type(error).__name__)
+        log.error("alert_webhook_failed", reason=type(error).__name__)

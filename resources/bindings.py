@@ -86,4 +86,4 @@ def _sync_pending_uploads() -> None:
                 return
         start_sync(settings, SourceName.UPLOAD, partitions=None, full=False, requested_by="upload")
     except (BusyError, NotRunningError, ServiceUnavailableError) as error:
-        log.info("uploads.left_to_sensor", reason=str(error))
+        log.info("uploads_left_to_sensor", reason=str(error))

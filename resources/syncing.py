@@ -125,7 +125,7 @@ def create_job(
                 raise BusyError(f"A sync of {source.value} is already running.", running["job_id"])
             why = "The process that ran this sync died." if died else "No process started this sync."
             jobs.finish_job(connection, job_id=running["job_id"], status="failed", error_message=why)
-            log.warning("sync.reclaimed", job_id=running["job_id"], reason=why)
+            log.warning("sync_reclaimed", job_id=running["job_id"], reason=why)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
 
 
@@ -242,7 +242,7 @@ class SyncRun:
         jobs.record_error(
             self.connection, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason, outcome=outcome
         )
-        log.info("document." + outcome, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason)
+        log.info("document_" + outcome, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason)
 
     def faults(self) -> list[dict[str, Any]]:
         """Return the documents that this sync skipped or failed on."""
@@ -259,14 +259,14 @@ class SyncRun:
             found = explained(error, self.settings)
             if self.error is None:
                 self.error = str(found) if found is not None else f"{type(error).__name__} in stage {name}"
-            log.exception("stage.failed", job_id=self.job_id, stage=name)
+            log.exception("stage_failed", job_id=self.job_id, stage=name)
             if found is not None and found is not error:
                 raise found from error
             raise
         self.completed.add(name)
         self.progress(name, force=True)
         log.info(
-            "stage.done",
+            "stage_finished",
             job_id=self.job_id,
             source=self.source.value,
             stage=name,
@@ -304,7 +304,7 @@ def open_sync(
             full=job["full_sync"],
             connection=connection,
         )
-        log.info("sync.started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
+        log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
         try:
             yield run
         except BaseException as error:
@@ -396,10 +396,10 @@ def _close(run: SyncRun, dsn: str) -> None:
             jobs.finish_job(run.connection, job_id=run.job_id, status=status, error_message=run.error)
         _alert_if_unhealthy(run, dsn)
     except (psycopg.Error, ServiceUnavailableError) as error:
-        log.error("sync.close_failed", job_id=run.job_id, reason=str(error))
+        log.error("sync_close_failed", job_id=run.job_id, reason=str(error))
     counts = run.counts
     log.info(
-        "sync.finished",
+        "sync_finished",
         job_id=run.job_id,
         source=run.source.value,
         status=status,

@@ -126,7 +126,7 @@ class Channels:
             registry.drop_channel(connection, channel_id=channel_id)
             raise
         except ConcordanceError as error:
-            log.warning("drive.not_watched", feed=feed or "account", reason=str(error))
+            log.warning("drive_not_watched", feed=feed or "account", reason=str(error))
             registry.made_channel(
                 connection, channel_id=channel_id, resource_id=None, expires_at=None, error=str(error)
             )
@@ -134,7 +134,7 @@ class Channels:
         until = datetime.fromtimestamp(int(made.get("expiration") or expires.timestamp() * 1000) / 1000, UTC)
         resource = str(made["resourceId"])
         registry.made_channel(connection, channel_id=channel_id, resource_id=resource, expires_at=until, error=None)
-        log.info("drive.watched", feed=feed or "account", until=until.isoformat())
+        log.info("drive_watched", feed=feed or "account", until=until.isoformat())
         return channel_id
 
     def _stop(self, connection: Any, row: Mapping[str, Any]) -> None:
@@ -147,4 +147,4 @@ class Channels:
         try:
             self._client.call("channels.stop", body={"id": row["channel_id"], "resourceId": row["resource_id"]})
         except ConcordanceError as error:
-            log.info("drive.not_stopped", channel=row["channel_id"], reason=str(error))
+            log.info("drive_not_stopped", channel=row["channel_id"], reason=str(error))
