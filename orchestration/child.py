@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestration.liveness import Pulse, family
 from orchestration.run_state import ServiceState, StateName
-from orchestration.services import Service
+from orchestration.service import Service
 from orchestration.standby import Standby
 from resources.embedded.processes import Identity, alive, end_group, group, identify, kill_all
 from resources.embedded.succession import fetch_listener

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resources.domain import SourceName
 
 if TYPE_CHECKING:
-    from orchestration.services import Service
+    from orchestration.service import Service
     from resources.settings import Settings
 
 
@@ -93,7 +93,8 @@ def _address(port: int) -> str:
 
 
 def _service(simulator: Simulator, port: int, environment: dict[str, str]) -> Service:
-    from orchestration.services import Service, answers
+    from orchestration.service import Service
+    from orchestration.services import answers
 
     return Service(
         name=simulator.service,

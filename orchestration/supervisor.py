@@ -30,7 +30,8 @@ from orchestration.run_state import (
     running,
     write,
 )
-from orchestration.services import Service, check_fresh, external, services
+from orchestration.service import Service
+from orchestration.services import check_fresh, external, services
 from resources import keys
 from resources.embedded.processes import alive, identify, tail
 from resources.errors import ConcordanceError, ServiceUnavailableError

@@ -18,7 +18,8 @@ import pytest
 from orchestration import cli, heartbeat, run_state
 from orchestration.environment import child_environment
 from orchestration.liveness import BUSY_MISSES, Pulse
-from orchestration.services import Service, answers
+from orchestration.service import Service
+from orchestration.services import answers
 from orchestration.supervisor import AlreadyRunningError, Supervisor
 from resources.embedded.processes import Identity, alive, free_port, identify
 from resources.embedded.sockets import socket_path

@@ -14,7 +14,7 @@ import pytest
 
 from orchestration import run_state
 from orchestration.environment import child_environment
-from orchestration.services import Service
+from orchestration.service import Service
 from orchestration.supervisor import Supervisor
 from resources.embedded.processes import free_port
 from resources.settings import Settings
