@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from resources import errors
+from resources import disk, errors
 from resources.logging import logger
 
 MEDIA_TYPE = "application/problem+json"
@@ -178,9 +178,9 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "storage-full", detail)
         case errors.StorageReadOnlyError():
             return problem(request, "storage-read-only", detail)
-        case errors.ServiceUnavailableError() | errors.NotRunningError() if disk := _disk_state(request):
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_state(request):
             log.error("disk_takes_no_writes", path=request.url.path, reason=detail)
-            return problem(request, disk, KEPT_NOTHING[disk])
+            return problem(request, slug, KEPT_NOTHING[slug])
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.RetryLaterError():
@@ -194,10 +194,10 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
 def _disk_state(request: Request[Any, Any, Any]) -> str | None:
     """Return the problem that a part which is down comes from, if the disks of this installation take no writes."""
     services: Any = request.app.state.get("services")
-    found: list[Any] = [] if services is None else list(services.figures.disk)
-    if not found:
-        return None
-    return "storage-full" if any(one.state == "full" for one in found) else "storage-read-only"
+    states: set[str] = set() if services is None else {fault.state for fault in services.figures.disk}
+    if disk.FULL in states:
+        return "storage-full"
+    return "storage-read-only" if states & {disk.READ_ONLY, disk.REFUSED} else None
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:

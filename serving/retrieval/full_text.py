@@ -15,6 +15,11 @@ from resources.naming import split_compounds
 from serving.database import Database
 from serving.retrieval.plan import Plan
 
+MOST_PASSAGES = 2000
+"""Passages of one word, and of all words together, that are ranked; ranking is what takes the time."""
+MOST_WORDS = 16
+"""Words of a query that passages are sought by, the longest first; all of its words count in the ranking."""
+
 
 async def full_text(
     database: Database, search: Plan, access: Access, chunk_ids: Sequence[str] | None = None
@@ -36,6 +41,8 @@ def parameters(search: Plan, access: Access, chunk_ids: Sequence[str] | None = N
         "query": split_compounds(search.query),
         "principals": sorted(access.principals),
         "depth": search.depth,
+        "most": MOST_PASSAGES,
+        "most_words": MOST_WORDS,
         "chunk_ids": None if chunk_ids is None else list(chunk_ids),
         "source_types": list(wanted.source_types) or None,
         "collection_ids": list(wanted.collection_ids) or None,

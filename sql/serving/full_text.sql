@@ -1,41 +1,80 @@
 -- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
--- Parameters: query, principals, depth, and filters (null: no filter): chunk_ids, source_types, collection_ids, document_ids,
+-- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids,
 -- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
--- Grain: chunk. Index: chunks_tsv, primary key of documents.
+-- Grain: chunk. Index: chunks_tsv, primary keys of chunks and documents.
+-- Ranked are at most `most` of the chunks that hold all words, and as many of each of the `most_words` longest words: however many chunks
+-- hold a word, no more of them are read than it takes to find so many that the caller may read.
 WITH asked AS (
-    SELECT replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS words
+    SELECT
+        plainto_tsquery('english', %(query)s) AS all_words,
+        replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS words
+),
+
+allowed AS NOT MATERIALIZED (
+    SELECT d.doc_id
+    FROM documents AS d
+    WHERE
+        d.state = 'live'
+        AND d.permissions && %(principals)s::text []
+        AND (%(source_types)s::text [] IS NULL OR d.source = ANY(%(source_types)s::text []))
+        AND (%(collection_ids)s::text [] IS NULL OR d.collection_ids && %(collection_ids)s::text [])
+        AND (%(document_ids)s::uuid [] IS NULL OR d.doc_id = ANY(%(document_ids)s::uuid []))
+        AND (%(mime_types)s::text [] IS NULL OR d.mime_type = ANY(%(mime_types)s::text []))
+        AND (%(authors)s::text [] IS NULL OR d.author = ANY(%(authors)s::text []))
+        AND NOT EXISTS (
+            SELECT 1
+            FROM jsonb_array_elements(%(tags)s::jsonb) AS wanted (alternatives)
+            WHERE NOT EXISTS (
+                SELECT 1 FROM jsonb_array_elements(wanted.alternatives) AS one (tag) WHERE d.tags @> one.tag
+            )
+        )
+        AND (
+            %(since)s::timestamptz IS NULL
+            OR CASE WHEN %(on_created)s THEN d.created_at ELSE d.modified_at END >= %(since)s::timestamptz
+        )
+        AND (
+            %(before)s::timestamptz IS NULL
+            OR CASE WHEN %(on_created)s THEN d.created_at ELSE d.modified_at END < %(before)s::timestamptz
+        )
+        AND (%(include_archived)s OR d.tags ->> 'lifecycle' IS DISTINCT FROM 'archived')
+),
+
+lists AS (
+    SELECT a.all_words AS word
+    FROM asked AS a
+    UNION ALL
+    (
+        SELECT w.word::tsquery AS word
+        FROM regexp_split_to_table((SELECT a.words::text FROM asked AS a), ' \| ') AS w (word)
+        WHERE w.word <> ''
+        ORDER BY length(w.word) DESC, w.word ASC
+        LIMIT %(most_words)s
+    )
+),
+
+found AS MATERIALIZED (
+    SELECT p.chunk_id
+    FROM lists AS w
+    CROSS JOIN LATERAL (
+        SELECT c.chunk_id
+        FROM chunks AS c
+        INNER JOIN allowed AS o ON c.doc_id = o.doc_id
+        WHERE c.tsv @@ w.word
+        LIMIT %(most)s -- noqa: AM09
+    ) AS p
+    WHERE %(chunk_ids)s::uuid [] IS NULL
+    UNION
+    SELECT g.chunk_id
+    FROM unnest(%(chunk_ids)s::uuid []) AS g (chunk_id)
 )
 
 SELECT
     c.chunk_id::text AS chunk_id,
     ts_rank(c.tsv, asked.words, 1) AS score
-FROM asked
-INNER JOIN chunks AS c ON c.tsv @@ asked.words
-INNER JOIN documents AS d ON c.doc_id = d.doc_id
-WHERE
-    d.state = 'live'
-    AND d.permissions && %(principals)s::text []
-    AND (%(chunk_ids)s::uuid [] IS NULL OR c.chunk_id = ANY(%(chunk_ids)s::uuid []))
-    AND (%(source_types)s::text [] IS NULL OR d.source = ANY(%(source_types)s::text []))
-    AND (%(collection_ids)s::text [] IS NULL OR d.collection_ids && %(collection_ids)s::text [])
-    AND (%(document_ids)s::uuid [] IS NULL OR d.doc_id = ANY(%(document_ids)s::uuid []))
-    AND (%(mime_types)s::text [] IS NULL OR d.mime_type = ANY(%(mime_types)s::text []))
-    AND (%(authors)s::text [] IS NULL OR d.author = ANY(%(authors)s::text []))
-    AND NOT EXISTS (
-        SELECT 1
-        FROM jsonb_array_elements(%(tags)s::jsonb) AS wanted (alternatives)
-        WHERE NOT EXISTS (
-            SELECT 1 FROM jsonb_array_elements(wanted.alternatives) AS one (tag) WHERE d.tags @> one.tag
-        )
-    )
-    AND (
-        %(since)s::timestamptz IS NULL
-        OR CASE WHEN %(on_created)s THEN d.created_at ELSE d.modified_at END >= %(since)s::timestamptz
-    )
-    AND (
-        %(before)s::timestamptz IS NULL
-        OR CASE WHEN %(on_created)s THEN d.created_at ELSE d.modified_at END < %(before)s::timestamptz
-    )
-    AND (%(include_archived)s OR d.tags ->> 'lifecycle' IS DISTINCT FROM 'archived')
+FROM found AS f
+CROSS JOIN asked
+INNER JOIN chunks AS c ON f.chunk_id = c.chunk_id
+INNER JOIN allowed AS o ON c.doc_id = o.doc_id
+WHERE c.tsv @@ asked.words
 ORDER BY score DESC, c.chunk_id ASC
 LIMIT %(depth)s

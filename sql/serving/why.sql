@@ -1,8 +1,24 @@
 -- Purpose: registry entry of a document that this caller may read, by its id, its link or its location in Slack; no row for any other.
 -- Callers who may not know all folders of a file's path or address find it by its id only (`own_id`).
 -- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
--- Grain: at most one document. Index: primary keys, documents_url, documents_partition, chunks (doc_id, chunk_index).
-WITH named AS (
+-- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, chunk_index).
+-- Of a channel's conversations, each of which begins after the last one, the latest that had begun at the moment are looked at.
+WITH begun AS (
+    SELECT
+        c.doc_id,
+        c.modified_at
+    FROM documents AS c
+    WHERE
+        c.source = 'slack'
+        AND c.mime_type = 'application/vnd.concordance.conversation+json'
+        AND c.tags @> '{"thread": false}'
+        AND c.partition = %(channel)s::text
+        AND c.created_at <= %(moment)s::timestamptz
+    ORDER BY c.created_at DESC
+    LIMIT 50
+),
+
+named AS (
     SELECT
         w.doc_id,
         0 AS away
@@ -16,20 +32,18 @@ WITH named AS (
     UNION ALL
     SELECT
         m.doc_id,
-        CASE WHEN split_part(m.source_id, '/', 3) = ANY(%(names)s::text []) THEN 0 ELSE 2 END AS away
+        0 AS away
     FROM documents AS m
     WHERE
         m.source = 'slack'
-        AND cardinality(%(names)s::text []) > 0
+        AND split_part(m.source_id, '/', 3) = ANY(%(names)s::text [])
         AND (%(channel)s::text IS NULL OR m.partition = %(channel)s::text)
-        AND (
-            split_part(m.source_id, '/', 3) = ANY(%(names)s::text [])
-            OR (
-                m.tags @> '{"thread": false}'
-                AND m.mime_type = 'application/vnd.concordance.conversation+json'
-                AND %(moment)s::timestamptz BETWEEN m.created_at AND m.modified_at
-            )
-        )
+    UNION ALL
+    SELECT
+        b.doc_id,
+        2 AS away
+    FROM begun AS b
+    WHERE b.modified_at >= %(moment)s::timestamptz
 ),
 
 ours AS (

@@ -1,0 +1,192 @@
+"""No statement of the service reads more rows after years of history, and none reads a large index whole for one request."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import sql
+from resources.domain import SourceName
+from serving.retrieval.full_text import MOST_PASSAGES
+from tests.fixtures.serving import Site
+
+BOB = "bob@acme.com"
+NOBODY = "00000000-0000-4000-8000-00000000dead"
+NOW = datetime.now(UTC)
+FRESH = {"principals": [BOB, "domain:acme.com", "public"], "fresh_since": NOW - timedelta(days=1)}
+HISTORY = 200_000
+NARROWING: dict[str, Any] = {
+    **dict.fromkeys(
+        ("chunk_ids", "source_types", "collection_ids", "document_ids", "mime_types", "authors", "since", "before")
+    ),
+    "tags": "[]",
+    "on_created": False,
+    "include_archived": False,
+}
+FULL_TEXT = {**NARROWING, **FRESH, "query": "ferry pier", "depth": 50, "most": MOST_PASSAGES, "most_words": 16}
+WHY: dict[str, Any] = {
+    **FRESH,
+    "doc_ids": [],
+    "own_id": None,
+    "urls": [],
+    "channel": "C1",
+    "names": ["1700000000.000100"],
+    "moment": NOW,
+    "email": BOB,
+}
+ANSWER = {"answer_id": NOBODY, "query_id": NOBODY, "email": BOB}
+PLACE = {"doc_id": NOBODY, "chunk_index": 0, "start_char": 0, "end_char": 100, **FRESH}
+READS: dict[str, dict[str, Any]] = {
+    "active_collection": {},
+    "answer_by_id": ANSWER,
+    "answer_cache_lookup": {"cache_key": "none"},
+    "any_chunk": FRESH,
+    "api_key_by_id": {"key_id": "none"},
+    "cache_lookup": {"cache_key": "none"},
+    "directory": {"email": BOB, **FRESH},
+    "document": {"doc_ids": [NOBODY], **FRESH},
+    "document_by_page": {
+        "doc_ids": [],
+        "own_id": None,
+        "urls": ["https://x"],
+        "paths": ["a.md"],
+        "collection_id": None,
+        "roots": [],
+        **FRESH,
+    },
+    "document_chunk": PLACE,
+    "document_text": PLACE,
+    "expected_passages": {},
+    "full_text": FULL_TEXT,
+    "ingest_job": {"job_id": NOBODY, "email": BOB},
+    "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, **FRESH},
+    "readable_totals": FRESH,
+    "recheck": {"chunk_ids": [NOBODY], "collection_ids": None, **FRESH},
+    "source_partitions": {},
+    "source_skips": {},
+    "sources": {"sources": [name.value for name in SourceName]},
+    "sync_errors": {"job_id": NOBODY, "owner": None},
+    "sync_job": {"job_id": NOBODY},
+    "totals": {},
+    "why": WHY,
+}
+WRITES: dict[str, dict[str, Any]] = {
+    "answer_cache_store": {"cache_key": "new", "body": b"", "seconds": 60},
+    "answer_insert": {
+        **ANSWER, "put_at": NOW, "principals": [], "question": "q", "standalone": None, "answer": "a", "found": True, "mode": "none",
+        "model": None, "sources": "[]", "sentences": "[]", "unsupported": 0, "removed_citations": 0, "removed_links": 0,
+        "warnings": [], "cached": False, "completed": True, "latency_ms": 1.0, "model_ms": 1.0,
+    },
+    "audit_insert": {
+        "put_at": NOW, "email": BOB, "action": "search", "query_id": None, "query": "q", "doc_ids": [], "detail": None, "event_key": NOBODY,
+    },
+    "cache_expire": {},
+    "cache_store": {"cache_key": "new", "candidates": b"", "index_version": 1, "seconds": 60},
+    "feedback_insert": {**ANSWER, **FRESH, "feedback_id": NOBODY, "verdict": "good", "comment": None, "expected_doc_id": NOBODY},
+    "sign_in_finish": {"sign_in_id": NOBODY, "now": NOW},
+    "source_resume": {"source": "files"},
+}  # fmt: skip
+PLAIN = {"api_key_insert", "api_key_revoke", "conversation_insert", "sign_in_begin"}
+"""Insert a row, or change one by its key; sign-ins that nobody finished are few, since each new one removes those that have expired."""
+
+LOADED = (
+    "ALTER TABLE sync_jobs DISABLE TRIGGER USER",
+    "INSERT INTO sync_jobs (source, status, started_at, completed_at)"
+    " SELECT 'files', 'failed', now() - n * interval '1 minute', now() - n * interval '1 minute' FROM generate_series(1, %(n)s) AS s (n)",
+    "INSERT INTO sync_errors (job_id, source_id, stage, reason) SELECT job_id, 'x', 'raw', 'y' FROM sync_jobs",
+    "INSERT INTO audit_log (email, action, query_id, query, event_key)"
+    " SELECT %(bob)s, 'search', gen_random_uuid(), 'q', gen_random_uuid() FROM generate_series(1, %(n)s)",
+    "INSERT INTO answers (answer_id, query_id, email, principals, question, answer, found, mode, sources, sentences, latency_ms, model_ms)"
+    " SELECT gen_random_uuid(), gen_random_uuid(), %(bob)s, '{}', 'q', 'a', TRUE, 'none', '[]', '[]', 1, 1 FROM generate_series(1, %(n)s)",
+    "INSERT INTO feedback (feedback_id, email, query_id, verdict)"
+    " SELECT gen_random_uuid(), %(bob)s, gen_random_uuid(), 'good' FROM generate_series(1, %(n)s)",
+    "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"
+    " SELECT n::text, '', 0, now() + interval '1 day' FROM generate_series(1, %(n)s) AS s (n)",
+    "INSERT INTO answer_cache (cache_key, body, expires_at)"
+    " SELECT n::text, '', now() + interval '1 day' FROM generate_series(1, %(n)s) AS s (n)",
+    # documents that were deleted stay in the registry
+    "INSERT INTO documents (doc_id, source, source_id, partition, state, permissions, source_title, path, created_at, modified_at)"
+    " SELECT gen_random_uuid(), 'files', 'root/gone-' || n, 'root', 'deleted', ARRAY[%(bob)s, 'public'], 't', 'p', now(), now()"
+    " FROM generate_series(1, %(n)s) AS s (n)",
+)
+
+
+def read(plan: dict[str, Any]) -> float:
+    """Return the rows that the scans of a plan read, whether they were wanted or not."""
+    own = 0.0
+    if "Scan" in plan["Node Type"] and "Relation Name" in plan:
+        removed = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        own = (plan["Actual Rows"] + removed) * plan["Actual Loops"]
+    return own + sum(read(one) for one in plan.get("Plans", []))
+
+
+def rows_read(site: Site, name: str, parameters: dict[str, Any]) -> float:
+    """Return the rows that a statement reads. What it writes is taken back."""
+    with psycopg.connect(site.settings.postgres_dsn) as connection:
+        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.statement('serving', name)}"
+        found = connection.execute(text.encode(), parameters).fetchone()
+        connection.rollback()
+    assert found is not None
+    plan = found[0] if isinstance(found[0], list) else json.loads(found[0])
+    return read(plan[0]["Plan"])
+
+
+def test_every_statement_of_the_service_is_looked_at() -> None:
+    folder = Path(sql.__file__).parent / "serving"
+    assert {file.stem for file in folder.glob("*.sql")} == READS.keys() | WRITES.keys() | PLAIN
+
+
+def test_no_statement_reads_more_with_a_long_history(site: Site) -> None:
+    site.add("Open", ["The ferry."], ["public"])
+    wanted = {**READS, **WRITES}
+    before = {name: rows_read(site, name, parameters) for name, parameters in wanted.items()}
+    with psycopg.connect(site.settings.postgres_dsn, autocommit=True) as connection:
+        for statement in LOADED:
+            connection.execute(statement.encode(), {"n": HISTORY, "bob": BOB})
+        connection.execute("ANALYZE")
+    after = {name: rows_read(site, name, parameters) for name, parameters in wanted.items()}
+    more = {name: (before[name], after[name]) for name in wanted if after[name] > before[name] + 10}
+    assert more == {}
+
+
+CHANNELS = (
+    "INSERT INTO documents (doc_id, source, source_id, partition, state, permissions, source_title, path, mime_type, tags, created_at,"
+    " modified_at) SELECT gen_random_uuid(), 'slack', 'T/C' || mod(n, 5) || '/' || n || '.0', 'C' || mod(n, 5), 'live',"
+    " ARRAY['public'], 't', 'p',"
+    " 'application/vnd.concordance.conversation+json', jsonb_build_object('thread', FALSE), now() - n * interval '1 hour',"
+    " now() - n * interval '1 hour' + interval '10 minutes' FROM generate_series(1, %s) AS s (n)"
+)
+
+
+@pytest.mark.parametrize("moment", [NOW, NOW - timedelta(days=300)])
+def test_a_large_slack_is_not_read_for_one_question_why(site: Site, moment: datetime) -> None:
+    site.sql(CHANNELS, 20_000)
+    site.sql("ANALYZE documents")
+    assert rows_read(site, "why", WHY | {"moment": moment}) < 200
+    named = site.sql("SELECT split_part(source_id, '/', 3) FROM documents WHERE partition = 'C1' LIMIT 1")[0][0]
+    assert rows_read(site, "why", WHY | {"names": [named], "channel": None, "moment": None}) < 200
+
+
+PASSAGES = (
+    "INSERT INTO chunks (chunk_id, doc_id, chunk_index, chunk_text, text_hash, start_char, end_char, tokens)"
+    " SELECT gen_random_uuid(), doc_id, n, 'ferry number ' || n, md5(n::text), 0, 1, 1 FROM documents, generate_series(10, %s) AS s (n)"
+)
+
+
+def test_a_word_that_is_everywhere_is_not_read_everywhere(site: Site) -> None:
+    doc_id = site.add("Open", ["The ferry leaves from the northern pier."], ["public"])
+    site.sql(PASSAGES, 40_000)
+    site.sql("ANALYZE chunks")
+    for query in ("ferry", "ferry pier", "ferry number", "the ferry of the pier and the northern one"):
+        # each list's passages are read once to be found and once to be ranked, with their documents
+        lists = 2 + len(query.split())
+        assert rows_read(site, "full_text", FULL_TEXT | {"query": query}) <= 4 * MOST_PASSAGES * lists, query
+    with site.running() as running:
+        site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
+    with site.running() as running:
+        assert running.search("the ferry of the northern pier", BOB)["results"][0]["doc_id"] == doc_id
