@@ -23,8 +23,21 @@ def slack(settings: Settings) -> Iterator[Found]:
         yield False, "the receiver does not answer", f"See {settings.home / 'logs' / 'slack-events.log'}."
     elif not state.connected:
         yield False, f"not connected by Socket Mode: {state.reason}", "Syncs go on without."
+    elif (app := _app(settings)) is not None and state.app_id not in ("", app):
+        remedy = "Make both tokens in the same app: CONCORDANCE_SLACK_APP_TOKEN, CONCORDANCE_SLACK_BOT_TOKEN."
+        yield False, f"the app-level token is of the app {state.app_id}, the bot's token of {app}", remedy
     else:
         yield True, f"connected by Socket Mode; {state.stored} events since it started", ""
+
+
+def _app(settings: Settings) -> str | None:
+    """Return the app of the bot's token, as the last sync found it."""
+    from resources.postgres import session
+    from sql import queries
+
+    with session(settings.postgres_dsn) as connection:
+        row = queries("events").app(connection, source="slack")
+    return None if row is None else row["app_id"]
 
 
 def drive(settings: Settings) -> Iterator[Found]:

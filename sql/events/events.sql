@@ -4,6 +4,14 @@
 -- Workspaces whose people the directory knows, as `slack:TEAM`. Grain: workspace.
 SELECT DISTINCT principal FROM directory WHERE source = 'slack';
 
+-- name: app^
+-- The bot that reads a source, and its app, as far as they are known. Parameters: source.
+SELECT bot_id, app_id FROM source_states WHERE source = :source;
+
+-- name: save_app!
+-- Parameters: source, bot_id, app_id.
+UPDATE source_states SET bot_id = :bot_id, app_id = :app_id WHERE source = :source;
+
 -- name: receive
 -- Keep an event. Parameters: event_id, source, partition or null (the whole source), kind, urgent (it hides something).
 -- Returns the event unless it was received before.

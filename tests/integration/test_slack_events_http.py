@@ -147,6 +147,17 @@ def test_events_of_other_workspaces_and_of_direct_messages_do_nothing(desk: Slac
     assert desk.finds("qz3q")
 
 
+def test_events_of_another_app_do_nothing(desk: SlackDesk) -> None:
+    envelope = desk.deleted(desk.said["w3"])
+    for other in ("A0OTHER", ""):
+        assert desk.post(envelope | {"api_app_id": other}).json()["outcome"] == "other_app"
+    assert desk.finds("qz3q")
+    assert desk.calls["bots.info"] == 1
+    desk.sync()
+    assert desk.calls["bots.info"] == 1
+    assert desk.post(envelope).json()["outcome"] == "recorded"
+
+
 def test_the_address_is_verified_by_its_challenge(desk: SlackDesk) -> None:
     answer = desk.post({"type": "url_verification", "challenge": "3eZbrw1aB", "token": "x"})
     assert (answer.status_code, answer.json()) == (200, {"challenge": "3eZbrw1aB"})

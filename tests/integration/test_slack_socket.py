@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from orchestration import event_checks
 from orchestration.cli import run
 from orchestration.environment import child_environment
 from orchestration.services import SLACK_EVENTS, services
@@ -149,6 +150,19 @@ def test_events_of_another_workspace_are_acknowledged_and_do_nothing(desk: Slack
         eventually(lambda: len(sockets.acknowledged) == 2)
         assert desk.finds("qz3q")
     assert stored(desk) == []
+
+
+def test_doctor_says_when_the_two_tokens_are_of_different_apps(desk: SlackDesk, settings: Settings) -> None:
+    with receiver(settings):
+        eventually(lambda: connected(settings))
+        assert [well for well, _, _ in event_checks.slack(settings)] == [True]
+        desk.installation.rows("UPDATE source_states SET app_id = 'A0OTHER' RETURNING 1")
+        ((well, detail, _),) = event_checks.slack(settings)
+        assert not well
+        assert "A0OTHER" in detail
+        desk.slack.delete(desk.channel, desk.said["w3"])
+        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        assert desk.finds("qz3q")
 
 
 def test_a_token_that_is_refused_is_told_and_tried_again(desk: SlackDesk, settings: Settings) -> None:

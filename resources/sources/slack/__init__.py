@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from resources.domain import Batch, Item, SourceName
 from resources.durations import duration
@@ -21,7 +21,9 @@ from resources.errors import (
     FailedDocumentError,
     LostPartitionError,
 )
+from resources.logging import logger
 from resources.ports import Memory, Source
+from resources.postgres import session
 from resources.retrying import Tally
 from resources.settings import Settings
 from resources.sources.slack import directory, permissions
@@ -34,10 +36,25 @@ from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
 from resources.sources.slack.settle import ChannelBatchBuilder
+from sql import queries
+
+log = logger("sync")
+registry = queries("events")
 
 PROBES = 5
 """Archived channels that one sync tries to read for the first time."""
 SECOND = timedelta(microseconds=1)
+
+
+class Identity(NamedTuple):
+    """Whose token it is."""
+
+    team: str
+    """The workspace's id."""
+    url: str
+    """The workspace's address, with a slash at the end."""
+    bot: str
+    """Empty for a person's token."""
 
 
 class Slack(Source):
@@ -105,6 +122,20 @@ class Slack(Source):
         """Return (email, `slack:TEAM`) of each full member: not of guests, users of connected workspaces or bots."""
         with self._lock:
             return [(email, permissions.workspace(self._team)) for email in self._people.members()]
+
+    def subscribe(self) -> None:
+        """Note which app the bot belongs to: only its events count. Asks Slack once for each bot."""
+        bot = self._identity.bot
+        with session(self._settings.postgres_dsn, autocommit=True) as connection:
+            known = registry.app(connection, source=self.name.value)
+            if known is None or known["bot_id"] == bot:
+                return
+            try:
+                app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
+            except AbortSyncError as error:
+                log.warning("slack.app_unknown", reason=str(error))  # events of any app count until it is known
+                return
+            registry.save_app(connection, source=self.name.value, bot_id=bot, app_id=app)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield what changed in a channel since `cursor`, including its readers; see `resources.sources.slack.channels`."""
@@ -181,21 +212,20 @@ class Slack(Source):
         )
 
     @cached_property
-    def _identity(self) -> tuple[str, str]:
-        """The workspace's id and its URL with a trailing slash."""
+    def _identity(self) -> Identity:
         answer = self._client.call("auth.test")
         team, url = str(answer.get("team_id") or ""), str(answer.get("url") or "")
         if not team or not url.startswith(("https://", "http://")):
             raise AbortSyncError("Slack's auth.test does not name the workspace of the token.")
-        return team, url.rstrip("/") + "/"
+        return Identity(team, url.rstrip("/") + "/", str(answer.get("bot_id") or ""))
 
     @property
     def _team(self) -> str:
-        return self._identity[0]
+        return self._identity.team
 
     @property
     def _url(self) -> str:
-        return self._identity[1]
+        return self._identity.url
 
     @cached_property
     def _people(self) -> directory.People:

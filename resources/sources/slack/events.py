@@ -50,6 +50,7 @@ class Envelope(msgspec.Struct):
 
     type: str
     event_id: str = ""
+    api_app_id: str = ""
     team_id: str | None = None
     context_team_id: str | None = None
     authorizations: list[_Authorization] = []
@@ -114,6 +115,9 @@ def record(connection: Connection, envelope: Envelope, withhold: Callable[[Seque
     teams = {row["principal"].partition(":")[2] for row in registry.teams(connection)} & envelope.teams
     if not teams:
         return Recorded("other_team")
+    app = registry.app(connection, source=SLACK)
+    if app is not None and app["app_id"] is not None and app["app_id"] != envelope.api_app_id:
+        return Recorded("other_app")
     with connection.transaction():
         channels = _channels(connection, touch)
         if not channels and not touch.opens:
