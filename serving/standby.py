@@ -14,6 +14,9 @@ import threading
 from pathlib import Path
 
 from resources.embedded.succession import Succession
+from resources.logging import logger
+
+log = logger("serving")
 
 
 def receive_listener() -> socket.socket | None:
@@ -26,17 +29,29 @@ def receive_listener() -> socket.socket | None:
 
 
 async def await_turn(path: Path, listener: socket.socket) -> None:
-    """Return when this process is to serve; from then on, supervisors get the listener from it."""
+    """Return when this process is to serve; from then on, supervisors get the listener from it.
+
+    Raises `OSError` if the lock cannot be opened.
+    """
     succession = Succession(path)
     loop = asyncio.get_running_loop()
     turn = asyncio.Event()
+    faults: list[OSError] = []
 
     def wait() -> None:
-        succession.await_turn()
+        try:
+            succession.await_turn()
+        except OSError as error:
+            faults.append(error)
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(turn.set)
 
     # A daemon thread: one of the pool would keep a process that is told to end from ending.
     threading.Thread(target=wait, name="turn", daemon=True).start()
     await turn.wait()
-    succession.hand_out(listener)
+    if faults:
+        raise faults[0]
+    try:
+        succession.hand_out(listener)
+    except OSError as error:  # a full or read-only disk: only a supervisor that adopts this process would miss it
+        log.warning("listener_not_handed_out", socket=str(path), error=str(error))

@@ -27,19 +27,26 @@ class Succession:
         self._lock = -1
 
     def await_turn(self) -> None:
-        """Return once this process is the one to serve, which it remains until it ends. Blocking."""
-        self._lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Return once this process is the one to serve, which it remains until it ends. Blocking.
+
+        Raises `OSError` if the lock file cannot be opened; one that exists is opened on a full or read-only disk as well.
+        """
+        self._lock = os.open(self._path.with_suffix(".lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def hand_out(self, listener: socket.socket) -> None:
         """Give the listening socket to every process that asks on the Unix socket: a supervisor that was started later needs it.
 
-        Returns at once. Ends when the listener is closed.
+        Returns at once. Ends when the listener is closed. Raises `OSError` if the Unix socket cannot be made.
         """
         self._path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX)
-        server.bind(str(self._path))
-        server.listen()
+        try:
+            server.bind(str(self._path))
+            server.listen()
+        except OSError:
+            server.close()
+            raise
         threading.Thread(target=_hand_out, args=(server, listener), name="handover", daemon=True).start()
 
 
