@@ -1,8 +1,8 @@
-"""Confine the process that parses files: a file that takes a parser over finds no network, no program and no secret in reach.
+"""Confine the parser process, so that a file that compromises a parser can reach no network, program or secret.
 
-Each layer stands alone, so that a system which lacks one still has the others: limits of the kernel on the process, a filter
-of system calls (seccomp), and a view of the file system that holds the interpreter and its packages (Landlock). Run as
-`python -m assets.confinement` it confines itself and prints what this system enforces, which `concordance doctor` shows.
+The layers are independent, so that a system without one still has the others: kernel limits on the process, a system call
+filter (seccomp), and a file system view that contains only the interpreter and its packages (Landlock). Run as
+`python -m assets.confinement`, the module confines itself and prints what this system enforces; `concordance doctor` shows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from resources.errors import ServiceUnavailableError
 OPEN_FILES = 64
 _ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("assets", "resources")
-"""What a parser imports of ours. The root of a checkout stays closed: it may hold `.env` and HOME."""
+"""Our packages that a parser imports. The root of a checkout stays unreadable, because it may contain `.env` and HOME."""
 _SYSTEM = (
     "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime",
     "/dev/null", "/dev/urandom", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
@@ -34,7 +34,7 @@ _REFUSED = (
     # the network and other channels between processes
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg", "recvmsg",
     "recvmmsg", "recvfrom", "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "semget", "semop", "mq_open",
-    # ways around the filter, and parts of the kernel that a parser has no business with
+    # ways around the filter, and parts of the kernel that a parser does not need
     "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd", "memfd_create",
     "keyctl", "add_key", "request_key", "open_by_handle_at", "name_to_handle_at", "mount", "umount2", "fsopen", "fsmount",
     "move_mount", "open_tree", "pivot_root", "chroot", "unshare", "setns", "personality", "init_module", "finit_module",
@@ -50,21 +50,21 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """What holds a process: layers that are enforced, and those that are not, each with the reason."""
+    """The layers that are enforced on a process, and those that are missing, each with the reason."""
 
     enforced: tuple[str, ...]
     missing: dict[str, str]
 
 
 class _UnavailableError(Exception):
-    """This system lacks a layer; the text says why."""
+    """The system lacks a layer; the message is the reason."""
 
 
 def confine(cpu_seconds: float) -> Confinement:
-    """Give up, for good, what parsing does not need. A layer that the system lacks is reported and the next one applied.
+    """Permanently drop what parsing does not need. A layer that the system lacks is reported, and the next one is applied.
 
-    Called by a process of one thread: system call filter and file system view hold for the calling thread and those it makes.
-    `cpu_seconds` bounds the processor time of the whole process, which a parser that was taken over cannot extend.
+    The process must be single-threaded: the system call filter and the file system view apply to the calling thread and its
+    children. `cpu_seconds` limits the processor time of the whole process, which a compromised parser cannot extend.
     """
     layers: tuple[tuple[str, Callable[[], None]], ...] = (
         ("no new privileges", _no_new_privileges),
@@ -83,7 +83,7 @@ def confine(cpu_seconds: float) -> Confinement:
         except OSError as fault:
             missing[name] = f"the kernel refuses it ({errno.errorcode.get(fault.errno or 0, 'unknown')})"
     if "system calls" in missing:
-        # The limit counts threads as well, which only the text recognition of pictures uses; root is exempt from it.
+        # The limit also counts threads, which only text recognition in images uses; root is exempt.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     return Confinement(tuple(enforced), missing)
 
@@ -109,7 +109,7 @@ def _no_new_privileges() -> None:
 
 
 def _readable() -> Iterator[Path]:
-    """Yield what the interpreter and the packages need."""
+    """Yield the paths that the interpreter and the packages need."""
     yield from map(Path, _SYSTEM)
     yield from (_ROOT / name for name in _OWN)
     for entry in {sys.prefix, sys.base_prefix}:
@@ -121,7 +121,7 @@ def _readable() -> Iterator[Path]:
 
 
 def _close_files() -> None:
-    """Leave the interpreter, the packages and our own code readable, and nothing writable. Descriptors that are open stay so."""
+    """Make only the interpreter, the packages and our own code readable, and nothing writable. Open descriptors stay open."""
     if sys.platform != "linux":
         raise _UnavailableError("only Linux has Landlock")
     import landlockpy
@@ -156,7 +156,7 @@ def _filter_calls() -> None:
             continue
     arg, own = pyseccomp.Arg, os.getpid()
     rules.add_rule(refuse, "clone", arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0))
-    # Its flags lie in memory where no filter sees them; the C library then makes threads with clone.
+    # Its flags are in memory, which no filter can read; the C library then falls back to clone for threads.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     rules.add_rule(refuse, "tgkill", arg(0, pyseccomp.NE, own))  # abort() signals the process itself
     rules.add_rule(refuse, "prlimit64", arg(0, pyseccomp.NE, 0))
@@ -167,7 +167,7 @@ def _filter_calls() -> None:
 
 
 def examine() -> Confinement:
-    """Return what this system enforces, tried in a process of its own. Raises `ServiceUnavailableError`."""
+    """Return what this system enforces, by trying it in a separate process. Raises `ServiceUnavailableError`."""
     import subprocess
 
     from assets.parsing_process import environment

@@ -1,7 +1,7 @@
-"""indexed: pending documents with their chunks and vectors enter; Postgres, then Qdrant hold them, and the ledger says so.
+"""The `indexed` stage: write pending documents with their chunks and vectors to Postgres, then to Qdrant.
 
-A document's entry counts as complete only after both stores have it (`indexed_content`); a crash in between leaves it pending,
-and doing it again overwrites the same points. Removals come first, then payloads alone, then new content.
+An entry counts as complete only once both stores have it (`indexed_content`). A crash in between leaves the document pending, and a
+repetition overwrites the same points. Removals come first, then payload updates, then new content.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from resources.syncing import SyncRun
 from sql import queries
 
 WINDOW_DOCUMENTS = 4000
-"""Documents whose chunks and vectors are read from the lake at a time: some 10,000 chunks and 15 MB of vectors."""
+"""Documents whose chunks and vectors are read from the lake at a time: about 10,000 chunks and 15 MB of vectors."""
 REMOVE_DOCUMENTS = 500
 REFRESHES = 4
 
@@ -40,7 +40,7 @@ _json = msgspec.json.Encoder()
 
 
 def remove_gone(run: SyncRun, collection: Collection) -> int:
-    """Take documents that are not live out of every collection and Postgres, verify, and keep a receipt of each deletion."""
+    """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion."""
     rows = list(registry.to_remove(run.connection, source=run.source.value))
     names = sorted({collection.name, *qdrant.collections(run.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
@@ -75,7 +75,7 @@ def remove_gone(run: SyncRun, collection: Collection) -> int:
 
 
 def update_payloads(run: SyncRun, active: Target) -> int:
-    """Bring payloads up to date where only metadata or permissions changed: nothing is embedded, vectors stay."""
+    """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept."""
     name = active.collection.name
     rows = list(registry.payloads_to_update(run.connection, source=run.source.value, signatures=active.signatures()))
     for part in batches(rows, REMOVE_DOCUMENTS):
@@ -94,7 +94,7 @@ def update_payloads(run: SyncRun, active: Target) -> int:
 
 
 def _update_payloads(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Let a collection's points say what the registry says, and return the rows that note it."""
+    """Update the payloads in one collection from registry rows, and return rows that record the update."""
     qdrant.set_payload(run.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
     return _json.encode(
         [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
@@ -102,9 +102,10 @@ def _update_payloads(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) ->
 
 
 def refresh_checks(run: SyncRun, collection: Collection) -> int:
-    """Tell Qdrant when each partition's permissions were last read, a few times in `ACL_MAX_AGE`: search without Postgres asks.
+    """Write the time of each partition's last permission check to Qdrant, a few times per `ACL_MAX_AGE`.
 
-    Of documents whose deletion waits nobody has read any since.
+    Searches without Postgres depend on it. Documents whose deletion awaits approval keep their earlier time, since their permissions
+    have not been read since.
     """
     seconds = duration(run.settings.acl_max_age).total_seconds() / REFRESHES
     rows = list(registry.to_refresh(run.connection, source=run.source.value, seconds=seconds))
@@ -166,7 +167,7 @@ def _check_complete(
 ) -> None:
     """Raise `AbortSyncError` if the lake lost the text or the chunks of one of these documents.
 
-    A text that waits for its turn to be parsed is not lost; a run that parsed nothing itself knows of none.
+    A text whose parsing was deferred is not lost. A run that did not parse has no record of deferred texts.
     """
     waiting = [document for document in documents if document.content_key not in facts]
     if "parsed" in run.completed or run.lake.open(PARSED) is None:
@@ -183,12 +184,12 @@ def _check_complete(
 
 
 def _key(document: Pending, profiles: Mapping[str, Profile]) -> tuple[str, str]:
-    """Return what a document's chunks are found by."""
+    """Return the key of a document's chunks: content key and chunk version."""
     return document.content_key, chunk_version(profiles[document.profile])
 
 
 def _groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield documents in groups of about `WRITE_POINTS` chunks, each document whole."""
+    """Yield documents in groups of about `WRITE_POINTS` chunks, without splitting a document."""
     group: list[Entry] = []
     size = 0
     for entry in entries:
@@ -204,7 +205,7 @@ def _groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 def _chunks(
     run: SyncRun, documents: Sequence[Pending], profiles: Mapping[str, Profile]
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return each (content key, chunk version)'s chunks in order; a text without chunks has an empty list."""
+    """Return the chunks by (content key, chunk version), in order; a text without chunks has an empty list."""
     versions = {chunk_version(profile) for profile in profiles.values()}
     frame = (
         run.lake.scan(CHUNKED)
@@ -227,7 +228,7 @@ def _chunks(
 
 
 def _facts(run: SyncRun, keys: set[str]) -> dict[str, dict[str, Any]]:
-    """Return what the registry keeps of parsed texts: their own title, language, page count."""
+    """Return the properties of parsed texts for the registry: embedded title, language and page count."""
     return {
         key: {
             "document_title": own_title(document.title),

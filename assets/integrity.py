@@ -1,4 +1,4 @@
-"""Whether the stores can be read and every live document rebuilt: the lake's tables are opened, and each content is looked for."""
+"""Determine which lake tables must exist and which live documents could not be rebuilt from stored contents."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ upkeep = queries("upkeep")
 
 
 class Content(NamedTuple):
-    """A live document whose bytes are not there, or not all of them."""
+    """A live document whose stored bytes are missing or incomplete."""
 
     source_id: str
     reason: str
 
 
 def expected_tables(connection: Connection) -> set[str]:
-    """Return the tables that must be there, by what the registry says is indexed."""
+    """Return the lake tables that must exist for the documents in the registry."""
     found = upkeep.lake_contents(connection)
     names = {raw_table(SourceName(source)) for source in found["sources"]}
     if found["indexed"]:

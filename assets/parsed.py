@@ -1,8 +1,8 @@
-"""parsed: content keys whose text the lake lacks enter; normalised texts with their places, or the reason there is none, leave.
+"""The `parsed` stage: parse contents that have no text in the lake yet, or record why they have none.
 
-Bytes are parsed in bounded subprocesses, so that a bad file costs itself. Verdicts are kept by content and parser version: the
-same broken file under ten names is tried once a sync, and three times in all; one that used up its time is tried again only with
-more time. The files of each person are parsed in turn.
+Bytes are parsed in subprocesses with limits, so that a bad file affects nothing else. Outcomes are kept by content and parser version:
+the same broken file under ten names is tried once per sync, and three times in total; one that exceeded its time limit is retried only
+with a larger limit. Workers alternate between the uploads of different people.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLE = "parsed"
 BATCH_DOCUMENTS = 1000
 BATCH_SECONDS = 15.0
 BOOK_MINIMUM_WORDS = 50
-"""Pages of a book with fewer words are skipped (requirement 1.4)."""
+"""Pages of a book with fewer words are skipped."""
 
 registry = queries("registry")
 log = structlog.get_logger("sync")
@@ -40,7 +40,7 @@ _json = msgspec.json.Encoder()
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """A document whose content is not in the index as it should be; see the statement `pending`."""
+    """A document whose index entry is missing or out of date; see the SQL statement `pending`."""
 
     doc_id: str
     source_id: str
@@ -56,11 +56,11 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     attempts: int
     was_indexed: bool
-    """Whether the index may hold points of it, from another version or a sync that was cut short."""
+    """Whether the index may contain points of it, from an earlier version or an interrupted sync."""
 
 
 def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
-    """Parse what the lake lacks and write each document's outcome to the ledger. Returns counts."""
+    """Parse contents without a text in the lake and write each document's outcome to the registry. Returns counts."""
     by_key = {document.content_key: document for document in pending}
     verdicts = _verdicts(run, by_key)
     todo = [document for key, document in by_key.items() if _worth_a_try(run, verdicts.get(key))]
@@ -98,7 +98,7 @@ def _worth_a_try(run: SyncRun, verdict: dict[str, Any] | None) -> bool:
 
 
 def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any]]:
-    """Return the latest verdict on each key by the present parser, with how often it failed."""
+    """Return the latest outcome of each key with the current parser, and how often it failed."""
     if not keys:
         return {}
     frame = (
@@ -119,8 +119,9 @@ def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any
 
 
 def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield a row of the lake for each file that was tried. One whose stored bytes are missing or damaged enters `unread`
-    instead: that is no verdict on the file, which is tried again once its bytes are back.
+    """Yield a lake row for each file that was tried.
+
+    A file whose stored bytes are missing or damaged is added to `unread` instead and retried once its bytes are back.
     """
     if not todo:
         return
@@ -134,7 +135,7 @@ def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, An
             if owners[document.content_key] != owner:
                 continue
             if owner in slow:
-                return  # the others' documents are not kept waiting; the next sync goes on with these
+                return  # do not delay other people's documents; the next sync continues with these
             yield _job(run, document)
 
     with ParserPool(
@@ -156,7 +157,7 @@ def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, An
 
 
 def _person(run: SyncRun, document: Pending) -> str:
-    """Return whose turn a document takes: uploads are parsed person by person, other sources as one."""
+    """Return the key of a document's parse queue: the owner for uploads, one queue for every other source."""
     return document.owner or "" if run.source == SourceName.UPLOAD else ""
 
 
@@ -175,7 +176,7 @@ def _job(run: SyncRun, document: Pending) -> ParseJob:
 
 
 def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
-    """Turn an outcome into a row of the lake."""
+    """Convert an outcome to a lake row."""
     status, reason, document = "ok", outcome.error, outcome.document
     if document is None:
         status = "skipped" if outcome.skipped else "failed"
@@ -184,7 +185,7 @@ def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
     elif book and word_count(document) < BOOK_MINIMUM_WORDS:
         status, reason, document = "skipped", f"The page has fewer than {BOOK_MINIMUM_WORDS} words.", None
     if document is not None:
-        # here and not in the workers, each of which would load the identifier for 0.6 s
+        # here and not in the workers, each of which would spend 0.6 s on loading the identifier
         language = identify_language(document.text, document.blocks)
         document = msgspec.structs.replace(document, language=language)
     return {
@@ -211,7 +212,7 @@ def _write_outcomes(
     for document in pending:
         verdict = verdicts.get(document.content_key)
         if verdict is None:
-            raise FailedDocumentError(f"{document.source_id}: parsing left no verdict; run the sync again.")
+            raise FailedDocumentError(f"{document.source_id}: parsing produced no outcome. Run the sync again.")
         state = states[verdict["status"]]
         attempts = verdict["attempts"] if state == State.FAILED else 0
         if state != document.state or attempts != document.attempts:

@@ -1,10 +1,10 @@
-"""Jobs enter, parsed documents leave, through processes of our own whose time and memory are bounded.
+"""Parse files in a pool of worker processes with bounded time and memory.
 
-A file that hangs, crashes or swells takes its worker process with it and nothing else: it gets a failed outcome that names
-the limit, the rest of its batch is done by the next worker. Workers are confined (`assets.confinement`), see an environment
-without secrets, and are sent the bytes of each file, so that they need no access to the lake. One thread,
-no callbacks: `run` is a generator that moves bytes whenever it is asked for the next outcome, so a slow consumer holds the
-jobs back and memory stays bounded. Jobs of several people come in queues of their own, which take turns.
+A file that hangs, crashes or uses too much memory ends only its worker process: it gets a failed outcome that names the limit, and the
+next worker processes the rest of its batch. Workers are confined (`assets.confinement`), have an environment without secrets, and
+receive the bytes of each file, so that they need no access to the lake. The pool uses one thread and no callbacks: `run` is a generator
+that moves bytes whenever the next outcome is requested, so a slow consumer slows the jobs down and memory stays bounded. Jobs of
+different people are in separate queues, which take turns.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from resources.errors import AbortSyncError
 __all__ = ["ParseJob", "ParseOutcome", "ParserPool"]
 
 READY_BYTES = 64 * 2**20
-"""Unread outcomes in memory beyond which workers have to wait."""
+"""Bytes of unread outcomes in memory above which workers must wait."""
 MAX_STARTS = 3
-"""Workers that end before they are ready, in a row, until the sync is aborted."""
+"""Consecutive workers that end before they are ready, after which the sync is aborted."""
 TOOK_TOO_LONG = "Parsing took longer than"
-"""How the reason begins that is given for a file that used up its time."""
+"""The beginning of the reason for a file that exceeded its time limit."""
 SILENCE_SECONDS = 30
-"""Time beyond a worker's own limits after which the pool ends it: a parser that was taken over may have switched off its timer."""
+"""Time beyond a worker's own limits after which the pool kills it: a compromised parser may have disabled its timer."""
 EXIT_SECONDS = 10
-"""Time for a worker whose output has closed to end by itself, so that its own exit status tells why it did."""
+"""Time for a worker whose output has closed to exit by itself, so that its exit status shows the cause."""
 
 _log = structlog.get_logger(__name__)
 
 
 class ParserPool:
-    """Parses files in `workers` processes, each file within `seconds` and `memory_mb`. A context manager, used by one thread."""
+    """Parses files in `workers` processes, each file limited to `seconds` and `memory_mb`. A context manager; not thread-safe."""
 
     def __init__(self, workers: int, seconds: float, memory_mb: int, command: Sequence[str] = COMMAND) -> None:
         self._command = command
@@ -66,7 +66,7 @@ class ParserPool:
         self.close()
 
     def close(self) -> None:
-        """End all workers; jobs under way are dropped. Safe to call twice."""
+        """End all workers and drop unfinished jobs. Safe to call twice."""
         for worker in self._workers:
             self._forget(worker)
             worker.end()
@@ -79,11 +79,11 @@ class ParserPool:
         self._queues.clear()
 
     def run(self, *queues: Iterable[ParseJob]) -> Iterator[ParseOutcome]:
-        """Yield one outcome a job as they come, not in the order of the jobs.
+        """Yield one outcome per job as they complete, not in the order of the jobs.
 
-        With several queues (one a person) each gets its turn, jobs are handed over one by one, and no queue occupies every
-        worker while another has jobs. Queues are read only as fast as outcomes are taken. Raises `AbortSyncError` when
-        workers do not start. Leaving the generator early drops what is under way; the pool can be used again.
+        With several queues (one per person) the queues take turns, jobs are sent one by one, and no queue occupies every
+        worker while another has jobs. Queues are read only as fast as outcomes are consumed. Raises `AbortSyncError` if
+        workers do not start. Closing the generator early drops unfinished jobs; the pool can be used again.
         """
         self._queues.extend(map(Queue, queues))
         finished = False
@@ -106,7 +106,7 @@ class ParserPool:
                 self.close()
 
     def _feed(self) -> None:
-        """Hand batches to workers that have room, the queues in turn, until no queue has jobs or no worker has room."""
+        """Send batches to workers that have room, taking the queues in turn, until no queue has jobs or no worker has room."""
         refused = 0
         while refused < len(self._queues):
             queue = self._queues[0]
@@ -128,7 +128,7 @@ class ParserPool:
         return free or any(worker.has_room for worker in held)
 
     def _worker_for(self, queue: Queue) -> Worker:
-        """Return an idle worker, else a new one, else the one of this queue that holds the fewest jobs."""
+        """Return an idle worker, else a new one, else the worker of this queue with the fewest jobs."""
         for worker in self._workers:
             if not worker.jobs:
                 return worker
@@ -160,7 +160,7 @@ class ParserPool:
         worker.jobs.extend(batch)
 
     def _move(self, timeout: float | None) -> None:
-        """Move what bytes can be moved, waiting for the first up to `timeout` seconds (None: a while)."""
+        """Read and write without blocking, waiting up to `timeout` seconds for the first event (None: `SILENCE_SECONDS`)."""
         started = time.monotonic()
         events = self._selector.select(SILENCE_SECONDS if timeout is None else timeout)
         waited = time.monotonic() - started
@@ -178,7 +178,7 @@ class ParserPool:
         longest = max(WALL_FACTOR * self._seconds, START_SECONDS) + SILENCE_SECONDS
         for worker in self._workers:
             if worker.jobs and worker.silent > longest:
-                worker.process.kill()  # its closed output is the next event
+                worker.process.kill()  # the next event is its closed output
                 worker.silent = 0.0
 
     def _write(self, worker: Worker) -> None:
@@ -187,7 +187,7 @@ class ParserPool:
                 del worker.outgoing[: os.write(worker.writes, memoryview(worker.outgoing)[:READ_BYTES])]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it has ended; reading will tell how
+        except BrokenPipeError:  # it has ended; reading shows how
             self._selector.unregister(worker.writes)
             return
         if not worker.fill(self._encoder):
@@ -227,7 +227,7 @@ class ParserPool:
             self._ready_bytes.append(size)
 
     def _replace(self, worker: Worker) -> None:
-        """A worker has ended: blame the job it was at, if any, and leave the rest to others."""
+        """Remove a worker that has ended: fail its current job, if any, and put the others back in their queues."""
         self._forget(worker)
         self._workers.remove(worker)
         status = worker.end(grace=EXIT_SECONDS)
@@ -235,13 +235,13 @@ class ParserPool:
             self._failed_starts += 1
             if self._failed_starts >= MAX_STARTS:
                 raise AbortSyncError(
-                    f"The process that parses files does not start (exit status {status}). Its error output says why; "
-                    "raise CONCORDANCE_PARSE_MEMORY_MB if it is short of memory."
+                    f"The process that parses files does not start (exit status {status}). See its error output for the reason; "
+                    "raise CONCORDANCE_PARSE_MEMORY_MB if it runs out of memory."
                 )
         elif worker.jobs and not worker.leaving:
             job = worker.jobs.popleft().job
             reason = self._reason(status)
-            _log.warning("parser_ended", key=job.key, status=status, reason=reason)
+            _log.warning("parser.ended", key=job.key, status=status, reason=reason)
             too_long = status == -signal.SIGPROF
             seconds = self._seconds if too_long or status == -signal.SIGALRM else 0.0
             self._ready.append(ParseOutcome(key=job.key, error=reason, skipped=too_long, seconds=seconds))
@@ -253,11 +253,13 @@ class ParserPool:
         if status == -signal.SIGPROF:
             return f"{TOOK_TOO_LONG} {self._seconds:g} s (CONCORDANCE_PARSE_SECONDS)."
         if status == -signal.SIGALRM:
-            return f"Parsing was not done after {WALL_FACTOR * self._seconds:g} s on a busy machine. It is tried again."
+            return (
+                f"Parsing was not done after {WALL_FACTOR * self._seconds:g} s on a busy machine. It will be retried."
+            )
         if status == -signal.SIGABRT:
             return self._memory_reason()
         if status == -signal.SIGKILL:
-            return "The parser was killed from outside, most likely because the machine ran out of memory. It is tried again."
+            return "The parser was killed from outside, most likely because the machine ran out of memory. It will be retried."
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return f"The parser crashed on this file ({name}), or needed more than {self._memory_mb} MB."
 

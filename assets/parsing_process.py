@@ -1,7 +1,7 @@
-"""One process that parses, as its pool sees it: what it runs, the jobs it holds, and the bytes on their way to and from it.
+"""A parser process from the pool's point of view: its command, its jobs and its input and output buffers.
 
-A job leaves as a frame, the bytes of its file follow in further frames: the process opens no file of the lake, and the pool
-never holds more than a part of one in memory.
+A job is sent as a frame, and the bytes of its file follow in further frames: the process opens no file of the lake, and the pool
+never has more than a part of a file in memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import structlog
 from assets.parsing_worker import FRAME, UNREADABLE, ParseJob
 
 COMMAND = (sys.executable, "-m", "assets.parsing_worker")
-"""What a worker runs; the limits follow."""
+"""Command of a worker; the limits are appended."""
 BATCH_JOBS = 16
-"""Jobs handed over at once: a round trip costs as much as a small file."""
+"""Jobs sent at once: a round trip costs as much as a small file."""
 BATCH_BYTES = 1_000_000
-"""A batch closes once its files have this size together."""
+"""A batch is closed once its files have this total size."""
 BATCHES_AHEAD = 2
-"""Batches a worker holds, so that it stays busy while the consumer works."""
+"""Batches queued at a worker, so that it stays busy while the consumer works."""
 READ_BYTES = 2**18
 _PIPE_BYTES = 2**20
 _ROOT = Path(__file__).resolve().parent.parent
@@ -40,23 +40,23 @@ _log = structlog.get_logger(__name__)
 
 
 class Queue:
-    """The jobs of one person, in order."""
+    """The jobs of one queue, in order."""
 
     def __init__(self, jobs: Iterable[ParseJob]) -> None:
         self._jobs = iter(jobs)
         self.again: deque[ParseJob] = deque()
-        """Jobs of workers that ended; they go first."""
+        """Jobs of workers that ended; they are repeated first."""
         self.more = True
 
     def next(self) -> ParseJob | None:
-        """Return the next job, None at the end."""
+        """Return the next job, or None at the end."""
         job = self.again.popleft() if self.again else next(self._jobs, None) if self.more else None
         self.more = self.more and job is not None
         return job
 
     @property
     def done(self) -> bool:
-        """Return True if there is no job left to hand over."""
+        """Return True if no jobs are left."""
         return not self.more and not self.again
 
 
@@ -67,7 +67,7 @@ class Held(NamedTuple):
 
 
 class Worker:
-    """One process, the jobs it holds in order, and the bytes on their way to and from it."""
+    """One process with its jobs in order and its input and output buffers."""
 
     def __init__(self, command: Sequence[str], seconds: float, memory_mb: int) -> None:
         self.process = subprocess.Popen(
@@ -76,7 +76,7 @@ class Worker:
             stdout=subprocess.PIPE,
             cwd=_ROOT,
             env=environment(),
-            start_new_session=True,  # Ctrl-C is the parent's business: it closes the pipe
+            start_new_session=True,  # the parent handles Ctrl-C and closes the pipe
         )
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
@@ -91,29 +91,29 @@ class Worker:
         self.file: BinaryIO | None = None
         """The file that is being sent."""
         self.unread: dict[str, str] = {}
-        """Why the bytes of a job could not be sent, by its key."""
+        """Why the bytes of a job could not be sent, by job key."""
         self._sending: ParseJob | None = None
         self._digest = hashlib.sha256()
         self.outgoing = bytearray()
         self.silent = 0.0
-        """Seconds that the pool has waited for a word or a free pipe."""
+        """Seconds that the pool has waited for output or for room in the pipe."""
         self.incoming = bytearray()
         self.ready = False
         self.leaving = False
 
     def serves(self, queue: Queue) -> bool:
-        """Return True if the jobs that it holds are of this queue. A worker never holds jobs of two."""
+        """Return True if its jobs are from this queue. A worker never has jobs from two queues."""
         return bool(self.jobs) and self.jobs[0].queue is queue
 
     @property
     def has_room(self) -> bool:
-        """Whether another batch may be sent: one under way, one waiting, and never more than one of large files."""
+        """Return True if another batch may be sent: one in progress, one queued, and never more than one of large files."""
         if not self.jobs:
             return True
         return len(self.jobs) <= BATCH_JOBS * (BATCHES_AHEAD - 1) and sum(held.size for held in self.jobs) < BATCH_BYTES
 
     def fill(self, encoder: msgspec.msgpack.Encoder) -> bool:
-        """Prepare the next bytes to write: a job, or a part of its file. Returns False when everything is sent."""
+        """Prepare the next bytes to write: a job, or a part of its file. Return False if everything is sent."""
         if self.outgoing:
             return True
         if self.file is not None:
@@ -147,7 +147,7 @@ class Worker:
         self.outgoing += FRAME.pack(len(body)) + body
 
     def _give_up(self, reason: str) -> None:
-        _log.warning("stored_file_unreadable", reason=reason)
+        _log.warning("parser.file_unreadable", reason=reason)
         if self._sending is not None:
             named = (self._sending.content_hash or self._sending.key)[:12]
             self.unread[self._sending.key] = f"Its stored bytes (blob {named}…) {reason}. {_REMEDY}"
@@ -160,7 +160,7 @@ class Worker:
             self.file = None
 
     def end(self, *, grace: float = 0) -> int:
-        """Reap the process, killed if it has not ended within `grace` seconds; returns its status (negative: the signal)."""
+        """Reap the process, killing it if it has not ended within `grace` seconds; return its status (negative: the signal)."""
         self._close_file()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
@@ -173,7 +173,7 @@ class Worker:
 
 
 def _unreadable(job: ParseJob | None, error: OSError) -> str:
-    """Return what is wrong with the bytes of a job, as the end of a sentence."""
+    """Return what is wrong with the bytes of a job, as a verb phrase."""
     if isinstance(error, FileNotFoundError):
         return "are missing"
     where = "" if job is None or job.path is None else f" at {job.path}"
@@ -183,12 +183,12 @@ def _unreadable(job: ParseJob | None, error: OSError) -> str:
 def _enlarge(descriptor: int) -> None:
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    except OSError as error:  # the user's quota of pipe memory is used up: smaller pipes only mean more waiting
+    except OSError as error:  # the user's quota of pipe memory is exhausted: smaller pipes only cause more waiting
         _log.debug("pipe_size_kept", error=str(error))
 
 
 def environment() -> dict[str, str]:
-    """Return what a worker needs to run, and nothing that it could give away."""
+    """Return the environment of a worker: what it needs to run, without secrets."""
     passed = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
     return passed | threads | {"PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
@@ -199,5 +199,5 @@ def job_bytes(job: ParseJob) -> int:
         return len(job.data)
     try:
         return Path(job.path or "").stat().st_size
-    except OSError:  # the worker meets the same error and reports it with the job
+    except OSError:  # reading the file fails in the same way and is reported with the job
         return 0

@@ -1,9 +1,9 @@
-"""The process that parses: jobs enter on standard input, one outcome a job leaves on standard output, in order.
+"""The parser process: read jobs from standard input and write one outcome per job to standard output, in order.
 
-Run by `assets.parsing` as `python -m assets.parsing_worker SECONDS MEMORY_MB`. It confines itself before the first job
-(`assets.confinement`) and opens no file of the lake: the bytes of each file follow its job. A file that takes too much processor time ends
-the process by its timer, one that takes too much memory ends in `MemoryError` or a crash; the pool tells from the exit what happened. The
-process ends when its input closes, so it never outlives its parent.
+`assets.parsing` runs it as `python -m assets.parsing_worker SECONDS MEMORY_MB`. It confines itself before the first job
+(`assets.confinement`) and opens no file of the lake: the bytes of each file follow its job. If a file takes too much processor time, a
+timer ends the process; if it takes too much memory, the result is `MemoryError` or a crash. The pool derives the cause from the exit
+status. The process ends when its input closes, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from resources.domain import ParsedDocument
 from resources.errors import DocumentError, SkipDocumentError
 
 FRAME = struct.Struct("!I")
-"""A frame is its length, then so many bytes: a job as msgpack, then its file in frames, the last of which is empty."""
+"""The length before each frame. A job is one msgpack frame; the frames of its file follow, ending with an empty one."""
 UNREADABLE = 2**32 - 1
-"""In place of a frame's length: the rest of the file cannot be read."""
+"""Sent instead of a frame's length if the rest of the file cannot be read."""
 
 WALL_FACTOR = 10
-"""Time on the clock for each second of processor time. The latter depends on the file alone, so that a file which exceeds it does
-so again; the former also on how busy the machine is.
+"""Wall-clock seconds allowed per second of processor time. Processor time depends on the file alone, so a file that exceeds the limit
+will do so again; wall-clock time also depends on the load of the machine.
 """
 START_SECONDS = 60
-"""Time for the process to become ready; one that hangs here would hang its parent."""
+"""Time limit for the process to become ready, because a hanging start would block its parent."""
 CPU_FACTOR = 20
-"""The process makes room for a fresh one after this many times a file's processor time, and never gets more than one file beyond it."""
+"""The process is replaced after this multiple of a file's processor time limit; it may exceed that by at most one file."""
 _LIBRARIES = (
     "assets.stages.parse.markdown", "assets.stages.parse.html", "assets.stages.parse.pdf", "assets.stages.parse.docx",
     "assets.stages.parse.pptx", "assets.stages.parse.xlsx", "assets.stages.parse.image", "assets.stages.parse.records",
@@ -47,7 +47,7 @@ _LIBRARIES = (
 
 
 class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One file to parse: the pool reads it from `path` and sends the bytes; `data` is for bytes that are no local file."""
+    """One file to parse: the pool reads it from `path` and sends the bytes; `data` is for bytes that are not in a local file."""
 
     key: str
     mime_type: str
@@ -57,11 +57,11 @@ class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     profile: str = "auto"
     content_hash: str | None = None
-    """sha256 in hex that the bytes must have; None: they are not compared."""
+    """Expected SHA-256 of the bytes in hex; None: not checked."""
 
 
 class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a job: a document, or an error with a reason for a person (`skipped`: trying again will not help)."""
+    """The outcome of a job: a document, or an error with a human-readable reason (`skipped`: a retry will not help)."""
 
     key: str
     document: ParsedDocument | None = None
@@ -69,19 +69,19 @@ class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
     seconds: float = 0.0
     unread: bool = False
-    """The stored bytes are missing or damaged: nothing is known of the file itself."""
+    """Whether the stored bytes are missing or damaged, so that the file itself was not parsed."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame of the worker: ready (no outcome), or the outcome of the oldest job that it holds."""
+    """A frame from the worker: ready (no outcome), or the outcome of its oldest job."""
 
     outcome: ParseOutcome | None = None
     leaving: bool = False
-    """The worker ends after this and leaves the rest of its jobs undone, because its memory has grown."""
+    """Whether the worker exits after this frame and leaves its other jobs undone, because its memory has grown."""
 
 
 def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
-    """Parse one file, None if it could not be read. Every error becomes an outcome."""
+    """Parse one file; `data` is None if it could not be read. Every error becomes an outcome."""
     from assets.stages.parse import parse
 
     if data is None:
@@ -103,9 +103,9 @@ _ADDRESS_SPACE, _RESIDENT = 0, 1
 
 
 def _memory(field: int) -> int:
-    """Return the bytes that this process takes now. Source: proc(5), `/proc/pid/statm`.
+    """Return the current memory of this process in bytes. Source: proc(5), `/proc/pid/statm`.
 
-    Not `ru_maxrss`: across fork and exec it starts from the parent's, so children of a large parent look large.
+    `ru_maxrss` is not used: across fork and exec it starts from the parent's value, so children of a large parent look large.
     """
     if sys.platform != "linux":
         return 0
@@ -113,13 +113,13 @@ def _memory(field: int) -> int:
 
 
 def _bound_memory(megabytes: int) -> None:
-    """Let the process grow by so much from where it stands now."""
+    """Limit the growth of the process from its current size."""
     limit = _memory(_ADDRESS_SPACE) + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _read(stream: BinaryIO) -> bytes | None:
-    """Return the next frame. None: the input has closed, or the file that was on its way cannot be read."""
+    """Return the next frame, or None if the input has closed or the file being sent cannot be read."""
     head = stream.read(FRAME.size)
     if len(head) < FRAME.size:
         return None
@@ -138,7 +138,7 @@ def _read_file(stream: BinaryIO) -> bytes | None:
 
 
 def _compile_libraries() -> None:
-    """Import the libraries that were never compiled: confined, the process could not keep the result for the next one."""
+    """Import libraries that have no bytecode yet: once confined, the process could not save it for the next one."""
     for name in _LIBRARIES:
         found = find_spec(name)
         if found is not None and found.cached is not None and not Path(found.cached).exists():
@@ -146,10 +146,10 @@ def _compile_libraries() -> None:
 
 
 def main(seconds: float, memory_mb: int) -> None:
-    """Serve jobs until the input closes."""
+    """Process jobs until the input closes."""
     signal.setitimer(signal.ITIMER_REAL, max(WALL_FACTOR * seconds, START_SECONDS))
     source = sys.stdin.buffer
-    # Libraries that print would corrupt the stream: they get standard error instead.
+    # Libraries that print would corrupt the stream, so they get standard error instead.
     target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     encoder = msgspec.msgpack.Encoder()
@@ -169,7 +169,7 @@ def main(seconds: float, memory_mb: int) -> None:
     while (body := _read(source)) is not None:
         job = decoder.decode(body)
         data = _read_file(source)
-        # The default action of both signals ends the process, also from within C code that never returns to Python.
+        # The default action of both signals ends the process even in C code that never returns to Python.
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)
         outcome = perform(job, data)
@@ -184,4 +184,4 @@ if __name__ == "__main__":
     try:
         main(float(sys.argv[1]), int(sys.argv[2]))
     except BrokenPipeError:
-        os._exit(0)  # the parent is gone; nothing is left to say or to flush
+        os._exit(0)  # the parent is gone; nothing is left to report or flush

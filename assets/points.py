@@ -1,6 +1,6 @@
-"""Writing documents to both stores: entries with chunks and vectors enter; Postgres rows, then Qdrant points leave, then the mark.
+"""Write documents to both stores: Postgres rows first, then Qdrant points, then the mark that the entry is complete.
 
-While Qdrant takes one group, Postgres takes the next: a group is marked as complete only when both have it, and in order.
+While Qdrant receives one group, Postgres receives the next. A group is marked as complete only once both have it, and in order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _json = msgspec.json.Encoder()
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A document with everything that its index entry is made of."""
+    """A document with all parts of its index entry."""
 
     document: Pending
     chunks: list[dict[str, Any]]
@@ -53,20 +53,22 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
     doc_id: str
     chunk: dict[str, Any]
     words: str
-    """What it is found by beyond its text."""
+    """Words of the document's names that keyword search finds in addition to the text."""
 
 
 VERSION = f"{bm25.VERSION} {sketch.VERSION}"
-"""Of what is made of a passage beside its vector: where it is another, the next sync makes it anew."""
+"""Version of the data derived from a passage besides its dense vector (keyword vector and sketch). Changing it makes the next sync
+rebuild that data.
+"""
 
 
 def keywords_of(row: Mapping[str, Any]) -> str:
-    """Return what a document's keyword vectors are made with beyond its texts, as the registry keeps it; see `keywords_to_refresh`."""
+    """Return the inputs of a document's keyword vectors besides its text, as stored in the registry; see `keywords_to_refresh`."""
     return "\n".join([VERSION, *names_of(row)])
 
 
 class PointWriter:
-    """Writes groups of entries, one group ahead in Postgres of the one in Qdrant. Leaving the block completes the last."""
+    """Writes groups of entries, with Postgres one group ahead of Qdrant. Leaving the block completes the last group."""
 
     def __init__(self, run: SyncRun, collection: Collection) -> None:
         self._run = run
@@ -81,7 +83,7 @@ class PointWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Complete the group that is under way, unless an error ends the block."""
+        """Complete the current group, unless the block ends with an error."""
         try:
             if kind is None:
                 self._complete()
@@ -127,7 +129,7 @@ class PointWriter:
         return len(rows)
 
     def _begin(self, group: Sequence[Entry]) -> None:
-        """Say that the points are in motion."""
+        """Mark the documents as incomplete while their points are written."""
         rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
         if self._collection.served:
             registry.begin_indexing(self._run.connection, rows=rows)
@@ -142,7 +144,7 @@ class PointWriter:
         self._flying = None
         future.result()
         rows = _json.encode(done).decode()
-        if not self._collection.served:  # nothing that anybody searches has changed
+        if not self._collection.served:  # it is not searched, so no search result has changed
             registry.indexed_beside(self._run.connection, collection=self._collection.name, rows=rows)
             return
         with self._run.connection.transaction():
@@ -153,8 +155,8 @@ class PointWriter:
     def _send(
         self, rows: Sequence[_Row], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
     ) -> None:
-        """Upsert points, then drop what earlier versions of the documents left behind."""
-        from qdrant_client import models  # 0.5 s of import that only writing needs
+        """Upsert points, then delete points of earlier versions of the documents."""
+        from qdrant_client import models  # takes 0.5 s to import and is needed only for writing
 
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
@@ -201,5 +203,5 @@ class Vectors:
         self._matrix = matrix
 
     def rows(self, hashes: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a hash, in order."""
+        """Return one row per hash, in order."""
         return self._matrix[[self._rows[text_hash] for text_hash in hashes]]
