@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from assets.raw import raw_table
-from assets.targets import served
+from assets.targets import active_target
 from resources import qdrant
 from resources.syncing import SyncRun
 from sql import queries
@@ -28,7 +28,7 @@ def totals(run: SyncRun) -> dict[str, int]:
     changes = run.lake.latest(raw_table(run.source)).select("doc_id", "op").collect()
     lake = set(changes.filter(pl.col("op") == "upsert")["doc_id"])
     held = {row["doc_id"] for row in registry.content_ids(run.connection, source=run.source.value)}
-    name = served(run).collection.name
+    name = active_target(run).collection.name
     return {
         "lake_documents": len(lake),
         "postgres_documents_with_content": len(held),

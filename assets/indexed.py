@@ -152,7 +152,7 @@ def index_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
             for group in _groups(entries):
                 totals["points"] += writer.write(group, vectors)
                 totals["documents"] += len(group)
-                if collection.served:
+                if collection.active:
                     run.touched.update(entry.document.partition for entry in group)
                 run.progress("indexed")
     return totals

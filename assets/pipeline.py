@@ -12,7 +12,7 @@ from assets.indexed import index_missing, refresh_checks, remove_gone, update_pa
 from assets.keywords import refresh_keyword_vectors
 from assets.parsed import Pending, parse_missing
 from assets.raw import collect, raw_table
-from assets.targets import Target, served, shadow
+from assets.targets import Target, active_target, run_for_secondary
 from resources.domain import STAGES
 from resources.ports import Source
 from resources.sources import open_source
@@ -47,30 +47,30 @@ def raw(run: SyncRun, *, source: Source | None = None, everything: bool = False)
 
 def parsed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Parse documents that have no text yet."""
-    return parse_missing(run, pending(run, served(run), everything=everything))
+    return parse_missing(run, pending(run, active_target(run), everything=everything))
 
 
 def chunked(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Chunk texts that have no chunks yet."""
-    active = served(run)
+    active = active_target(run)
     totals = chunk_missing(run, pending(run, active, everything=everything), active.profiles, active.tokenizer())
-    shadow(run, active, "chunked", lambda beside, documents: chunk_missing(
-        run, documents, beside.profiles, beside.tokenizer()
+    run_for_secondary(run, active, "chunked", lambda secondary, documents: chunk_missing(
+        run, documents, secondary.profiles, secondary.tokenizer()
     ))  # fmt: skip
     return totals
 
 
 def embedded(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Embed chunks that have no vector yet."""
-    active = served(run)
+    active = active_target(run)
     totals = embed_missing(run, active, pending(run, active, everything=everything))
-    shadow(run, active, "embedded", lambda beside, documents: embed_missing(run, beside, documents))
+    run_for_secondary(run, active, "embedded", lambda secondary, documents: embed_missing(run, secondary, documents))
     return totals
 
 
 def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     """Synchronise Postgres and Qdrant with the lake, then compact the lake."""
-    active = served(run)
+    active = active_target(run)
     active = ensure_collection(run, active, pending(run, active, everything=everything))
     removed = remove_gone(run, active.collection)
     repainted = update_payloads(run, active)
@@ -78,7 +78,7 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     totals = {"documents": 0, "points": 0, "removed": removed, "repainted": repainted, "reworded": reworded}
     todo = [document for document in pending(run, active, everything=everything) if document.state == "live"]
     # before the active collection: once it has these documents, they are no longer recognisable as new
-    shadow(run, active, "indexed", lambda beside, documents: _write(run, beside, documents))
+    run_for_secondary(run, active, "indexed", lambda secondary, documents: _write(run, secondary, documents))
     for name, count in _write(run, active, todo).items():
         totals[name] += count
     events.show(run.connection, source=run.source.value)

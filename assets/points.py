@@ -111,7 +111,7 @@ class PointWriter:
         ]
         check_capacity(run, self._collection, len(rows))
         with run.connection.transaction():
-            (registry.drop_chunks if self._collection.served else registry.drop_beside)(run.connection, doc_ids=ids)
+            (registry.drop_chunks if self._collection.active else registry.drop_beside)(run.connection, doc_ids=ids)
             self._copy(rows, vectors)
         self._complete()
         stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
@@ -131,7 +131,7 @@ class PointWriter:
     def _begin(self, group: Sequence[Entry]) -> None:
         """Mark the documents as incomplete while their points are written."""
         rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
-        if self._collection.served:
+        if self._collection.active:
             registry.begin_indexing(self._run.connection, rows=rows)
         else:
             registry.begin_beside(self._run.connection, collection=self._collection.name, rows=rows)
@@ -144,7 +144,7 @@ class PointWriter:
         self._flying = None
         future.result()
         rows = _json.encode(done).decode()
-        if not self._collection.served:  # it is not searched, so no search result has changed
+        if not self._collection.active:  # it is not searched, so no search result has changed
             registry.indexed_beside(self._run.connection, collection=self._collection.name, rows=rows)
             return
         with self._run.connection.transaction():
@@ -177,7 +177,7 @@ class PointWriter:
             qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
 
     def _copy(self, rows: Sequence[_Row], vectors: Vectors) -> None:
-        table = "chunks" if self._collection.served else "chunks_beside"
+        table = "chunks" if self._collection.active else "chunks_beside"
         columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
         sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))
         with (

@@ -21,7 +21,7 @@ from assets.collection import average_length, record
 from assets.embedded import embed_missing, texts_of
 from assets.indexed import index_missing
 from assets.parsed import Pending
-from assets.targets import Target, pending_beside, proposed, served, target
+from assets.targets import Target, active_target, pending_for_secondary, proposed, target
 from resources import qdrant
 from resources.domain import SourceName
 from resources.embedding import ModelChoice, embedder
@@ -86,7 +86,7 @@ class Reindex:
 
     def active(self) -> Target:
         """Return the active collection. Raises `ConfigurationError` if its model is no longer available."""
-        return served(self.runs()[0])
+        return active_target(self.runs()[0])
 
     def wanted(self, chosen: ModelChoice) -> Target:
         """Return the target for a model, whether new or started earlier.
@@ -94,7 +94,7 @@ class Reindex:
         Raises `InvalidRequestError` if it is already active, another secondary collection exists, or documents use chunks larger than
         the model's window.
         """
-        found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, served=False)
+        found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, active=False)
         name = found.collection.name
         for row in registry.collections(self.connection):
             if row["name"] == name and row["active"]:
@@ -125,7 +125,7 @@ class Reindex:
         row = registry.kept_collection(self.connection)
         if row is None:
             raise InvalidRequestError("No earlier index is kept, so there is nothing to roll back to.")
-        return target(self.settings, row, served=False)
+        return target(self.settings, row, active=False)
 
     def estimate(self, made: Target) -> Estimate:
         """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
@@ -133,7 +133,7 @@ class Reindex:
         rate: float | None = None
         documents, chunks, to_embed, tokens = 0, 0, 0, 0
         for run in self.runs():
-            todo = pending_beside(run, made)
+            todo = pending_for_secondary(run, made)
             documents += len(todo)
             for part in batches(todo, BATCH_DOCUMENTS):
                 chunk_missing(run, part, made.profiles, made.tokenizer())
@@ -180,7 +180,7 @@ class Reindex:
     def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
         """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
         for run in self.runs():
-            while todo := pending_beside(run, made):
+            while todo := pending_for_secondary(run, made):
                 written = 0
                 for part in batches(todo, batch):
                     chunk_missing(run, part, made.profiles, made.tokenizer())
@@ -194,7 +194,7 @@ class Reindex:
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
-        todo = max((pending_beside(run, made) for run in self.runs()), key=len)
+        todo = max((pending_for_secondary(run, made) for run in self.runs()), key=len)
         return average_length(self.runs()[0], made, todo)
 
 
@@ -213,7 +213,7 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
 
 def catch_up(run: SyncRun, made: Target) -> None:
     """Write the remaining documents of a source to the collection while its syncs wait."""
-    if todo := pending_beside(run, made):
+    if todo := pending_for_secondary(run, made):
         chunk_missing(run, todo, made.profiles, made.tokenizer())
         embed_missing(run, made, todo)
         _write(run, made, todo)
@@ -223,7 +223,7 @@ def _write(held: SyncRun, made: Target, documents: Sequence[Pending]) -> int:
     """Write the documents that have not changed since they were embedded; return their number."""
     were = {(document.doc_id, document.content_key) for document in documents}
     ids = [document.doc_id for document in documents]
-    todo = [one for one in pending_beside(held, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
+    todo = [one for one in pending_for_secondary(held, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
     if not todo:
         return 0
     return index_missing(held, made, todo)["documents"]

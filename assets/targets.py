@@ -36,7 +36,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     dimensions: int
     bm25_avg_len: float
-    served: bool = True
+    active: bool = True
     """Whether it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
 
     def signature(self, profile: Profile) -> str:
@@ -75,7 +75,7 @@ def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
     return found
 
 
-def target(settings: Settings, row: Mapping[str, Any], *, served: bool) -> Target:
+def target(settings: Settings, row: Mapping[str, Any], *, active: bool) -> Target:
     """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
     chosen = recorded(row) or choice(settings)
     found = embedder_of(settings, row)
@@ -84,7 +84,7 @@ def target(settings: Settings, row: Mapping[str, Any], *, served: bool) -> Targe
         model=row["model"],
         dimensions=row["dimensions"],
         bm25_avg_len=row["bm25_avg_len"],
-        served=served,
+        active=active,
     )
     return Target(
         collection=collection,
@@ -95,11 +95,11 @@ def target(settings: Settings, row: Mapping[str, Any], *, served: bool) -> Targe
     )
 
 
-def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, average: float, served: bool) -> Target:
+def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, average: float, active: bool) -> Target:
     """Return the target for a new collection of this model."""
     name = qdrant.collection_name(embedder.model, embedder.dimensions)
     collection = Collection(
-        name=name, model=embedder.model, dimensions=embedder.dimensions, bm25_avg_len=average, served=served
+        name=name, model=embedder.model, dimensions=embedder.dimensions, bm25_avg_len=average, active=active
     )
     return Target(
         collection=collection,
@@ -110,22 +110,22 @@ def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, ave
     )
 
 
-def served(run: SyncRun) -> Target:
+def active_target(run: SyncRun) -> Target:
     """Return the active collection, or the one that the settings describe if there is none yet."""
     row = registry.active_collection(run.connection)
     if row is None:
-        return proposed(run.settings, choice(run.settings), run.embedder, average=1, served=True)
-    return target(run.settings, row, served=True)
+        return proposed(run.settings, choice(run.settings), run.embedder, average=1, active=True)
+    return target(run.settings, row, active=True)
 
 
 def building(run: SyncRun) -> Target | None:
     """Return the collection that a reindex is filling."""
     row = registry.building_collection(run.connection)
-    return None if row is None else target(run.settings, row, served=False)
+    return None if row is None else target(run.settings, row, active=False)
 
 
-def pending_beside(
-    run: SyncRun, beside: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
+def pending_for_secondary(
+    run: SyncRun, secondary: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
 ) -> list[Pending]:
     """Return documents whose entry in the secondary collection is missing or out of date.
 
@@ -137,19 +137,21 @@ def pending_beside(
         source=run.source.value,
         partitions=run.partitions,
         doc_ids=None if doc_ids is None else list(doc_ids),
-        collection=beside.collection.name,
-        signatures=beside.signatures(),
+        collection=secondary.collection.name,
+        signatures=secondary.signatures(),
         served=None if active is None else active.signatures(),
     )
     fields = Pending.__struct_fields__
-    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in beside.profiles]
+    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in secondary.profiles]
 
 
-def shadow(run: SyncRun, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]) -> None:
+def run_for_secondary(
+    run: SyncRun, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]
+) -> None:
     """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
     try:
-        beside = building(run)
-        if beside is not None and (documents := pending_beside(run, beside, active)):
-            work(beside, documents)
+        secondary = building(run)
+        if secondary is not None and (documents := pending_for_secondary(run, secondary, active)):
+            work(secondary, documents)
     except ConcordanceError as error:
         log.warning("building.behind", job_id=run.job_id, stage=stage, reason=str(error))

@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 
 from assets import pipeline
-from assets.targets import served
+from assets.targets import active_target
 from bench.search_data import Company, parquet
 from resources import keys, qdrant
 from resources.bm25 import encode_query
@@ -90,7 +90,7 @@ def grow(settings: Settings, company: Company, folder: Path, first: int, count: 
 
 def _embed(run: SyncRun, company: Company) -> None:
     """Write a synthetic vector to the lake for every chunk without one, so that the stage has nothing left to embed."""
-    collection = served(run).collection
+    collection = active_target(run).collection
     table = embedded_table(collection.model, collection.dimensions)
     known = run.lake.scan(table).select("text_hash").collect()
     chunks = run.lake.scan("chunked").select("text_hash", "text", "tokens").unique("text_hash").collect()
@@ -102,7 +102,7 @@ def _embed(run: SyncRun, company: Company) -> None:
 
 def _compact(run: SyncRun) -> None:
     """Compact the collection if it is large enough, as the vector server would do some seconds later."""
-    collection, began = served(run).collection.name, time.monotonic()
+    collection, began = active_target(run).collection.name, time.monotonic()
     if qdrant.count_points(run.qdrant, collection) < COMPACT_FROM:
         return
     while True:
@@ -157,7 +157,7 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
     (folder / "queries.json").write_text(json.dumps(asked))
     np.save(folder / "query_vectors.npy", rows)
     with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
-        collection = served(run).collection
+        collection = active_target(run).collection
         chunks = run.connection.execute(
             "SELECT c.chunk_id::text, d.title, c.chunk_text AS text, d.permissions, c.text_hash"
             " FROM chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"

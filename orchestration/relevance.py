@@ -107,7 +107,7 @@ def evaluate(settings: Settings, connection: Connection) -> Report:
     before = registry.last_run(connection)
     outcomes: list[Outcome] = []
     if row is not None and questions:
-        active = target(settings, row, served=True)
+        active = target(settings, row, active=True)
         outcomes = asyncio.run(_ask(settings, connection, active, questions))
     whole = figures(outcomes)
     above = whole.recall_10 is None or whole.recall_10 >= settings.evaluation_floor

@@ -30,7 +30,7 @@ AUDIENCES: dict[str, frozenset[str]] = {
 PAUSE_SECONDS = 0.6
 RETRY_SECONDS = 0.5
 SYNC_SECONDS = 180.0
-TOLD = 4
+MAX_DELETIONS = 4
 """Maximum deletions of a source between two syncs: fewer than the share that requires approval."""
 
 
@@ -209,7 +209,7 @@ class Changes(threading.Thread):
 
     def _may_delete(self, source: str) -> bool:
         self._deleted[source] += 1
-        return self._deleted[source] <= TOLD
+        return self._deleted[source] <= MAX_DELETIONS
 
     # Drive
 
