@@ -1,4 +1,4 @@
-"""What a parser that was taken over can reach: nothing, on a kernel that enforces all layers."""
+"""The reach of a compromised parser: nothing, on a kernel that enforces all layers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_parser_sees_no_secret(outcomes: dict[str, str]) -> None:
 
 
 def test_a_confined_parser_reads_the_formats(enforced: Confinement) -> None:
-    """Libraries are imported after the confinement: what they read must be allowed."""
+    """Libraries are imported after the confinement, so they must be allowed to read their files."""
     from docx import Document
     from openpyxl import Workbook
     from PIL import Image

@@ -1,4 +1,4 @@
-"""Erasure over real stores: a planted secret is deleted, swept and erased, and then looked for in every file and every table."""
+"""Erasure with real stores: a planted secret is deleted, swept and erased, then searched for in every file and table."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ STORES = "SELECT stores FROM deletion_receipts"
 
 
 class Whole(NamedTuple):
-    """A desk over a Postgres and a vector server of its own, whose files can be looked at."""
+    """A desk with its own Postgres and vector server, whose files can be inspected."""
 
     desk: Desk
     postgres: PostgresProcess
     vectors: VectorProcess
 
     def files(self) -> list[str]:
-        """Return every file that holds the secret, of the lake, the vector server, the database and the logs."""
+        """Return every file of the lake, the vector server, the database and the logs that contains the secret."""
         home = self.desk.installation.settings.home
         roots = [home, self.vectors.path, self.postgres.settings.home]
         found = [
@@ -68,7 +68,7 @@ class Whole(NamedTuple):
         return found
 
     def tables(self) -> list[str]:
-        """Return every table of the database in which a row, written as text, holds the secret."""
+        """Return every table of the database with a row that contains the secret when cast to text."""
         with psycopg.connect(self.desk.installation.settings.postgres_dsn) as connection:
             names = connection.execute(
                 "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables"
@@ -171,7 +171,7 @@ def test_a_deleted_secret_is_in_no_file_and_no_table(whole: Whole) -> None:
         } <= set(receipt["stores"])
     kept = desk.running.request("GET", f"/api/answers/{answer['answer_id']}", ADA).json()
     assert (kept["answer"], kept["revoked"], kept["sources"]) == (None, True, [])
-    # what other documents share stays whole: nothing is parsed or embedded again, and it is found as before
+    # shared contents are kept: nothing is parsed or embedded again, and search results are unchanged
     assert desk.found("When do the otters of the river sleep?")[0] == "docs/otters.md"
     run_ = made.sync(full=True)
     assert run_.counts.embedded == 0
@@ -180,7 +180,7 @@ def test_a_deleted_secret_is_in_no_file_and_no_table(whole: Whole) -> None:
 
 
 def removed(installation: Installation) -> Installation:
-    """Three documents, of which two are deleted; one of these has the same content as the third."""
+    """Create three documents and delete two; one of these has the same content as the third."""
     installation.write("kept.txt", "The kept otter of the river sleeps until noon.\n")
     installation.write("copy.txt", "The kept otter of the river sleeps until noon.\n")
     installation.write("gone.txt", "The wobbegong of the reef hides under a ledge.\n")
@@ -194,7 +194,7 @@ def removed(installation: Installation) -> Installation:
 
 
 def held(installation: Installation) -> dict[str, int]:
-    """Return how many blobs, parsed texts and vectors there are."""
+    """Return the numbers of blobs, parsed texts and vectors."""
     lake = Lake(installation.settings.lake_address)
     vectors = [name for name in lake.names() if name.startswith("embedded_")]
     return {
@@ -230,7 +230,7 @@ def test_a_document_is_erased_by_name_and_what_others_share_stays(
     assert held(installation) == {"blobs": 1, "parsed": 1, "vectors": 1}
     assert run(["erase", "--document", "docs/gone.txt"]) == 2
     assert "no document docs/gone.txt" in capsys.readouterr().err
-    # the receipt is still found by the name that it no longer holds
+    # the receipt is still found by the name that it no longer contains
     assert run(["receipts", "--document", "docs/gone.txt"]) == 0
     told = capsys.readouterr().out
     assert "docs/gone.txt" not in told
@@ -324,7 +324,7 @@ def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
 def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
     whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes are stored first and recorded then; in between nothing refers to them."""
+    """Bytes are stored before they are recorded; in between nothing refers to them."""
     desk = whole.desk
     store = Blobs(desk.installation.settings.lake_address)
     recorded = uploads.record

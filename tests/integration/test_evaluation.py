@@ -1,4 +1,4 @@
-"""`eval` on a tiny collection, from files to measures, with a vector server of its own and nothing else running."""
+"""`concordance eval` on a tiny collection, from files to measures, with only its own vector server running."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_everything_is_found_and_nothing_embedded_twice(folder: Path, settings: 
     report = evaluate(settings, folder, hybrid=hybrid, others=others, progress=said.append)
     assert (report.collection, report.documents, report.queries) == ("tiny sea", 5, 3)
     assert report.hybrid.ndcg_10 == report.hybrid.recall_10 == report.hybrid.mrr == 1
-    assert report.keyword.recall_50 < 1  # no word of the first question stands in its documents
+    assert report.keyword.recall_50 < 1  # the first question has no word in common with its documents
     assert 0 < report.latency_ms.p50 <= report.latency_ms.p95
     assert [one.second for one in report.compare] == ["rrf/50/0.7/0.3", "keyword/50"]
     assert report.compare[1].result.difference > 0

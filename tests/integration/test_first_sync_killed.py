@@ -1,4 +1,4 @@
-"""A first sync of a large drive, killed at random moments: it goes on where it stopped and downloads nothing twice."""
+"""A first sync of a large drive, killed at random moments: it resumes where it stopped and downloads nothing twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS = 120
 @pytest.mark.parametrize("files", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_site: DriveSite, files: int) -> None:
     drive = drive_site.drive
-    drive.validate = None  # the simulator's own tests do that; here its time would count
+    drive.validate = None  # the simulator's own tests validate; here it would take time
     folders = [drive.folder(f"Folder {number}", drive.my_drive) for number in range(FOLDERS)]
     for number in range(files):
         drive.file(f"{number}.txt", folders[number % FOLDERS], f"The number of this file is {number}.\n")
@@ -40,13 +40,13 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
             while downloads(drive) < before + goal and time.monotonic() < deadline:
                 time.sleep(0.002)
             worker.kill()
-            assert before + goal <= downloads(drive) < files, "it was not killed in the middle"
+            assert before + goal <= downloads(drive) < files, "the sync was not killed in the middle"
     finally:
         worker.close()
     with open_sync(installation.settings, SourceName.GOOGLE_DRIVE, requested_by="test") as run:
         collect(run, open_source(installation.settings, SourceName.GOOGLE_DRIVE))
         run.completed.add("raw")
-    assert downloads(drive) <= files + KILLS * in_flight  # what was on the wire when it died
+    assert downloads(drive) <= files + KILLS * in_flight  # plus downloads in progress at each kill
     (row,) = installation.rows("SELECT count(*) AS live FROM documents WHERE state = 'live'")
     assert row["live"] == files
     (part,) = installation.rows("SELECT source_count FROM partitions WHERE partition = 'my_drive'")
@@ -54,5 +54,5 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
 
 
 def downloads(drive: Drive) -> int:
-    """How many contents the simulator handed out."""
+    """Return the number of contents that the simulator has served."""
     return drive.calls["files.get"]

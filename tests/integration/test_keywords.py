@@ -1,4 +1,4 @@
-"""A document is found by its name: in both stores and every collection, after a rename, after an upgrade; nothing is embedded."""
+"""Documents are found by name in both stores and every collection, also after a rename or an upgrade, without embedding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def vectors(installation: Installation, collection: str = qdrant.ALIAS) -> dict[
 
 
 def check(installation: Installation, words: str, *, collection: str | None = None, table: str = "chunks") -> None:
-    """Fail unless both stores' keyword sides read these words before the first passage, and none before the others."""
+    """Fail unless keyword search in both stores includes these words in the first passage, and in no other passage."""
     where = "active" if collection is None else "name = %s"
     values = () if collection is None else (collection,)
     (made,) = installation.rows(f"SELECT name, bm25_avg_len FROM index_collections WHERE {where}", *values)  # noqa: S608

@@ -1,4 +1,4 @@
-"""Uploads of several people in one sync: one person's slow files cost nobody else anything, and are not tried for ever."""
+"""Uploads of several people in one sync: one person's slow files do not delay others, and are not retried forever."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_slow_files_of_one_person_wait_and_are_tried_once(desk: Desk) -> None:
     assert states[good] == ("live", None)
     assert desk.found("What are lemurs fed with?", BOB)[0] == good
     refused = [states[bomb] for bomb in bombs if states[bomb][0] == "skipped"]
-    # With the worker that is not at Bob's files a second one may have begun before the first was given up.
+    # The worker that does not parse Bob's files may have begun a second one before the first was given up.
     assert 1 <= len(refused) < 3
     assert all("Parsing took longer than 2 s" in str(reason) for _, reason in refused)
     for _ in bombs[1:]:

@@ -1,4 +1,4 @@
-"""The parser pool with real processes: bad files cost themselves, nothing leaks, memory stays bounded."""
+"""The parser pool with real processes: bad files affect nothing else, no process is left behind, memory stays bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assets.parsing import ParseJob, ParserPool
 from resources.errors import AbortSyncError
 
 HANGS = b"* * a\n" * 700_000
-"""Reading these nested lists takes half a minute."""
+"""Nested lists that take half a minute to parse."""
 
 
 def hanging(key: str) -> ParseJob:
@@ -72,7 +72,7 @@ def test_the_files_of_one_person_never_occupy_every_worker() -> None:
     bombs = [hanging(f"bomb {number}") for number in range(3)]
     with ParserPool(2, 3, 2048) as pool:
         order = [outcome.key for outcome in pool.run(bombs, map(text_job, "abcdefgh"))]
-    # Each bomb takes three seconds of a processor, the texts milliseconds: all are done while the first is at work.
+    # Each bomb takes three seconds of a processor, the texts milliseconds: all are done while the first bomb is being parsed.
     assert sorted(order[:8]) == list("abcdefgh")
     assert sorted(order[8:]) == ["bomb 0", "bomb 1", "bomb 2"]
 

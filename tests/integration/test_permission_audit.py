@@ -1,4 +1,4 @@
-"""The permission audit over real stores: rights too many are gone at once and told of, rights too few are given; and the trail."""
+"""The permission audit with real stores: excess grants are revoked at once with an alert, missing ones added; and the audit trail."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def held(installation: Installation) -> dict[str, list[str]]:
     return {row["source_id"]: sorted(row["permissions"]) for row in rows}
 
 
-def painted(installation: Installation) -> dict[str, list[str]]:
+def indexed(installation: Installation) -> dict[str, list[str]]:
     return {point["source_id"]: sorted(point["permissions"]) for point in installation.points()}
 
 
-def paint(installation: Installation, name: str, *permissions: str) -> None:
-    """Let the points of a document say something else."""
+def set_indexed(installation: Installation, name: str, *permissions: str) -> None:
+    """Set the permissions in the points of a document."""
     client = qdrant.client(installation.settings)
     qdrant.set_payload(client, qdrant.ALIAS, {document_id(SLACK, name): {"permissions": list(permissions)}})
 
@@ -69,7 +69,7 @@ def test_rights_too_many_and_too_few_in_the_registry(installation: Installation,
     report = audit(installation.settings, SLACK, port=shelf)
     assert numbers(report) == (1, 0, 1, 0, 2)
     assert report.examples == [f"a: {EVE}"]
-    assert held(installation) == painted(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
+    assert held(installation) == indexed(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
     assert installation.rows("SELECT version FROM index_version")[0]["version"] > version["version"]
     trail = "SELECT source_id, principal, change FROM grant_audit JOIN documents USING (doc_id) ORDER BY id"
     assert [tuple(row.values()) for row in installation.rows(trail)] == [("a", EVE, "revoked"), ("b", BOB, "added")]
@@ -81,22 +81,22 @@ def test_rights_too_many_and_too_few_in_the_registry(installation: Installation,
 def test_rights_too_many_and_too_few_in_the_index(
     installation: Installation, shelf: Shelf, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paint(installation, "a", ADA, BOB, EVE)
-    paint(installation, "b", ADA)
-    paint(installation, "c", EVE)
+    set_indexed(installation, "a", ADA, BOB, EVE)
+    set_indexed(installation, "b", ADA)
+    set_indexed(installation, "c", EVE)
     report = audit(installation.settings, SLACK, port=shelf)
     assert numbers(report) == (0, 2, 0, 3, 3)
     assert "2 grants that the source does not give" in capsys.readouterr().out
-    assert painted(installation) == held(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
+    assert indexed(installation) == held(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
     assert numbers(audit(installation.settings, SLACK, port=shelf)) == (0, 0, 0, 0, 0)
 
 
 def test_the_source_changed_its_mind(installation: Installation, shelf: Shelf) -> None:
-    """What no feed told of: the next listing agrees with what the audit did, and writes it once more at most."""
+    """A change that no feed reported: the next listing agrees with the audit's correction and rewrites it at most once."""
     shelf.put("a", permissions=(ADA,))
     shelf.put("b", permissions=(ADA, BOB, EVE))
     assert numbers(audit(installation.settings, SLACK, port=shelf)) == (1, 1, 1, 1, 2)
-    assert held(installation) == painted(installation) == {"a": [ADA], "b": [ADA, BOB, EVE], "c": [ADA, BOB]}
+    assert held(installation) == indexed(installation) == {"a": [ADA], "b": [ADA, BOB, EVE], "c": [ADA, BOB]}
     run = installation.sync(SLACK, port=shelf, full=False)
     assert run.counts.embedded == 0
     assert installation.agrees()
@@ -105,7 +105,7 @@ def test_the_source_changed_its_mind(installation: Installation, shelf: Shelf) -
 def test_drafts_stay_their_owners(installation: Installation, shelf: Shelf) -> None:
     shelf.put("a", permissions=(ADA, BOB), owner=ADA, tags={"lifecycle": "draft"})
     assert numbers(audit(installation.settings, SLACK, port=shelf))[:4] == (1, 1, 0, 0)
-    assert held(installation)["a"] == painted(installation)["a"] == [ADA]
+    assert held(installation)["a"] == indexed(installation)["a"] == [ADA]
 
 
 def test_rights_of_a_whole_partition_need_one_page(installation: Installation, shelf: Shelf) -> None:
@@ -114,7 +114,7 @@ def test_rights_of_a_whole_partition_need_one_page(installation: Installation, s
     report = audit(installation.settings, SLACK, port=shelf)
     assert numbers(report) == (3, 3, 3, 3, 3)
     assert shelf.asked["pond"] == 1
-    assert held(installation) == painted(installation) == {key: [ADA, "slack:T0TEAM"] for key in ("a", "b", "c")}
+    assert held(installation) == indexed(installation) == {key: [ADA, "slack:T0TEAM"] for key in ("a", "b", "c")}
 
 
 def test_what_cannot_be_listed_is_reported(installation: Installation, shelf: Shelf) -> None:
@@ -131,7 +131,7 @@ def test_what_cannot_be_listed_is_reported(installation: Installation, shelf: Sh
 
 
 def test_uploads_are_widened_by_their_own_sync(installation: Installation) -> None:
-    """Their owners change rights at any moment: the audit must not give back what one has just taken."""
+    """Owners may change permissions at any moment: the audit must not restore a grant that was just revoked."""
     blob = Blobs(installation.settings.lake_address).put([b"The otter of the southern river sleeps until noon.\n"])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
         uploads.record(
@@ -144,7 +144,7 @@ def test_uploads_are_widened_by_their_own_sync(installation: Installation) -> No
     assert (report.excess.postgres, report.missing.postgres) == (1, 1)
     assert list(held(installation).values()) == [[ADA]]
     installation.sync(SourceName.UPLOAD)
-    assert list(held(installation).values()) == list(painted(installation).values()) == [[ADA, BOB]]
+    assert list(held(installation).values()) == list(indexed(installation).values()) == [[ADA, BOB]]
 
 
 def test_the_commands(

@@ -1,4 +1,4 @@
-"""The five stages over real Postgres, the real vector server and real files: each row of the work is done once and undone whole."""
+"""The five stages with real Postgres, the real vector server and real files: work is done once and undone completely."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_root_that_is_no_longer_listed_leaves_the_index(installation: Installa
     assert states(installation) == {"docs/zebras.md": State.DELETED}
 
 
-def test_a_lost_collection_is_built_anew(installation: Installation) -> None:
+def test_a_lost_collection_is_rebuilt(installation: Installation) -> None:
     from resources import qdrant
 
     installation.write("zebras.md", STRIPES)
@@ -367,7 +367,7 @@ def test_what_a_crash_left_of_an_earlier_version_is_cleared(installation: Instal
     installation.sync()
     assert len(installation.points()) > 3
     installation.write("zebras.md", STRIPES)
-    # The process dies after Postgres has the new chunks and before Qdrant has heard of them.
+    # The process dies after Postgres has the new chunks and before Qdrant has the points.
     installation.rows("DELETE FROM chunks RETURNING chunk_id")
     installation.rows("UPDATE documents SET indexed_content = '' RETURNING doc_id")
     installation.sync()

@@ -1,4 +1,4 @@
-"""The prune brake for people: what waits is listed, approved deletions go at the next sync, rejected ones are forgotten."""
+"""`concordance prune`: held deletions are listed, approved ones are carried out by the next sync, rejected ones are dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLACK = SourceName.SLACK
 
 @pytest.fixture
 def shelf(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Shelf:
-    """Two partitions, each of which lost most of its documents at the source."""
+    """Create two partitions that lost most of their documents at the source."""
     shelf = Shelf()
     for partition in ("lake", "pond"):
         for number in range(12):
@@ -64,7 +64,7 @@ def test_approved_deletions_go_at_the_next_sync(
 ) -> None:
     status, answer = prune(capsys, "approve", "slack", "pond")
     assert (status, answer["partitions"], answer["job_id"]) == (0, [{"partition": "pond", "documents": 10}], None)
-    assert prune(capsys, "approve", "slack", "pond")[0] == 1, "nothing of that waits any more"
+    assert prune(capsys, "approve", "slack", "pond")[0] == 1, "no matching deletions are pending any more"
     (row,) = [row for row in prune(capsys, "list")[1] if row["approved_at"]]
     assert row["partition"] == "pond"
     assert row["approved_by"]

@@ -1,4 +1,4 @@
-"""Reconciliation over real stores: each kind of difference is found, counted, shown and mended, and nothing else is touched."""
+"""Reconciliation with real stores: each kind of difference is found, counted, shown and repaired; nothing else changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def filled(installation: Installation) -> Installation:
 
 
 def counts(report: Report) -> dict[str, int]:
-    """The differences that there are."""
+    """Return the counts that are not zero."""
     found = {f"orphans.{side}": getattr(report.orphans, side) for side in ("lake", "postgres", "qdrant")}
     found |= {f"missing.{side}": getattr(report.missing, side) for side in ("lake", "postgres", "qdrant")}
     return {name: number for name, number in found.items() if number}
@@ -55,7 +55,7 @@ def states(installation: Installation) -> dict[str, str]:
 
 
 def lake_orphan(installation: Installation) -> None:
-    """The registry forgets a document that the source does not have any more; the lake holds it."""
+    """Delete a document from the registry and the source, but not from the lake."""
     (installation.root / "doc0.txt").unlink()
     do(installation, "DELETE FROM documents WHERE source_id = 'docs/doc0.txt'")
     client = qdrant.client(installation.settings)
@@ -67,7 +67,7 @@ def postgres_orphan(installation: Installation) -> None:
 
 
 def qdrant_orphan(installation: Installation) -> None:
-    """Points without a document, of a document whose chunk is another one, and of no source at all; one in an old collection."""
+    """Add points without a document, of a document with another chunk, and of no source; one of them in an old collection."""
     client = qdrant.client(installation.settings)
     (point, *_), _ = client.scroll(qdrant.ALIAS, limit=1, with_vectors=True, with_payload=True)
     strangers = {
@@ -106,7 +106,7 @@ def postgres_missing(installation: Installation) -> None:
 
 
 def postgres_chunks_missing(installation: Installation) -> None:
-    """The points of lost chunk rows are orphans, and the document counts as missing once."""
+    """Delete chunk rows: their points are orphans, and the document counts as missing once."""
     do(installation, "DELETE FROM chunks WHERE doc_id = %s", document_id(FILES, "docs/doc1.txt"))
 
 
@@ -141,7 +141,7 @@ DIFFERENCES: list[tuple[Callable[[Installation], None], dict[str, int]]] = [
 
 
 @pytest.mark.parametrize(("damage", "found"), DIFFERENCES, ids=[damage.__name__ for damage, _ in DIFFERENCES])
-def test_each_difference_is_found_and_mended(
+def test_each_difference_is_found_and_repaired(
     filled: Installation, damage: Callable[[Installation], None], found: dict[str, int]
 ) -> None:
     damage(filled)
@@ -150,7 +150,7 @@ def test_each_difference_is_found_and_mended(
     assert (look.mended, look.clean()) == (0, False)
     assert set(look.examples) == set(found)
     again = reconcile(filled.settings, FILES, apply=False)
-    assert counts(again) == found, "looking changes nothing"
+    assert counts(again) == found, "a report without --apply changes nothing"
     mended = reconcile(filled.settings, FILES, apply=True)
     assert counts(mended) == found
     assert (mended.mended, mended.clean(), mended.error) == (sum(found.values()), True, None)
@@ -223,7 +223,7 @@ def test_a_source_that_refuses_stops_only_what_depends_on_it(installation: Insta
     shelf.refuses = error
     report = reconcile(installation.settings, SLACK, apply=True, port=shelf)
     assert counts(report) == {"orphans.lake": 1, "orphans.qdrant": 1, "missing.qdrant": 1}
-    assert report.mended == 2, "the lake may be right: nobody could say"
+    assert report.mended == 2, "the lake may be right, so its row is kept"
     assert report.unlisted == {"*": str(error)}
     assert report.error == str(error)
     assert [point["source_id"] for point in installation.points()] == ["a"]
@@ -280,7 +280,7 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
     assert later.job_id != job.job_id
 
 
-def test_the_witness_stands_for_every_part_of_a_source() -> None:
+def test_the_witness_forwards_every_part_of_a_source() -> None:
     shelf = Shelf(source=FILES)
     witness = Witness(shelf).source
     assert witness.name is FILES
@@ -317,7 +317,7 @@ def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_points_from_before_a_lost_database_are_reported_and_removed(filled: Installation) -> None:
-    """The database is replaced by an empty one while the vector server and the lake stay."""
+    """Replace the database by an empty one and keep the vector server and the lake."""
     (filled.root / "doc0.txt").unlink()
     do(filled, "TRUNCATE documents, partitions, index_collections, source_memory, source_states CASCADE")
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""Another embedding model for the index: searches go on, syncs reach both collections, a crash costs nothing, a loss is refused."""
+"""Reindexing with another model: searches continue, syncs reach both collections, crashes are resumed, a worse model is refused."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def build(work: Reindex, model: str, told: Callable[[int, int], None] = quiet, b
 
 
 def payloads(installation: Installation, name: str) -> dict[str, Mapping[str, Any]]:
-    """Return one payload a document of a collection, by source id."""
+    """Return one payload per document of a collection, by source id."""
     client = qdrant.client(installation.settings)
     found, _ = client.scroll(name, limit=10_000, with_payload=True)
     client.close()
@@ -95,7 +95,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 class Load:
-    """Searches without a pause from a thread; `faults` holds what was wrong with an answer."""
+    """Searches continuously in a thread; `faults` lists the wrong results."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -172,7 +172,7 @@ def test_what_changes_during_the_build_reaches_both(installation: Installation, 
 
     def change(_done: int, _of: int) -> None:
         told.append(1)
-        if len(told) != 2:  # the first part is written, others are to come
+        if len(told) != 2:  # the first part is written, others follow
             return
         (installation.root / "zebra.md").unlink()
         installation.write("otter.md", page("otter"), permissions=["bob@acme.example"])
@@ -191,7 +191,7 @@ def test_what_changes_during_the_build_reaches_both(installation: Installation, 
             assert found["docs/otter.md"]["permissions"] == ["bob@acme.example"]
             assert "ringed" in found["docs/heron.md"]["chunk_text"]
         switch(work, made)
-    # what changes after that reaches the kept one too where it is a right or a deletion
+    # later permission changes and deletions also reach the kept collection
     (installation.root / "lynx.md").unlink()
     installation.write("vole.md", page("vole"), permissions=["bob@acme.example"])
     installation.sync()
@@ -212,7 +212,7 @@ def service() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def served(installation: Installation, service: OpenAIServer) -> Installation:
-    """The installation with a service that has other models."""
+    """The installation with an embedding service that offers other models."""
     update = {"openai_base_url": service.url, "openai_api_key": SecretStr("test")}
     installation.settings = installation.settings.model_copy(update=update)
     fill(installation)
@@ -246,7 +246,7 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
 ) -> None:
     for name, value in child_environment(served.settings).items():
         monkeypatch.setenv(name, value)
-    # none of these words stand in the page: only a model that knows what they mean finds it
+    # none of these words occur in the page: only a model that knows their meaning finds it
     assert command(["questions", "add", "striped horses", "--document", "docs/zebra.md", "--as", ADA]) == 0
     old = alias(served)
 

@@ -1,4 +1,4 @@
-"""Retention: records older than their settings go, in batches; what is younger, or still needed, stays."""
+"""Retention: records older than their settings are deleted in batches; newer or still needed ones are kept."""
 
 # ruff: noqa: S608 (statements of literals, times that the tests choose and names of our own tables)
 
@@ -13,12 +13,12 @@ from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import do
 
 AGES = (800, 3)
-"""Days; one older than every default, one younger."""
+"""Ages in days: one older than every default, one younger."""
 
 
 @pytest.fixture
 def aged(installation: Installation) -> Installation:
-    """Rows of both ages in every table."""
+    """Insert rows of both ages into every table."""
     for days in AGES:
         at = f"now() - interval '{days} days'"
         for statement in (

@@ -1,7 +1,7 @@
-"""Search is as good with a model that calls everything alike: the same meaning, but no two texts below a cosine of 0.7.
+"""Search quality does not depend on a model's range of cosines: tested with a model for which no two texts are below 0.7.
 
-Both are asked through `eval`: production stages, a vector server, the production retriever. The other model is the bundled one behind
-a service, with a part added that all texts share.
+Both models are evaluated through `eval`: production stages, a vector server, the production retriever. The other model is the bundled
+one behind a service, with a component added that all texts share.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 
 
 def lifted(row: np.ndarray) -> np.ndarray:
-    """Return the vector with one number more, so that a cosine c becomes LIFT + (1 - LIFT) c; the common part in all numbers alike."""
+    """Return the vector with one more dimension, so that a cosine c becomes LIFT + (1 - LIFT) c; the common part is spread evenly."""
     longer = np.append(row * np.sqrt(1 - LIFT), np.sqrt(LIFT))
     mirror = np.full(len(longer), -1 / np.sqrt(len(longer)))  # reflects the last axis onto the diagonal
     mirror[-1] += 1

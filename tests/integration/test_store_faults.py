@@ -1,4 +1,4 @@
-"""Stores that are damaged say so: in doctor's terms, in the reason of a sync, in what reconciliation finds, and in the problem."""
+"""Damaged stores are reported by `doctor`, by the error of a sync, by reconciliation and by HTTP problems."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_table_or_column_that_the_database_lacks_is_named(filled: Installation
 
 
 def forget(installation: Installation) -> None:
-    """Let the next sync make everything anew from the stored bytes."""
+    """Make the next sync rebuild everything from the stored bytes."""
     for name in ("parsed", "chunked"):
         shutil.rmtree(tables(installation) / name)
     with session(installation.settings.postgres_dsn) as connection:
@@ -175,7 +175,7 @@ def test_bytes_that_are_lost_or_damaged_are_named_and_never_indexed(filled: Inst
     (blob,) = (filled.settings.home / "lake" / "blobs").glob("??/??/*")
     whole = blob.read_bytes()
     forget(filled)
-    for _ in range(4):  # more often than a file that cannot be parsed is tried
+    for _ in range(4):  # more often than an unparseable file is tried
         if damage == "missing":
             blob.unlink(missing_ok=True)
         else:
@@ -205,7 +205,7 @@ def test_contents_that_are_missing_or_cut_short_are_named(filled: Installation) 
     assert lost(filled) == [("docs/otter.txt", "its bytes are missing")]
 
 
-def test_a_deep_reconciliation_finds_and_mends_changed_bytes(filled: Installation) -> None:
+def test_a_deep_reconciliation_finds_and_repairs_changed_bytes(filled: Installation) -> None:
     (blob,) = (filled.settings.home / "lake" / "blobs").glob("??/??/*")
     whole = blob.read_bytes()
     blob.write_bytes(b"X" * len(whole))
@@ -218,7 +218,7 @@ def test_a_deep_reconciliation_finds_and_mends_changed_bytes(filled: Installatio
 
 @pytest.fixture
 def full(desk: Desk) -> Iterator[Desk]:
-    """A desk whose blobs lie on a disk of 256 kB."""
+    """A desk whose blobs are on a disk of 256 kB."""
     folder = desk.installation.settings.home / "lake" / "blobs" / ".incoming"
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True, check=False

@@ -1,4 +1,4 @@
-"""The deletion sweep over real stores: what is gone is gone everywhere, and each deletion has a complete receipt."""
+"""The deletion sweep with real stores: deleted documents are gone everywhere, and each deletion has a complete receipt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = SourceName.FILES
 
 @pytest.fixture
 def deleted(installation: Installation) -> Installation:
-    """Two documents, one of them deleted by a sync; and one that was never indexed, deleted too."""
+    """Create two documents, one deleted by a sync, and a deleted one that was never indexed."""
     for name in ("kept", "gone"):
         installation.write(f"{name}.txt", f"The {name} otter of the river sleeps until noon.\n")
     installation.write("never.xyz", b"\x00\x01\x02")

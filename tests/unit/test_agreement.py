@@ -1,4 +1,4 @@
-"""Passages that say the same support each other; the scale of a model's cosines changes nothing."""
+"""Agreement between passages: similar passages support each other, independently of the scale of a model's cosines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_sketches_of_two_models_are_not_compared() -> None:
 
 
 def crowd() -> tuple[dict[str, float], dict[str, str]]:
-    """Ten passages around one direction, ten around another, and one that stands alone."""
+    """Return ten passages around one direction, ten around another, and one isolated passage."""
     rows = unit_rows(21, 64)
     rows[1:10] = rows[0] + 0.2 * rows[1:10]
     rows[11:20] = rows[10] + 0.2 * rows[11:20]
@@ -93,7 +93,7 @@ def test_scores_stay_between_the_lowest_and_the_highest(seed: int, share: float)
 def test_a_model_with_another_range_of_cosines_gives_the_same_scores(
     fusion: str, dense: dict[int, int], keyword: dict[int, int], lift: float
 ) -> None:
-    """As if each vector had one more number, the same for all: every cosine c becomes lift + (1 - lift) c."""
+    """Simulate an additional dimension with a constant value: every cosine c becomes lift + (1 - lift) c."""
 
     def ordered(leg: dict[int, int], raised: float) -> dict[str, float]:
         pairs = sorted(leg.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -102,14 +102,14 @@ def test_a_model_with_another_range_of_cosines_gives_the_same_scores(
     words = Leg(ordered(keyword, 0))
     assume(
         len(set(dense.values())) > 1 and len(set(keyword.values())) > 1
-    )  # else one has no scale, and rounding decides
+    )  # otherwise one has no scale, and rounding decides
     plain = fuse("hybrid", fusion, Leg(ordered(dense, 0), floor=0.05), words, 0.7)
     raised = fuse("hybrid", fusion, Leg(ordered(dense, lift), floor=lift + (1 - lift) * 0.05), words, 0.7)
     assert raised == pytest.approx(plain, abs=1e-6)
 
 
 class Model:
-    """Gives each text a random vector, all of them lifted by a common part."""
+    """Embeds each text as a random vector with a common component."""
 
     def __init__(self, lift: float) -> None:
         self._lift = lift

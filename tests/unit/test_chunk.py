@@ -1,4 +1,4 @@
-"""Chunks: never larger than the window, nothing lost, cut where the text pauses."""
+"""Chunking: no chunk exceeds the window, no text is lost, and splits follow natural boundaries."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_unknown_profile_is_refused() -> None:
 
 
 class Recording:
-    """The tokenizer, which remembers the longest text that it was given."""
+    """A tokenizer that records the longest text it received."""
 
     longest = 0
 

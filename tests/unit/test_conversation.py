@@ -1,4 +1,4 @@
-"""From a conversation to passages that lead to the very message."""
+"""Parsing and chunking of conversations: each passage links to its message."""
 
 from __future__ import annotations
 

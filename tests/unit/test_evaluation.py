@@ -1,4 +1,4 @@
-"""Measures agree with what one counts by hand; folders in BEIR layout are read, and faults in them are named."""
+"""Ranking measures against hand-computed values, and reading of BEIR folders with error messages."""
 
 from __future__ import annotations
 

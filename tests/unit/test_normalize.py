@@ -1,4 +1,4 @@
-"""Normalisation: idempotent, nothing unsearchable left, offsets that fit."""
+"""Normalisation: idempotent, without unsearchable characters, with correct offsets."""
 
 from __future__ import annotations
 

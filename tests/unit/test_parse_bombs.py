@@ -1,4 +1,4 @@
-"""Files made to take a parser's time or memory: work grows with the size of the file, and what is too much is named."""
+"""Files designed to exhaust a parser: work grows linearly with file size, and limits are named in the error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONVERSATION = "application/vnd.concordance.conversation+json"
 SMALL = 20_000
 FACTOR = 4
 LEAST_SECONDS = 0.5
-"""Processor time below which growth says nothing."""
+"""Processor time in seconds below which growth is not meaningful."""
 MOST_GROWTH = 10
 """Linear work grows by `FACTOR` (4), quadratic work by its square (16)."""
 
@@ -66,7 +66,7 @@ def made(mime_type: str, pattern: Pattern, size: int) -> bytes:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time that the work takes; whether the file is refused does not matter."""
+    """Return the processor time of the work, whether or not the file is refused."""
     started = time.process_time()
     with contextlib.suppress(SkipDocumentError):
         work()

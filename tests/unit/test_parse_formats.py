@@ -1,4 +1,4 @@
-"""Each format, by a small real file made here: what text, places and reasons come out."""
+"""Parsers of all formats on small generated files: text, locations and error messages."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ def test_huge_picture_is_refused_without_being_unpacked() -> None:
 
 
 def _claims(width: int, height: int) -> bytes:
-    """Return a PNG whose header claims a size that it does not have."""
+    """Return a PNG whose header claims a false size."""
     import struct
     import zlib
 

@@ -1,4 +1,4 @@
-"""The soak's judgement: what counts as a leak, and what as missed, while a change is under way and once it is in force."""
+"""The soak test's truth: what counts as leaked or missed while a change is in progress and once it is in force."""
 
 from __future__ import annotations
 
