@@ -54,10 +54,10 @@ class Brake:
                 source_ids=fresh,
                 times=_json.encode({source_id: times[source_id] for source_id in fresh if source_id in times}).decode(),
             )
-            self._tell(len(waiting) + len(fresh))
+            self._alert(len(waiting) + len(fresh))
         return []
 
-    def _tell(self, held: int) -> None:
+    def _alert(self, held: int) -> None:
         run = self._run
         run.held += held
         alert(

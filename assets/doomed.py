@@ -24,7 +24,7 @@ erase = queries("upkeep")
 _meta = msgspec.json.Decoder(dict[str, Any])
 
 
-class Doomed(msgspec.Struct):
+class ErasurePlan(msgspec.Struct):
     """Everything to erase, without contents, keys and texts that are still referenced elsewhere."""
 
     documents: list[dict[str, Any]]
@@ -44,16 +44,16 @@ class Doomed(msgspec.Struct):
     """When the oldest of the erased rows was written."""
 
     def empty(self) -> bool:
-        """Return True if there is nothing to do."""
+        """Return True if there is nothing to erase."""
         return not (self.documents or self.contents or self.keys or self.texts or any(self.changes.values()))
 
 
-def doomed(run: SyncRun, *, cutoff: datetime, document: str | None) -> Doomed:
+def plan_erasure(run: SyncRun, *, cutoff: datetime, document: str | None) -> ErasurePlan:
     """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
-    found = Doomed(documents=list(erase.due(run.connection, cutoff=cutoff, document=document)))
+    found = ErasurePlan(documents=list(erase.due(run.connection, cutoff=cutoff, document=document)))
     ids = [row["doc_id"] for row in found.documents]
     history = _history(run)
-    going = _going(history, set(ids), cutoff, document)
+    going = _changes_to_erase(history, set(ids), cutoff, document)
     found.changes = {
         str(name): frame["seq"].to_list() for (name,), frame in going.partition_by("table", as_dict=True).items()
     }
@@ -91,7 +91,7 @@ def _history(run: SyncRun) -> pl.DataFrame:
     )
 
 
-def _going(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str | None) -> pl.DataFrame:
+def _changes_to_erase(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str | None) -> pl.DataFrame:
     """Return change rows to erase: all rows of erased documents, and replaced rows and tombstones older than the cutoff."""
     erased = pl.col("doc_id").is_in(pl.Series(sorted(ids), dtype=pl.String).implode())
     if document is not None:
@@ -101,7 +101,7 @@ def _going(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str
     return history.filter(erased | replaced.fill_null(value=False) | tombstone)
 
 
-def _add_texts(run: SyncRun, found: Doomed, cutoff: datetime, *, everything: bool) -> None:
+def _add_texts(run: SyncRun, found: ErasurePlan, cutoff: datetime, *, everything: bool) -> None:
     """Add the hashes and words of chunk texts that only the erased contents contain."""
     chunks = run.lake.scan(CHUNKED).filter(pl.col("chunk_index") >= 0)
     going = pl.col("content_key").is_in(pl.Series(found.keys, dtype=pl.String).implode())

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from assets.chunked import TABLE as CHUNKED
-from assets.doomed import Doomed, doomed
+from assets.doomed import ErasurePlan, plan_erasure
 from assets.parsed import TABLE as PARSED
 from assets.redaction import distinctive, forget, redact
 from assets.reindex import LOCK as REINDEX_LOCK
@@ -68,7 +68,7 @@ def erase(
     with alone(settings) as run:
         if document is not None:
             _check_deleted(run, document)
-        found = doomed(run, cutoff=cutoff, document=document)
+        found = plan_erasure(run, cutoff=cutoff, document=document)
         report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
         if not found.empty():
             _erase_rows(run, found, report, cutoff, document)
@@ -103,7 +103,9 @@ def _check_deleted(run: SyncRun, document: str) -> None:
         )
 
 
-def _erase_rows(run: SyncRun, found: Doomed, report: ErasureReport, cutoff: datetime, document: str | None) -> None:
+def _erase_rows(
+    run: SyncRun, found: ErasurePlan, report: ErasureReport, cutoff: datetime, document: str | None
+) -> None:
     """Redact texts that quote the documents, then erase their rows: the words that identify such texts come from those rows."""
     words = distinctive(run.connection, found.words)
     since = found.since or datetime.min.replace(tzinfo=UTC)
@@ -139,7 +141,7 @@ def _erase_rows(run: SyncRun, found: Doomed, report: ErasureReport, cutoff: date
 _DROPPED = frozenset({"questions", "answer_cache", "search_cache"})
 
 
-def _drop_blobs(run: SyncRun, found: Doomed) -> None:
+def _drop_blobs(run: SyncRun, found: ErasurePlan) -> None:
     """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
     for start in range(0, len(found.contents), BATCH_CONTENTS):
         part = found.contents[start : start + BATCH_CONTENTS]

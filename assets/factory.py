@@ -60,7 +60,7 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
             counts = pipeline.WORK[stage](run, everything=backfill)
         metadata = _metadata(run, counts)
         if not backfill and run.touched:
-            _tell_partitions(context, source, run, metadata)
+            _report_partitions(context, source, run, metadata)
         if stage == STAGES[-1] and run.error:
             # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
             raise dg.Failure(run.error, metadata=metadata, allow_retries=False)
@@ -69,7 +69,7 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
     return body
 
 
-def _tell_partitions(
+def _report_partitions(
     context: dg.AssetExecutionContext, source: SourceName, run: "SyncRun", metadata: Mapping[str, Any]
 ) -> None:
     keys = sorted(run.touched)

@@ -34,9 +34,9 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
     """Fetch several items at a time and yield each as it completes. Raises `AbortSyncError` if the source refuses all requests."""
     if source.costly and items:
-        at_hand = _at_hand(run, items)
-        yield from at_hand.values()
-        items = [item for item in items if item.source_id not in at_hand]
+        fetched_before = _fetched_before(run, items)
+        yield from fetched_before.values()
+        items = [item for item in items if item.source_id not in fetched_before]
     if len(items) < source.fetchers:
         for item in items:
             yield _fetch(run, source, item)
@@ -50,7 +50,7 @@ def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[F
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _at_hand(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
+def _fetched_before(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
     versions = {item.source_id: item for item in items}
     rows: list[dict[str, Any]] = list(
         registry.fetched(run.connection, source=run.source.value, source_ids=list(versions))

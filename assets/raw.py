@@ -66,7 +66,7 @@ def _prepare(run: SyncRun, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     name = run.source.value
     registry.save_attempt(run.connection, source=name, credentials=fingerprint(run.settings, run.source))
-    people = _asked(source.directory)
+    people = _call(source.directory)
     if people is not None:
         registry.save_directory(run.connection, source=name, rows=_json.encode(people).decode())
 
@@ -74,8 +74,8 @@ def _prepare(run: SyncRun, source: Source) -> None:
 def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
     name = run.source.value
     known = [row["partition"] for row in registry.partition_names(run.connection, source=name)]
-    available = _asked(source.partitions)
-    _asked(source.subscribe)
+    available = _call(source.partitions)
+    _call(source.subscribe)
     _prune_approved(run, totals)
     lost = source.lost(known)
     for partition in lost:
@@ -105,7 +105,7 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
             _remove_partition(run, partition, totals)
 
 
-def _asked(question: Any) -> Any:
+def _call(question: Any) -> Any:
     """Return the source's answer to a call that everything depends on; a transient error ends the sync."""
     try:
         return question()
@@ -142,7 +142,7 @@ def _collect_partition(run: SyncRun, source: Source, partition: str, totals: dic
     last = "delta"
     for batch in source.changes(partition, cursor):
         gone = listing.take(batch)
-        _take_in(run, source, batch, brake, listing, gone, totals)
+        _store_batch(run, source, batch, brake, listing, gone, totals)
         if batch.notice is not None:
             run.fault(partition, "raw", batch.notice, skipped=True)
         run.progress("raw")
@@ -193,7 +193,7 @@ class _Listing:
         registry.end_listing(self._run.connection, **self._where)
 
 
-def _take_in(
+def _store_batch(
     run: SyncRun,
     source: Source,
     batch: Batch,

@@ -28,8 +28,8 @@ TEAM = "slack:T0TEAM"
 
 
 @dataclass
-class Told(Source):
-    """A source with one partition per list of batches. A batch may be an error, which is raised in its place."""
+class ScriptedSource(Source):
+    """A fake source with scripted batches by partition. An error among the batches is raised."""
 
     batches: dict[str, list[Batch | Exception]] = field(default_factory=dict)
     people: list[tuple[str, str]] | None = None
@@ -84,10 +84,10 @@ def delta(*names: str, partition: str = "pond", **other: Any) -> Batch:
     return Batch(partition=partition, seen=[item(name, partition) for name in names], **{"cursor": "2", **other})
 
 
-def sync(installation: Installation, *batches: Batch | Exception, **more: Any) -> Told:
-    told = Told(batches={"pond": list(batches)}, **more)
-    installation.sync(SourceName.SLACK, port=told)
-    return told
+def sync(installation: Installation, *batches: Batch | Exception, **more: Any) -> ScriptedSource:
+    scripted = ScriptedSource(batches={"pond": list(batches)}, **more)
+    installation.sync(SourceName.SLACK, port=scripted)
+    return scripted
 
 
 def states(installation: Installation) -> dict[str, str]:
@@ -117,7 +117,7 @@ def test_a_listing_that_broke_off_goes_on_and_fetches_nothing_twice(installation
         if wanted.source_id == "doc4":
             raise KeyboardInterrupt
 
-    broken = Told(
+    broken = ScriptedSource(
         batches={"pond": [first, Batch(partition="pond", seen=[item(name) for name in names[2:5]], listing="page", cursor="page 2")]},
         before=die,
         fetchers=1,
@@ -143,20 +143,20 @@ def test_a_listing_that_broke_off_goes_on_and_fetches_nothing_twice(installation
     assert installation.agrees()
 
 
-def test_a_listing_that_begins_anew_forgets_the_pages_before(installation: Installation) -> None:
+def test_a_listing_that_starts_over_discards_earlier_pages(installation: Installation) -> None:
     sync(installation, complete(["a", "b", "c"]))
     page = Batch(partition="pond", seen=[item("b")], listing="page", cursor="page")
     anew = Batch(partition="pond", listing="page")
-    told = sync(installation, page, anew, Batch(partition="pond", seen=[item("a")], listing="complete", cursor="2"))
-    assert told.fetched == []
+    scripted = sync(installation, page, anew, Batch(partition="pond", seen=[item("a")], listing="complete", cursor="2"))
+    assert scripted.fetched == []
     assert states(installation) == {"a": State.LIVE, "b": State.DELETED, "c": State.DELETED}
     assert partition(installation)["source_count"] == 1
 
 
 def test_rights_of_a_whole_partition_reach_the_index_without_embedding(installation: Installation) -> None:
     sync(installation, complete(["a", "b"], permissions=(TEAM,)))
-    told = sync(installation, Batch(partition="pond", permissions=("ada@acme.example",), cursor="2"))
-    assert told.fetched == []
+    scripted = sync(installation, Batch(partition="pond", permissions=("ada@acme.example",), cursor="2"))
+    assert scripted.fetched == []
     assert installation.last["embedded"]["embedded"] == 0
     assert {tuple(point["permissions"]) for point in installation.points()} == {("ada@acme.example",)}
     assert installation.agrees()
@@ -173,9 +173,9 @@ def test_rights_of_a_whole_partition_reach_the_index_without_embedding(installat
 
 
 def test_a_document_moves_to_another_partition_and_back(installation: Installation) -> None:
-    told = Told(batches={"lake": [complete([], "lake")], "pond": [complete(["a", "b"])]})
-    installation.sync(SourceName.SLACK, port=told)
-    moved = Told(
+    scripted = ScriptedSource(batches={"lake": [complete([], "lake")], "pond": [complete(["a", "b"])]})
+    installation.sync(SourceName.SLACK, port=scripted)
+    moved = ScriptedSource(
         batches={
             "lake": [delta(partition="lake")],
             "pond": [Batch(partition="pond", seen=[item("a", "lake")], cursor="2")],
@@ -208,8 +208,8 @@ def test_what_comes_back_unchanged_is_not_fetched_again(installation: Installati
     assert (receipt["source_time"], receipt["source_time_is_exact"], receipt["points_deleted"]) == (at, True, 1)
     assert receipt["caches_gone_at"] is not None
     assert installation.points() == []
-    told = sync(installation, delta("a"))
-    assert told.fetched == []
+    scripted = sync(installation, delta("a"))
+    assert scripted.fetched == []
     assert installation.last["embedded"]["embedded"] == 0
     assert len(installation.points()) == 1
     assert installation.agrees()
@@ -224,7 +224,7 @@ def test_many_deletions_wait_for_approval(installation: Installation) -> None:
     assert set(states(installation).values()) == {State.LIVE, State.DELETED}
     assert installation.last["raw"]["held"] == 9
     assert partition(installation)["source_count"] == 0
-    sync(installation, complete(["doc0"]))  # it was a mistake, for this one
+    sync(installation, complete(["doc0"]))  # for this one it was a mistake
     assert installation.rows("SELECT count(*) FROM held_deletions") == [{"count": 8}]
     installation_rows = "UPDATE held_deletions SET approved_at = now() WHERE source_id <> 'doc1' RETURNING source_id"
     assert len(installation.rows(installation_rows)) == 7
@@ -241,8 +241,8 @@ def test_a_partition_that_cannot_be_read_is_hidden_and_comes_back_without_fetchi
     assert installation.points() == []
     assert partition(installation)["lost_at"] is not None
     assert installation.agrees()
-    told = Told(batches={}, gone=["pond"])
-    installation.sync(SourceName.SLACK, port=told)  # still lost: nothing happens
+    scripted = ScriptedSource(batches={}, gone=["pond"])
+    installation.sync(SourceName.SLACK, port=scripted)  # still lost: nothing changes
     back = sync(installation, complete(["a"]))
     assert back.asked == [("pond", None)]
     assert back.fetched == []
@@ -257,8 +257,8 @@ def test_refused_credentials_pause_the_source_until_a_sync_succeeds(installation
     (state,) = installation.rows("SELECT paused_reason FROM source_states")
     assert "CONCORDANCE_SLACK_BOT_TOKEN" in state["paused_reason"]
     assert states(installation) == {"a": State.LIVE}
-    told = sync(installation, delta("b"))
-    assert told.asked == [("pond", "1")]
+    scripted = sync(installation, delta("b"))
+    assert scripted.asked == [("pond", "1")]
     assert installation.rows("SELECT paused_at FROM source_states") == [{"paused_at": None}]
 
 

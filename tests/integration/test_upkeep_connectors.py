@@ -26,7 +26,7 @@ ADA, BOB, EVE = "ada@acme.example", "bob@acme.example", "eve@acme.example"
 
 
 def fill_drive(installation: Installation, site: DriveSite) -> Callable[[], None]:
-    """A folder and a shared drive; returns what changes the rights at the source."""
+    """Create a folder and a shared drive; return a function that changes permissions at the source."""
     drive = site.drive
     company = drive.folder("Company", drive.my_drive)
     shared = drive.shared_drive("Engineering", {f"user:{ADA}": "organizer", "group:eng@acme.example": "reader"})
@@ -42,7 +42,7 @@ def fill_drive(installation: Installation, site: DriveSite) -> Callable[[], None
 
 
 def fill_slack(installation: Installation, site: SlackSite) -> Callable[[], None]:
-    """A public and a private channel with threads, conversations and a file; returns what changes the rights at the source."""
+    """Create channels with threads, conversations and a file; return a function that changes permissions at the source."""
     slack = site.workspace
     ada, bob = slack.user("Ada Byron", ADA), slack.user("Bob Noyce", BOB)
     general, secret = slack.channel("general", (ada, bob)), slack.channel("secret", (ada, bob), private=True)
@@ -65,7 +65,7 @@ def source(request: pytest.FixtureRequest) -> SourceName:
 def revoke(
     installation: Installation, source: SourceName, drive_site: DriveSite, slack_site: SlackSite
 ) -> Callable[[], None]:
-    """A synced installation; calling it takes a right away at the source."""
+    """A synced installation and a function that revokes a permission at the source."""
     drive = source is SourceName.GOOGLE_DRIVE
     revoke = fill_drive(installation, drive_site) if drive else fill_slack(installation, slack_site)
     run = installation.sync(source)
@@ -75,7 +75,7 @@ def revoke(
 
 
 def everything(installation: Installation) -> list[Any]:
-    """All that listing could leave a trace in."""
+    """Return all rows that a listing could change."""
     tables = ("documents", "partitions", "source_memory", "listed_documents", "fetched_contents", "sync_jobs")
     return [installation.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables]  # noqa: S608
 

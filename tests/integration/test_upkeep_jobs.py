@@ -1,4 +1,4 @@
-"""Checks and jobs of upkeep as Dagster runs them, in this process, over real stores."""
+"""Upkeep checks and jobs, run by Dagster in this process with real stores."""
 
 from __future__ import annotations
 
