@@ -54,16 +54,16 @@ format: $(STAMP) ## Format code
 lock: $(STAMP) ## Resolve all dependencies anew into requirements.lock
 	@sh lock.sh $(BIN)
 
-bench-ingest: $(STAMP) ## Documents a minute per stage and in all, nothing-changed sync, upload to searchable
+bench-ingest: $(STAMP) ## Ingest: documents per minute, a sync without changes, and the time from upload to searchable
 	@$(BIN)/python -m bench.ingest
 
-bench-sync: $(STAMP) ## Drive and Slack against their simulators: 1,000 changed files, 10,000 messages, a tick with nothing changed
+bench-sync: $(STAMP) ## Syncs of simulated Drive and Slack: 1,000 changed files, 10,000 messages, and a sync without changes
 	@$(BIN)/python -m bench.sync
 
-bench-answer: $(STAMP) ## Answers on a stand-in model, without the model's own time
+bench-answer: $(STAMP) ## Answer latency with a stand-in model, excluding the model's time
 	@$(BIN)/python -m bench.answer
 
-bench-search: $(STAMP) $(PEERS)/.installed ## Searches at 10,000 to 100,000 chunks over HTTP, and two libraries beside them
+bench-search: $(STAMP) $(PEERS)/.installed ## Search over HTTP at 10,000 to 100,000 chunks, compared with two libraries
 	@$(BIN)/python -m bench.search $(ARGS)
 
 $(PEERS)/.installed: bench/requirements.txt | $(STAMP)
@@ -73,7 +73,7 @@ $(PEERS)/.installed: bench/requirements.txt | $(STAMP)
 	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
 
-bench-quality: $(STAMP) $(TXTAI)/.installed ## nDCG@10 beside txtai's on the same vectors, query by query: make bench-quality FOLDERS="a b"
+bench-quality: $(STAMP) $(TXTAI)/.installed ## nDCG@10 compared with txtai on the same vectors, query by query: make bench-quality FOLDERS="a b"
 	@$(BIN)/python -m bench.quality $(FOLDERS)
 
 $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
@@ -83,13 +83,13 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 	  $(TXTAI)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-quality.txt
 	@touch $@
 
-soak: $(STAMP) ## Ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients against a known truth
+soak: $(STAMP) ## Soak test: ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients
 	@$(BIN)/python -m bench.soak
 
-bench-vector: $(STAMP) ## The vector server over its wire: queries and writes
+bench-vector: $(STAMP) ## The embedded vector server over HTTP: queries and writes
 	@$(BIN)/python -m bench.vector
 
-bench-listing: $(STAMP) ## Listing 50,000 files
+bench-listing: $(STAMP) ## Listing of 50,000 unchanged files
 	@$(BIN)/python -m bench.listing
 
 bench-erasure: $(STAMP) ## Memory of an erasure from a lake table of 600 MB

@@ -253,7 +253,7 @@ def test_a_partition_that_cannot_be_read_is_hidden_and_comes_back_without_fetchi
 def test_refused_credentials_pause_the_source_until_a_sync_succeeds(installation: Installation) -> None:
     sync(installation, complete(["a"]))
     with pytest.raises(AuthorizationError):
-        sync(installation, AuthorizationError("Slack refuses the token: set CONCORDANCE_SLACK_BOT_TOKEN anew."))
+        sync(installation, AuthorizationError("Slack refuses the token: set CONCORDANCE_SLACK_BOT_TOKEN to a new one."))
     (state,) = installation.rows("SELECT paused_reason FROM source_states")
     assert "CONCORDANCE_SLACK_BOT_TOKEN" in state["paused_reason"]
     assert states(installation) == {"a": State.LIVE}
