@@ -332,7 +332,7 @@ class Syncs(threading.Thread):
                 self.sync(source)
 
     def sync(self, source: str) -> bool:
-        """Sync a source once; return True if it succeeded without a fault."""
+        """Sync a source once; return True if it succeeded without errors."""
         started = time.monotonic()
         answer = self._ask("POST", f"/api/sync/{source}")
         if answer is None:

@@ -62,7 +62,7 @@ class Hostile(threading.Thread):
 
     @property
     def server_errors(self) -> list[str]:
-        """Attacks that got a 500 response."""
+        """Return the attacks that got a 500 response."""
         return [name for name in self.answers if ": 500" in name]
 
     def _connect(self) -> socket.socket:

@@ -127,7 +127,7 @@ class Person(threading.Thread):
         for one in shown:
             if self._truth.leaked(one, self.email, start, end):
                 self._observed.wrong("leaks", f"{self.email} was shown {one} ({mode}, warnings {warnings})")
-        # Only keywords tell the texts of a soak apart: their vectors are all alike.
+        # Only keywords distinguish the texts of the soak test: their vectors are nearly equal.
         if (
             mode == "keyword"
             and word not in shown

@@ -38,9 +38,9 @@ def print_kills(kills: Sequence[Kill]) -> None:
 
 
 def print_held(held: Sequence[Held]) -> None:
-    """Print what each role held at the start, at most and at the end; a role's processes come and go."""
+    """Print the resources of each role at the start, at their maximum and at the end."""
     roles = dict.fromkeys(role for one in held for role in one.roles)
-    print("\nHeld at start, most, end    processes            MB                  descriptors")
+    print("\nUsed at start, most, end    processes            MB                  descriptors")
     rows = {role: [one.roles.get(role, (0, 0, 0)) for one in held] for role in sorted(roles)}
     rows["all"] = [(one.processes, one.megabytes, one.descriptors) for one in held]
     for role, samples in rows.items():
@@ -53,7 +53,7 @@ def print_report(
     changes: Changes, syncs: Syncs, hostile: Hostile, kills: Sequence[Kill],
     held: Sequence[Held], lost: Sequence[str], unaudited: int, left: Sequence[str],
 ) -> bool:  # fmt: skip
-    """Print everything and return True if nothing is wrong: no fault is counted, and every search has its audit row."""
+    """Print everything and return True if no fault was counted and every search has an audit row."""
     print_kills(kills)
     print(f"\nSearches: {len(latencies)} answered in {seconds:.0f} s, p50 {percentile(latencies, 0.5) * 1000:.0f} ms, "
           f"p95 {percentile(latencies, 0.95) * 1000:.0f} ms, longest wait {observed.longest:.1f} s")  # fmt: skip

@@ -36,7 +36,7 @@ class Held:
     megabytes: int
     descriptors: int
     roles: dict[str, tuple[int, int, int]]
-    """By role: processes, megabytes and descriptors."""
+    """Processes, megabytes and descriptors by role."""
 
 
 class Site:

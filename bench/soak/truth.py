@@ -4,9 +4,9 @@ Every text of the soak test contains a word that occurs nowhere else: a `Fact`. 
 change and the moment it must be in force (the API call of an upload has returned; a sync that started afterwards has succeeded), both
 the old and the new audience are correct; outside of that interval exactly one is.
 
-The other direction is judged alike: once a sync has indexed a text, a person must be shown it whenever every audience that may count at
-that moment names the person. After a narrowing and a widening that no sync has seen yet, the narrowed audience may still come into
-force first, so that nobody but those whom it names must be shown the text.
+The converse is also checked: once a sync has indexed a text, searches must show it to each person who is in every audience that may be
+in force at that moment. After a narrowing and a widening that no sync has processed yet, the narrowed audience may come into force
+first, so only its members must be shown the text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Change:
     in_force: float | None = None
     """When earlier audiences cease to be valid."""
     indexed: float | None = None
-    """When a sync that began after `done` had succeeded: the index knows of this change."""
+    """When a sync that began after `done` succeeded, so that the index contains this change."""
 
 
 @dataclass(eq=False)
@@ -43,11 +43,11 @@ class Fact:
     source: str
     changes: list[Change]
     written: Change
-    """The change that brought the word into the text; those before it are inherited from the text that it replaced."""
+    """The change that added the word; earlier ones are inherited from the text that it replaced."""
 
     @property
     def audience(self) -> frozenset[str]:
-        """Who may find it once all changes are in force."""
+        """Return who may find it once all changes are in force."""
         return self.changes[-1].audience
 
     @property
@@ -120,7 +120,7 @@ class Truth:
             return True
 
     def missed(self, word: str, person: str, start: float, end: float) -> bool:
-        """Return True if a search between `start` and `end` had to show this word to this person."""
+        """Return True if a search between `start` and `end` must show this word to this person."""
         with self._lock:
             fact = self._facts[word]
             if fact.written.indexed is None or fact.written.indexed > start:
