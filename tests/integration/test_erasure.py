@@ -124,8 +124,8 @@ def test_a_deleted_secret_is_in_no_file_and_no_table(whole: Whole) -> None:
     assert desk.found(f"What does {SECRET} close in March?")
     answer = desk.running.request("POST", "/api/ask", ADA, json={"query": f"What does {SECRET} close?"}).json()
     assert SECRET in answer["answer"]
-    told = {"answer_id": answer["answer_id"], "verdict": "good", "comment": f"{SECRET} is right"}
-    assert desk.running.request("POST", "/api/feedback", ADA, json=told).status_code < 300
+    feedback = {"answer_id": answer["answer_id"], "verdict": "good", "comment": f"{SECRET} is right"}
+    assert desk.running.request("POST", "/api/feedback", ADA, json=feedback).status_code < 300
     do(
         made,
         "INSERT INTO conversations (conversation_id, email, query, answer, sources, asked_at)"
@@ -232,11 +232,11 @@ def test_a_document_is_erased_by_name_and_what_others_share_stays(
     assert "no document docs/gone.txt" in capsys.readouterr().err
     # the receipt is still found by the name that it no longer contains
     assert run(["receipts", "--document", "docs/gone.txt"]) == 0
-    told = capsys.readouterr().out
-    assert "docs/gone.txt" not in told
-    assert document_id(SourceName.FILES, "docs/gone.txt") in told
-    assert "verified" not in told
-    assert "blobs: nothing left of contents, checked 2" in told
+    output = capsys.readouterr().out
+    assert "docs/gone.txt" not in output
+    assert document_id(SourceName.FILES, "docs/gone.txt") in output
+    assert "verified" not in output
+    assert "blobs: nothing left of contents, checked 2" in output
     installation.sync(full=True)
     assert installation.agrees()
 
@@ -247,9 +247,9 @@ def test_a_receipt_says_not_checked_of_what_nobody_looked_at(
     removed(installation)
     as_environment(installation, monkeypatch)
     assert run(["receipts"]) == 0
-    told = capsys.readouterr().out
-    assert "blobs, lake, answers, searches, files: not erased yet, not checked" in told
-    assert "verified" not in told
+    output = capsys.readouterr().out
+    assert "blobs, lake, answers, searches, files: not erased yet, not checked" in output
+    assert "verified" not in output
 
 
 def test_erasing_waits_for_no_reindex(installation: Installation) -> None:

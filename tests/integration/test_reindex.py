@@ -40,13 +40,13 @@ from assets.reindex import open_reindex
 from resources.embedding import choose
 from resources.settings import load
 parts = []
-def told(done, of):
+def progress(done, of):
     parts.append(done)
     if len(parts) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 with open_reindex(load()) as work:
     made = work.begin(work.wanted(choose(work.settings, sys.argv[1], None)))
-    work.fill(made, told, 1, batch=5)
+    work.fill(made, progress, 1, batch=5)
 """
 
 
@@ -64,10 +64,10 @@ def quiet(_done: int, _of: int) -> None:
     """Ignore progress."""
 
 
-def build(work: Reindex, model: str, told: Callable[[int, int], None] = quiet, batch: int = 1000) -> Target:
+def build(work: Reindex, model: str, progress: Callable[[int, int], None] = quiet, batch: int = 1000) -> Target:
     """Fill the collection of a model and return its target."""
     made = work.begin(work.wanted(choose(work.settings, model, None)))
-    work.fill(made, told, 1, batch=batch)
+    work.fill(made, progress, 1, batch=batch)
     return made
 
 
@@ -168,11 +168,11 @@ def test_what_changes_during_the_build_reaches_both(installation: Installation, 
     fill(installation)
     old = alias(installation)
     assert old is not None
-    told: list[int] = []
+    calls: list[int] = []
 
     def change(_done: int, _of: int) -> None:
-        told.append(1)
-        if len(told) != 2:  # the first part is written, others follow
+        calls.append(1)
+        if len(calls) != 2:  # the first part is written, others follow
             return
         (installation.root / "zebra.md").unlink()
         installation.write("otter.md", page("otter"), permissions=["bob@acme.example"])
