@@ -12,7 +12,7 @@ from assets.chunked import TABLE as CHUNKED
 from assets.chunked import chunk_version
 from assets.parsed import Pending
 from assets.stages.parse import PARSER_VERSION
-from assets.targets import Collection, Target
+from assets.targets import IndexCollection, Target
 from resources import bm25, qdrant
 from resources.embedding import choice
 from resources.errors import CapacityError
@@ -76,7 +76,7 @@ def record(run: SyncRun, made: Target) -> None:
     )
 
 
-def check_capacity(run: SyncRun, collection: Collection, more: int) -> None:
+def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None:
     """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
     settings = run.settings
     if settings.max_vectors is None and settings.max_index_bytes is None:

@@ -22,7 +22,7 @@ from assets.chunked import batches
 from assets.points import WRITE_POINTS
 from assets.stages.chunk import chunk
 from assets.stages.language import identify_language
-from assets.stages.normalize import Draft, assemble
+from assets.stages.normalize import BlockDraft, assemble
 from assets.stages.parse.text import parse
 from assets.stages.payload import chunk_payload, document_payload
 from assets.stages.profiles import Profile
@@ -68,7 +68,7 @@ class JudgedCollection(NamedTuple):
     judgements: dict[str, dict[str, int]]
 
 
-class Target(NamedTuple):
+class EvaluationTarget(NamedTuple):
     """The stores, model and profile to index a collection with."""
 
     qdrant: QdrantClient
@@ -143,7 +143,7 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
     return {query: grades for query, grades in found.items() if any(grade > 0 for grade in grades.values())}
 
 
-def index_collection(collection: JudgedCollection, target: Target, progress: Progress) -> Indexed:
+def index_collection(collection: JudgedCollection, target: EvaluationTarget, progress: Progress) -> Indexed:
     """Index a test collection behind the alias of a dedicated vector server."""
     rows = list(_chunks(collection, target))
     vectors = _Vectors([row for _, row in rows], target, progress)
@@ -188,7 +188,7 @@ def _keyword_text(shared: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     return keyword_text(name_words([shared["title"]], row["chunk_index"], row["text"]), row["text"])
 
 
-def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _chunks(collection: JudgedCollection, target: EvaluationTarget) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each chunk as (payload shared by its document's points, chunk row)."""
     now = datetime.now(UTC)
     for row in collection.documents:
@@ -200,7 +200,7 @@ def _chunks(collection: JudgedCollection, target: Target) -> Iterator[tuple[dict
 
 def parse_row(row: Row) -> ParsedDocument:
     """Return a document as plain text with its title as a heading."""
-    heading = [Draft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
+    heading = [BlockDraft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
     body = parse(row.text.encode()).drafts if row.text.strip() else []
     text, blocks = assemble([*heading, *body])
     return ParsedDocument(text=text, blocks=blocks, title=row.title or None, language=identify_language(text, blocks))
@@ -234,7 +234,7 @@ def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, 
 class _Vectors:
     """Vectors by chunk text, read from the lake or computed the first time."""
 
-    def __init__(self, chunks: Sequence[Mapping[str, Any]], target: Target, progress: Progress) -> None:
+    def __init__(self, chunks: Sequence[Mapping[str, Any]], target: EvaluationTarget, progress: Progress) -> None:
         rows = list({row["text_hash"]: row for row in chunks}.values())
         hashes = [row["text_hash"] for row in rows]
         table = embedded_table(target.embedder.model, target.embedder.dimensions)

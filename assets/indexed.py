@@ -17,12 +17,12 @@ from assets.chunked import batches, chunk_version, parsed_documents
 from assets.keywords import others
 from assets.parsed import TABLE as PARSED
 from assets.parsed import Pending
-from assets.points import WRITE_POINTS, Entry, PointWriter, Vectors
+from assets.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
 from assets.stages.diff import GONE
 from assets.stages.identify import own_title
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
-from assets.targets import Collection, Target
+from assets.targets import IndexCollection, Target
 from resources import qdrant
 from resources.damage import rows_lost
 from resources.durations import duration
@@ -39,7 +39,7 @@ registry = queries("registry")
 _json = msgspec.json.Encoder()
 
 
-def remove_gone(run: SyncRun, collection: Collection) -> int:
+def remove_gone(run: SyncRun, collection: IndexCollection) -> int:
     """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion."""
     rows = list(registry.to_remove(run.connection, source=run.source.value))
     names = sorted({collection.name, *qdrant.collections(run.qdrant)}) if rows else []
@@ -101,7 +101,7 @@ def _update_payloads(run: SyncRun, name: str, rows: Sequence[dict[str, Any]]) ->
     ).decode()
 
 
-def refresh_checks(run: SyncRun, collection: Collection) -> int:
+def refresh_checks(run: SyncRun, collection: IndexCollection) -> int:
     """Write the time of each partition's last permission check to Qdrant, a few times per `ACL_MAX_AGE`.
 
     Searches without Postgres depend on it. Documents whose deletion awaits approval keep their earlier time, since their permissions
@@ -139,7 +139,7 @@ def index_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
             _check_complete(run, part, profiles, chunks, facts)
             vectors = Vectors(run, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
             entries = [
-                Entry(
+                IndexEntry(
                     document=document,
                     chunks=chunks[key],
                     version=key[1],
@@ -188,9 +188,9 @@ def _key(document: Pending, profiles: Mapping[str, Profile]) -> tuple[str, str]:
     return document.content_key, chunk_version(profiles[document.profile])
 
 
-def _groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _groups(entries: Sequence[IndexEntry]) -> Iterator[list[IndexEntry]]:
     """Yield documents in groups of about `WRITE_POINTS` chunks, without splitting a document."""
-    group: list[Entry] = []
+    group: list[IndexEntry] = []
     size = 0
     for entry in entries:
         group.append(entry)

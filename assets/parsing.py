@@ -20,8 +20,8 @@ from types import TracebackType
 import msgspec
 import structlog
 
-from assets.parsing_process import BATCH_BYTES, BATCH_JOBS, COMMAND, READ_BYTES, Held, Queue, Worker, job_bytes
-from assets.parsing_worker import FRAME, START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, Report
+from assets.parsing_process import BATCH_BYTES, BATCH_JOBS, COMMAND, READ_BYTES, Held, ParserProcess, Queue, job_bytes
+from assets.parsing_worker import FRAME, START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, WorkerReport
 from resources.errors import AbortSyncError
 
 __all__ = ["ParseJob", "ParseOutcome", "ParserPool"]
@@ -48,11 +48,11 @@ class ParserPool:
         self._size = workers
         self._seconds = seconds
         self._memory_mb = memory_mb
-        self._workers: list[Worker] = []
+        self._workers: list[ParserProcess] = []
         self._selector = selectors.DefaultSelector()
         self._failed_starts = 0
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(Report)
+        self._decoder = msgspec.msgpack.Decoder(WorkerReport)
         self._ready: deque[ParseOutcome] = deque()
         self._ready_bytes: deque[int] = deque()
         self._queues: deque[Queue] = deque()
@@ -127,7 +127,7 @@ class ParserPool:
             return free and len(held) < max(1, self._size - 1)
         return free or any(worker.has_room for worker in held)
 
-    def _worker_for(self, queue: Queue) -> Worker:
+    def _worker_for(self, queue: Queue) -> ParserProcess:
         """Return an idle worker, else a new one, else the worker of this queue with the fewest jobs."""
         for worker in self._workers:
             if not worker.jobs:
@@ -147,13 +147,13 @@ class ParserPool:
             size += batch[-1].size
         return batch
 
-    def _start(self) -> Worker:
-        worker = Worker(self._command, self._seconds, self._memory_mb)
+    def _start(self) -> ParserProcess:
+        worker = ParserProcess(self._command, self._seconds, self._memory_mb)
         self._workers.append(worker)
         self._selector.register(worker.reads, selectors.EVENT_READ, worker)
         return worker
 
-    def _send(self, worker: Worker, batch: list[Held]) -> None:
+    def _send(self, worker: ParserProcess, batch: list[Held]) -> None:
         if not worker.unsent and worker.file is None and not worker.outgoing:
             self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
         worker.unsent.extend(batch)
@@ -167,7 +167,7 @@ class ParserPool:
         for worker in self._workers:
             worker.silent += waited
         for key, mask in events:
-            worker: Worker = key.data
+            worker: ParserProcess = key.data
             if worker not in self._workers:
                 continue
             worker.silent = 0.0
@@ -181,7 +181,7 @@ class ParserPool:
                 worker.process.kill()  # the next event is its closed output
                 worker.silent = 0.0
 
-    def _write(self, worker: Worker) -> None:
+    def _write(self, worker: ParserProcess) -> None:
         try:
             if worker.fill(self._encoder):
                 del worker.outgoing[: os.write(worker.writes, memoryview(worker.outgoing)[:READ_BYTES])]
@@ -193,7 +193,7 @@ class ParserPool:
         if not worker.fill(self._encoder):
             self._selector.unregister(worker.writes)
 
-    def _read(self, worker: Worker) -> None:
+    def _read(self, worker: ParserProcess) -> None:
         try:
             data = os.read(worker.reads, READ_BYTES)
         except BlockingIOError:
@@ -213,7 +213,7 @@ class ParserPool:
             position += length
         del buffer[:position]
 
-    def _take(self, worker: Worker, report: Report, size: int) -> None:
+    def _take(self, worker: ParserProcess, report: WorkerReport, size: int) -> None:
         worker.ready, worker.leaving = True, report.leaving
         self._failed_starts = 0
         if report.outcome is not None:
@@ -226,7 +226,7 @@ class ParserPool:
             self._ready.append(outcome)
             self._ready_bytes.append(size)
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: ParserProcess) -> None:
         """Remove a worker that has ended: fail its current job, if any, and put the others back in their queues."""
         self._forget(worker)
         self._workers.remove(worker)
@@ -266,7 +266,7 @@ class ParserPool:
     def _memory_reason(self) -> str:
         return f"Parsing needed more than {self._memory_mb} MB of memory (CONCORDANCE_PARSE_MEMORY_MB)."
 
-    def _forget(self, worker: Worker) -> None:
+    def _forget(self, worker: ParserProcess) -> None:
         for descriptor in (worker.reads, worker.writes):
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)

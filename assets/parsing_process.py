@@ -66,7 +66,7 @@ class Held(NamedTuple):
     queue: Queue
 
 
-class Worker:
+class ParserProcess:
     """One process with its jobs in order and its input and output buffers."""
 
     def __init__(self, command: Sequence[str], seconds: float, memory_mb: int) -> None:

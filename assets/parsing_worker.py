@@ -72,7 +72,7 @@ class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the stored bytes are missing or damaged, so that the file itself was not parsed."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """A frame from the worker: ready (no outcome), or the outcome of its oldest job."""
 
     outcome: ParseOutcome | None = None
@@ -158,14 +158,14 @@ def main(seconds: float, memory_mb: int) -> None:
     confine(time.process_time() + (CPU_FACTOR + 2) * seconds)
     _bound_memory(memory_mb)
 
-    def send(report: Report) -> None:
+    def send(report: WorkerReport) -> None:
         body = encoder.encode(report)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)
         target.write(FRAME.pack(len(body)) + body)
         target.flush()
 
-    send(Report())
+    send(WorkerReport())
     while (body := _read(source)) is not None:
         job = decoder.decode(body)
         data = _read_file(source)
@@ -175,7 +175,7 @@ def main(seconds: float, memory_mb: int) -> None:
         outcome = perform(job, data)
         del data
         leaving = _memory(_RESIDENT) > memory_mb * 2**20 // 2 or time.process_time() > CPU_FACTOR * seconds
-        send(Report(outcome=outcome, leaving=leaving))
+        send(WorkerReport(outcome=outcome, leaving=leaving))
         if leaving:
             return
 

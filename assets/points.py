@@ -16,7 +16,7 @@ from assets.chunked import batches
 from assets.collection import check_capacity
 from assets.parsed import Pending
 from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
-from assets.targets import Collection
+from assets.targets import IndexCollection
 from resources import bm25, qdrant, sketch
 from resources.damage import rows_lost
 from resources.domain import chunk_id
@@ -37,7 +37,7 @@ registry = queries("registry")
 _json = msgspec.json.Encoder()
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A document with all parts of its index entry."""
 
     document: Pending
@@ -70,7 +70,7 @@ def keywords_of(row: Mapping[str, Any]) -> str:
 class PointWriter:
     """Writes groups of entries, with Postgres one group ahead of Qdrant. Leaving the block completes the last group."""
 
-    def __init__(self, run: SyncRun, collection: Collection) -> None:
+    def __init__(self, run: SyncRun, collection: IndexCollection) -> None:
         self._run = run
         self._collection = collection
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="points")
@@ -90,7 +90,7 @@ class PointWriter:
         finally:
             self._pool.shutdown(wait=True)
 
-    def write(self, group: Sequence[Entry], vectors: Vectors) -> int:
+    def write(self, group: Sequence[IndexEntry], vectors: Vectors) -> int:
         """Write one group and return its number of points."""
         run = self._run
         ids = [entry.document.doc_id for entry in group]
@@ -128,7 +128,7 @@ class PointWriter:
         self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
         return len(rows)
 
-    def _begin(self, group: Sequence[Entry]) -> None:
+    def _begin(self, group: Sequence[IndexEntry]) -> None:
         """Mark the documents as incomplete while their points are written."""
         rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
         if self._collection.active:
@@ -193,7 +193,7 @@ class PointWriter:
 class Vectors:
     """Vectors of one window of documents, by text hash."""
 
-    def __init__(self, run: SyncRun, collection: Collection, hashes: set[str]) -> None:
+    def __init__(self, run: SyncRun, collection: IndexCollection, hashes: set[str]) -> None:
         ordered = sorted(hashes)
         table = embedded_table(collection.model, collection.dimensions)
         found, matrix = run.lake.vectors(table, ordered)

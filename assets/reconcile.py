@@ -44,7 +44,7 @@ class Sides(msgspec.Struct):
         return self.lake + self.postgres + self.qdrant
 
 
-class Report(msgspec.Struct):
+class ReconcileReport(msgspec.Struct):
     """What reconciliation found and did in one source."""
 
     source: SourceName
@@ -115,7 +115,7 @@ class _Found:
 
 def reconcile(
     settings: Settings, source: SourceName, *, apply: bool, deep: bool = False, port: Source | None = None
-) -> Report:
+) -> ReconcileReport:
     """Compare the stores of one source and, with `apply`, repair differences. Syncs of the source wait meanwhile.
 
     With `deep`, all stored bytes are read and compared with their hashes.
@@ -131,7 +131,7 @@ def reconcile(
         return _report(run, witness, _Found(run, deep=deep))
 
 
-def _repair(run: SyncRun, witness: Witness, *, deep: bool) -> Report:
+def _repair(run: SyncRun, witness: Witness, *, deep: bool) -> ReconcileReport:
     """Repair from the registry first, then by a sync with a full listing, then count again."""
     before = _Found(run, repair=True, deep=deep)
     if before.incomplete:
@@ -187,7 +187,7 @@ def _unclear(witness: Witness, partition: str) -> bool:
     return partition in witness.unlisted or EVERYTHING in witness.unlisted
 
 
-def _report(run: SyncRun, witness: Witness, found: _Found) -> Report:
+def _report(run: SyncRun, witness: Witness, found: _Found) -> ReconcileReport:
     unshown, unknown = found.unshown(witness), found.unknown(witness)
     without_rows = {document.source_id for document in found.incomplete if document.rows}
     without_points = [document.source_id for document in found.incomplete if document.points]
@@ -199,7 +199,7 @@ def _report(run: SyncRun, witness: Witness, found: _Found) -> Report:
         "missing.postgres": sorted(unknown | without_rows),
         "missing.qdrant": without_points,
     }
-    return Report(
+    return ReconcileReport(
         source=run.source,
         checked=len(found.held() | witness.shown | found.lake.held),
         orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),

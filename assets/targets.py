@@ -29,7 +29,7 @@ registry = queries("registry")
 log = structlog.get_logger("index")
 
 
-class Collection(msgspec.Struct, frozen=True, kw_only=True):
+class IndexCollection(msgspec.Struct, frozen=True, kw_only=True):
     """A collection of the vector index and the parameters fixed at its creation."""
 
     name: str
@@ -47,7 +47,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A collection, its model and its chunking profiles."""
 
-    collection: Collection
+    collection: IndexCollection
     embedder: Embedder
     profiles: Mapping[str, Profile]
     choice: ModelChoice
@@ -79,7 +79,7 @@ def target(settings: Settings, row: Mapping[str, Any], *, active: bool) -> Targe
     """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
     chosen = recorded(row) or choice(settings)
     found = embedder_of(settings, row)
-    collection = Collection(
+    collection = IndexCollection(
         name=row["name"],
         model=row["model"],
         dimensions=row["dimensions"],
@@ -98,7 +98,7 @@ def target(settings: Settings, row: Mapping[str, Any], *, active: bool) -> Targe
 def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, average: float, active: bool) -> Target:
     """Return the target for a new collection of this model."""
     name = qdrant.collection_name(embedder.model, embedder.dimensions)
-    collection = Collection(
+    collection = IndexCollection(
         name=name, model=embedder.model, dimensions=embedder.dimensions, bm25_avg_len=average, active=active
     )
     return Target(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from assets.evaluate import Indexed, JudgedCollection, Target, index_collection, read_collection
+from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_collection, read_collection
 from assets.stages.measure_ranking import Comparison, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
 from orchestration.evaluation import Searcher, configuration, vector_server
@@ -88,7 +88,7 @@ def _line(name: str, ours: Scores, txtai: Scores) -> Line:
 def _both(settings: Settings, collection: JudgedCollection) -> tuple[dict[str, QueryScores], dict[str, QueryScores]]:
     model = embedder(settings)
     with vector_server(settings) as own:
-        target = Target(
+        target = EvaluationTarget(
             qdrant=qdrant.client(own),
             lake=Lake((settings.home / "eval" / "lake").as_uri()),
             embedder=model,
@@ -118,7 +118,7 @@ async def _rankings(
         await searches.close()
 
 
-def _txtai(target: Target, collection: JudgedCollection, indexed: Indexed) -> dict[str, list[str]]:
+def _txtai(target: EvaluationTarget, collection: JudgedCollection, indexed: Indexed) -> dict[str, list[str]]:
     """Return txtai's rankings over the same chunks: documents in the order of their best chunk."""
     chunks = list(indexed.payloads)
     queries = [query.text for query in collection.queries]
@@ -136,7 +136,7 @@ def _txtai(target: Target, collection: JudgedCollection, indexed: Indexed) -> di
     }
 
 
-def _vectors(target: Target, chunks: Sequence[str]) -> np.ndarray:
+def _vectors(target: EvaluationTarget, chunks: Sequence[str]) -> np.ndarray:
     """Return the vectors of the chunks from the index, in order."""
     rows: dict[str, list[float]] = {}
     for start in range(0, len(chunks), PAGE):

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, cast
 import msgspec
 from pydantic import SecretStr
 
-from assets.evaluate import Indexed, JudgedCollection, Target, index_collection, read_collection
+from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_collection, read_collection
 from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
 from orchestration.environment import bare_environment
@@ -255,7 +255,7 @@ def _index(settings: Settings, collection: JudgedCollection, progress: Callable[
     model = embedder(settings)
     client = qdrant.client(settings)
     try:
-        target = Target(
+        target = EvaluationTarget(
             qdrant=client,
             lake=Lake((settings.home / "eval" / "lake").as_uri()),
             embedder=model,

@@ -56,7 +56,7 @@ EDGE_LINES = 3
 """Lines at the top and at the bottom of a page that may be a running header or footer."""
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class BlockDraft(msgspec.Struct, kw_only=True):
     """A block before its offsets are known; fields as in `resources.domain.Block`."""
 
     kind: Kind
@@ -156,7 +156,7 @@ def _without_edges(page: str, repeated: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _block_text(draft: Draft) -> str:
+def _block_text(draft: BlockDraft) -> str:
     text = clean(draft.text)
     match draft.kind:
         case "heading":
@@ -178,7 +178,7 @@ def _without_trailing(text: str) -> str:
     return "\n".join(line.rstrip(" \t") for line in text.split("\n"))
 
 
-def assemble(drafts: Iterable[Draft]) -> tuple[str, list[Block]]:
+def assemble(drafts: Iterable[BlockDraft]) -> tuple[str, list[Block]]:
     """Return the text and its blocks in order, omitting empty drafts.
 
     Blocks are separated by a blank line that belongs to none of them; table parts of one sheet by a line end. Raises

@@ -12,7 +12,7 @@ from orchestration.cli.arguments import Duration, Json, Source, operator
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from assets.reconcile import Report
+    from assets.reconcile import ReconcileReport
     from resources.domain import SourceName
     from resources.settings import Settings
 
@@ -56,7 +56,7 @@ def reconcile(
     return 0 if all(report.clean() for report in reports) else 1
 
 
-def summed(reports: Sequence[Report]) -> dict[str, Any]:
+def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
     """Return the counts of several reports together, as `reconcile --json` promises them."""
     return {
         "checked": sum(report.checked for report in reports),
@@ -66,7 +66,7 @@ def summed(reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def _tell(report: Report, *, apply: bool) -> None:
+def _tell(report: ReconcileReport, *, apply: bool) -> None:
     counts = summed([report])
     for kind in ("orphans", "missing"):
         numbers = ", ".join(f"{number} in {side}" for side, number in counts[kind].items() if number)

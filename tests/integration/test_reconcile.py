@@ -12,7 +12,7 @@ import pytest
 from qdrant_client import models
 from structlog.testing import capture_logs
 
-from assets.reconcile import Report, reconcile
+from assets.reconcile import ReconcileReport, reconcile
 from assets.rows import raw_table
 from assets.witness import Witness
 from orchestration.cli import run
@@ -43,7 +43,7 @@ def filled(installation: Installation) -> Installation:
     return installation
 
 
-def counts(report: Report) -> dict[str, int]:
+def counts(report: ReconcileReport) -> dict[str, int]:
     """Return the counts that are not zero."""
     found = {f"orphans.{side}": getattr(report.orphans, side) for side in ("lake", "postgres", "qdrant")}
     found |= {f"missing.{side}": getattr(report.missing, side) for side in ("lake", "postgres", "qdrant")}

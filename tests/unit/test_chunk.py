@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assets.stages.chunk import chunk
 from assets.stages.measure import PART, PIECE, Measure
-from assets.stages.normalize import Draft, assemble
+from assets.stages.normalize import BlockDraft, assemble
 from assets.stages.parse import parse
 from assets.stages.profiles import PROFILES, Profile, resolve
 from resources.domain import Chunk, ParsedDocument
@@ -23,7 +23,7 @@ WORDS = st.text("abcdefghij XYZ.,!?-é漢😀ก각\u0301", max_size=80)
 LONG = st.builds(lambda word, times: word * times, st.text("ab,漢각😀ก", min_size=1, max_size=4), st.integers(1, 300))
 DRAFTS = st.lists(
     st.builds(
-        Draft,
+        BlockDraft,
         kind=st.sampled_from(["heading", "paragraph", "list", "table", "code"]),
         text=st.one_of(WORDS, LONG, st.lists(WORDS, max_size=6).map("\n".join)),
         level=st.integers(1, 3),
@@ -35,7 +35,7 @@ DRAFTS = st.lists(
 SIZES = st.sampled_from([resolve("auto", 8), resolve("auto", 24), resolve("auto", 64), resolve("e2000", 512)])
 
 
-def document_of(drafts: list[Draft]) -> ParsedDocument:
+def document_of(drafts: list[BlockDraft]) -> ParsedDocument:
     text, blocks = assemble(drafts)
     return ParsedDocument(text=text, blocks=blocks)
 
@@ -58,7 +58,7 @@ def assert_sound(document: ParsedDocument, chunks: list[Chunk], profile: Profile
 
 @settings(max_examples=150, deadline=None)
 @given(DRAFTS, SIZES)
-def test_every_chunk_fits_and_nothing_is_lost(drafts: list[Draft], profile: Profile) -> None:
+def test_every_chunk_fits_and_nothing_is_lost(drafts: list[BlockDraft], profile: Profile) -> None:
     document = document_of(drafts)
     chunks = chunk(document, TOKENS, profile)
     assert_sound(document, chunks, profile)
@@ -80,7 +80,7 @@ SENTENCES = [f"This is sentence number {number} of a text that goes on for a whi
 
 
 def test_prose_is_cut_between_sentences_with_overlap() -> None:
-    document = document_of([Draft(kind="paragraph", text=" ".join(SENTENCES))])
+    document = document_of([BlockDraft(kind="paragraph", text=" ".join(SENTENCES))])
     chunks = chunk(document, TOKENS, AUTO)
     assert len(chunks) > 3
     assert_sound(document, chunks, AUTO)
@@ -113,7 +113,7 @@ def test_small_sections_share_a_chunk_and_a_small_last_one_joins_its_neighbour()
 
 def test_a_small_rest_takes_sentences_from_its_neighbour() -> None:
     for count in range(14, 40):
-        document = document_of([Draft(kind="paragraph", text=" ".join(SENTENCES[:count]))])
+        document = document_of([BlockDraft(kind="paragraph", text=" ".join(SENTENCES[:count]))])
         chunks = chunk(document, TOKENS, AUTO)
         assert_sound(document, chunks, AUTO)
         assert len(chunks) == 1 or chunks[-1].tokens >= AUTO.minimum
@@ -152,7 +152,7 @@ def test_csv_chunks_know_their_rows_and_start_with_the_header() -> None:
 
 
 def test_pages_span_the_chunk() -> None:
-    document = document_of([Draft(kind="paragraph", text=SENTENCES[page], page=page) for page in (1, 2, 3)])
+    document = document_of([BlockDraft(kind="paragraph", text=SENTENCES[page], page=page) for page in (1, 2, 3)])
     (item,) = chunk(document, TOKENS, AUTO)
     assert (item.page_start, item.page_end) == (1, 3)
 
@@ -161,7 +161,9 @@ LINES = [f"Line {number} of this page tells a little more of the very same thing
 
 
 def paged(*pages: list[str]) -> ParsedDocument:
-    return document_of([Draft(kind="paragraph", text=" ".join(page), page=n) for n, page in enumerate(pages, start=1)])
+    return document_of(
+        [BlockDraft(kind="paragraph", text=" ".join(page), page=n) for n, page in enumerate(pages, start=1)]
+    )
 
 
 def test_a_page_ends_a_chunk_that_has_the_minimum() -> None:
@@ -200,7 +202,7 @@ def test_a_chunk_of_several_sections_knows_where_each_begins() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(DRAFTS, SIZES)
-def test_places_are_in_order_and_each_differs_from_the_one_before(drafts: list[Draft], profile: Profile) -> None:
+def test_places_are_in_order_and_each_differs_from_the_one_before(drafts: list[BlockDraft], profile: Profile) -> None:
     for item in chunk(document_of(drafts), TOKENS, profile):
         assert len(item.places) != 1
         assert not item.places or item.places[0].start_char == item.start_char
@@ -210,7 +212,7 @@ def test_places_are_in_order_and_each_differs_from_the_one_before(drafts: list[D
 
 
 def test_hash_ignores_white_space() -> None:
-    first, second = (document_of([Draft(kind="code", text=text)]) for text in ("a  b\nc", "a b c"))
+    first, second = (document_of([BlockDraft(kind="code", text=text)]) for text in ("a  b\nc", "a b c"))
     assert chunk(first, TOKENS, AUTO)[0].text_hash == chunk(second, TOKENS, AUTO)[0].text_hash
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.stages.normalize import Draft, assemble, clean, dehyphenate, squeeze, strip_repeated
+from assets.stages.normalize import BlockDraft, assemble, clean, dehyphenate, squeeze, strip_repeated
 from assets.stages.sentences import starts
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
@@ -31,8 +31,8 @@ def test_squeezing_twice_changes_nothing(text: str) -> None:
     assert "".join(squeezed.split()) == "".join(clean(text).split())
 
 
-@given(st.lists(st.builds(Draft, kind=KINDS, text=ANY_TEXT, level=st.integers(1, 6)), max_size=12))
-def test_blocks_lie_in_order_and_hold_all_of_the_text(drafts: list[Draft]) -> None:
+@given(st.lists(st.builds(BlockDraft, kind=KINDS, text=ANY_TEXT, level=st.integers(1, 6)), max_size=12))
+def test_blocks_lie_in_order_and_hold_all_of_the_text(drafts: list[BlockDraft]) -> None:
     text, blocks = assemble(drafts)
     position = 0
     for block in blocks:
@@ -44,7 +44,7 @@ def test_blocks_lie_in_order_and_hold_all_of_the_text(drafts: list[Draft]) -> No
 
 def test_sections_nest_by_level() -> None:
     drafts = [
-        Draft(kind="heading", text=name, level=level)
+        BlockDraft(kind="heading", text=name, level=level)
         for name, level in (("A", 1), ("B", 2), ("C", 3), ("D", 2), ("E", 1))
     ]
     _, blocks = assemble(drafts)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.stages.chunk import chunk
-from assets.stages.normalize import MAX_NAME, MAX_STACKED, Draft, assemble, clean, dehyphenate
+from assets.stages.normalize import MAX_NAME, MAX_STACKED, BlockDraft, assemble, clean, dehyphenate
 from assets.stages.parse import parse
 from assets.stages.profiles import resolve
 from resources.domain import ParsedDocument
@@ -110,7 +110,7 @@ def test_chunking_grows_with_the_size_of_the_text(kind: str, repeated: str) -> N
     tokens, profile = tokenizer(), resolve("auto", 256)
 
     def work(size: int) -> Callable[[], object]:
-        text, blocks = assemble([Draft(kind=kind, text=repeated * (size // len(repeated)))])  # pyright: ignore[reportArgumentType] - parametrised
+        text, blocks = assemble([BlockDraft(kind=kind, text=repeated * (size // len(repeated)))])  # pyright: ignore[reportArgumentType] - parametrised
         return lambda: chunk(ParsedDocument(text=text, blocks=blocks), tokens, profile)
 
     assert_grows_linearly(work(SMALL), work(FACTOR * SMALL))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from assets.stages.normalize import MAX_NAME, Draft, assemble
+from assets.stages.normalize import MAX_NAME, BlockDraft, assemble
 from assets.stages.parse.result import Parsed
 from resources.domain import ParsedDocument
 from resources.errors import DocumentError, FailedDocumentError, SkipDocumentError
@@ -64,7 +64,9 @@ def parse(
             if kind.startswith("image/")
             else module.parse(data)
         )
-        described = [Draft(kind="paragraph", text=description)] if description and not kind.startswith("image/") else []
+        described = (
+            [BlockDraft(kind="paragraph", text=description)] if description and not kind.startswith("image/") else []
+        )
         text, blocks = assemble([*described, *parsed.drafts])
     except DocumentError:
         raise

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assets.stages.normalize import Draft, clean
+from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
@@ -20,7 +20,7 @@ from resources.errors import SkipDocumentError
 _FENCE = re.compile(r"```[ \t]*+\n?+(.*?)```", re.DOTALL)
 
 
-class Message(msgspec.Struct):
+class ConversationMessage(msgspec.Struct):
     """The indexed fields of a message."""
 
     name: str
@@ -32,7 +32,7 @@ class Message(msgspec.Struct):
 class Conversation(msgspec.Struct):
     """The content of a document of messages."""
 
-    messages: list[Message]
+    messages: list[ConversationMessage]
 
 
 def parse(data: bytes) -> Parsed:
@@ -45,7 +45,7 @@ def parse(data: bytes) -> Parsed:
     return Parsed(drafts=drafts)
 
 
-def _drafts(message: Message) -> Iterator[Draft]:
+def _drafts(message: ConversationMessage) -> Iterator[BlockDraft]:
     """Yield the blocks of a message; the first begins with the speaker's name."""
     name = " ".join(message.name.split())
     files = ", ".join(" ".join(file.split()) for file in message.files)
@@ -73,5 +73,5 @@ def _pieces(text: str) -> Iterator[tuple[Any, str]]:
                 yield draft.kind, draft.text.strip()
 
 
-def _draft(kind: Any, text: str, message: Message) -> Draft:
-    return Draft(kind=kind, text=text, anchor=message.anchor)
+def _draft(kind: Any, text: str, message: ConversationMessage) -> BlockDraft:
+    return BlockDraft(kind=kind, text=text, anchor=message.anchor)

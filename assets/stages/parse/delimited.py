@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from assets.stages.normalize import Draft, clean
+from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -54,7 +54,7 @@ def _rows(text: str) -> Iterator[list[str]]:
     yield from csv.reader(io.StringIO(text, newline=""), _dialect(text))
 
 
-def _drafts(text: str) -> Iterator[Draft]:
+def _drafts(text: str) -> Iterator[BlockDraft]:
     rows = _rows(text)
     first = next(rows, [])
     if is_header(first):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from assets.stages.normalize import Draft, one_line
+from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -61,13 +61,13 @@ def _list_level(paragraph: Any, style: str) -> int | None:
     return 0 if style.startswith("list ") and not style.startswith("list paragraph") else None
 
 
-def _drafts(document: Any) -> Iterator[Draft]:
+def _drafts(document: Any) -> Iterator[BlockDraft]:
     items: list[str] = []
     names: dict[Any, str] = {}
     for item in document.iter_inner_content():
         if hasattr(item, "rows"):
             if items:
-                yield Draft(kind="list", text="\n".join(items))
+                yield BlockDraft(kind="list", text="\n".join(items))
                 items = []
             rows = _rows(item._tbl)
             yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
@@ -86,14 +86,14 @@ def _drafts(document: Any) -> Iterator[Draft]:
             items.append(f"{'  ' * level}{marker} {one_line(text)}")
             continue
         if items:
-            yield Draft(kind="list", text="\n".join(items))
+            yield BlockDraft(kind="list", text="\n".join(items))
             items = []
         if heading or style == "title":
-            yield Draft(kind="heading", text=text, level=int(heading.group(1)) if heading else 1)
+            yield BlockDraft(kind="heading", text=text, level=int(heading.group(1)) if heading else 1)
         else:
-            yield Draft(kind="paragraph", text=text)
+            yield BlockDraft(kind="paragraph", text=text)
     if items:
-        yield Draft(kind="list", text="\n".join(items))
+        yield BlockDraft(kind="list", text="\n".join(items))
 
 
 def parse(data: bytes) -> Parsed:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from assets.stages.normalize import Draft, clean, one_line
+from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.markdown import strip_html
 from assets.stages.parse.result import Parsed
@@ -102,13 +102,13 @@ class _Close:
 
 class _Walker:
     def __init__(self) -> None:
-        self.drafts: list[Draft] = []
+        self.drafts: list[BlockDraft] = []
         self._inline: list[str] = []
         self._lists: list[int | None] = []
         self._items: list[str] = []
         self._marker = ""
 
-    def walk(self, root: Any) -> list[Draft]:
+    def walk(self, root: Any) -> list[BlockDraft]:
         stack: list[Any] = [root]
         while stack:
             node = stack.pop()
@@ -142,11 +142,11 @@ class _Walker:
             self._end_list()
             text = one_line(node.text(separator="") or "").strip("¶#").strip()
             self.drafts.append(
-                Draft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
+                BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
             )
         elif tag == "pre" and not self._lists:
             self._flush()
-            self.drafts.append(Draft(kind="code", text=node.text(separator="")))
+            self.drafts.append(BlockDraft(kind="code", text=node.text(separator="")))
         elif tag == "br":
             self._inline.append("\n")
         elif tag == "img":
@@ -195,12 +195,14 @@ class _Walker:
                 self._end_list()
         else:
             self.drafts.append(
-                Draft(kind="paragraph", text="\n".join(line for part in text.split("\n") if (line := one_line(part))))
+                BlockDraft(
+                    kind="paragraph", text="\n".join(line for part in text.split("\n") if (line := one_line(part)))
+                )
             )
 
     def _end_list(self) -> None:
         if self._items:
-            self.drafts.append(Draft(kind="list", text="\n".join(self._items)))
+            self.drafts.append(BlockDraft(kind="list", text="\n".join(self._items)))
             self._items = []
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from assets.stages.normalize import Draft
+from assets.stages.normalize import BlockDraft
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
@@ -56,9 +56,9 @@ def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
         ) from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError):
         raise SkipDocumentError("The file is damaged or not a PNG or JPEG image.") from None
-    drafts = [Draft(kind="heading", text=title, level=1)]
+    drafts = [BlockDraft(kind="heading", text=title, level=1)]
     if description:
-        drafts.append(Draft(kind="paragraph", text=description))
-    drafts.append(Draft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
+        drafts.append(BlockDraft(kind="paragraph", text=description))
+    drafts.append(BlockDraft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
     drafts.extend(paragraphs(_recognise(data)))
     return Parsed(drafts=drafts)

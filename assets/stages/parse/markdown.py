@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from assets.stages.normalize import Draft, clean, one_line
+from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -203,7 +203,7 @@ def _table_rows(tokens: list[Any], index: int) -> tuple[list[list[str]], int]:
     return rows, index
 
 
-def _drafts(body: str) -> Iterator[Draft]:
+def _drafts(body: str) -> Iterator[BlockDraft]:
     tokens: list[Any] = _block_parser().parse(body)
     slugs = Slugs()
     index = 0
@@ -215,22 +215,22 @@ def _drafts(body: str) -> Iterator[Draft]:
                 content, custom = _custom_id(content)
                 name = one_line(plain(content).replace("`", ""))
                 anchor = custom or slugs.slug(name)
-                yield Draft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
+                yield BlockDraft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
                 index += 3
             case "bullet_list_open" | "ordered_list_open":
                 text, index = _list_lines(tokens, index)
-                yield Draft(kind="list", text=text)
+                yield BlockDraft(kind="list", text=text)
             case "table_open":
                 rows, index = _table_rows(tokens, index)
                 yield from table(rows[1:], header=rows[0] if rows else None)
             case "fence" | "code_block":
-                yield Draft(kind="code", text=token.content)
+                yield BlockDraft(kind="code", text=token.content)
                 index += 1
             case "html_block":
-                yield Draft(kind="paragraph", text=strip_html(token.content))
+                yield BlockDraft(kind="paragraph", text=strip_html(token.content))
                 index += 1
             case "inline":
-                yield Draft(kind="paragraph", text=plain(token.content))
+                yield BlockDraft(kind="paragraph", text=plain(token.content))
                 index += 1
             case _:
                 index += 1

@@ -6,7 +6,7 @@ import io
 import logging
 from typing import Any
 
-from assets.stages.normalize import Draft, clean, dehyphenate, one_line, strip_repeated
+from assets.stages.normalize import BlockDraft, clean, dehyphenate, one_line, strip_repeated
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
 from resources.errors import SkipDocumentError
@@ -82,7 +82,7 @@ def parse(data: bytes) -> Parsed:
             "The PDF holds no text, only images. Run OCR on it (for example with ocrmypdf) and it will be indexed."
         )
     title, author = _metadata(reader)
-    drafts: list[Draft] = []
+    drafts: list[BlockDraft] = []
     for number, page in enumerate(strip_repeated(pages), start=1):
         drafts.extend(paragraphs(dehyphenate(page), number))
     more = f" and {len(damaged) - _NAMED_PAGES} more" if len(damaged) > _NAMED_PAGES else ""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from assets.stages.normalize import Draft, one_line
+from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -26,20 +26,20 @@ def _shapes(shapes: Any) -> Iterator[Any]:
             yield shape
 
 
-def _text(frame: Any, page: int) -> Draft | None:
+def _text(frame: Any, page: int) -> BlockDraft | None:
     lines = [(min(paragraph.level, _MAX_LEVEL), one_line(paragraph.text)) for paragraph in frame.paragraphs]
     lines = [(level, line) for level, line in lines if line]
     if not lines:
         return None
     if len(lines) == 1:
-        return Draft(kind="paragraph", text=lines[0][1], page=page)
-    return Draft(kind="list", text="\n".join(f"{'  ' * level}- {line}" for level, line in lines), page=page)
+        return BlockDraft(kind="paragraph", text=lines[0][1], page=page)
+    return BlockDraft(kind="list", text="\n".join(f"{'  ' * level}- {line}" for level, line in lines), page=page)
 
 
-def _slide(slide: Any, page: int) -> Iterator[Draft]:
+def _slide(slide: Any, page: int) -> Iterator[BlockDraft]:
     title = slide.shapes.title
     if title is not None and title.has_text_frame and title.text_frame.text.strip():
-        yield Draft(kind="heading", text=title.text_frame.text, level=1, page=page)
+        yield BlockDraft(kind="heading", text=title.text_frame.text, level=1, page=page)
     for shape in _shapes(slide.shapes):
         if title is not None and shape.shape_id == title.shape_id:
             continue
@@ -50,7 +50,7 @@ def _slide(slide: Any, page: int) -> Iterator[Draft]:
         elif shape.has_text_frame and (draft := _text(shape.text_frame, page)) is not None:
             yield draft
     if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame) is not None and frame.text.strip():
-        yield Draft(kind="paragraph", text=f"Notes: {frame.text}", page=page)
+        yield BlockDraft(kind="paragraph", text=f"Notes: {frame.text}", page=page)
 
 
 def parse(data: bytes) -> Parsed:

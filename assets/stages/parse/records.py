@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from assets.stages.normalize import Draft, clean
+from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 
@@ -58,13 +58,13 @@ def _lines(label: str, value: Any) -> Iterator[str]:
         stack.extend((below, str(key), child) for key, child in reversed(children))
 
 
-def _drafts(value: Any) -> Iterator[Draft]:
+def _drafts(value: Any) -> Iterator[BlockDraft]:
     if isinstance(value, list):
         for item in cast("list[Any]", value):
-            yield Draft(kind="list", text="\n".join(_lines("", item)))
+            yield BlockDraft(kind="list", text="\n".join(_lines("", item)))
         return
     if not isinstance(value, dict):
-        yield Draft(kind="paragraph", text=_scalar(value))
+        yield BlockDraft(kind="paragraph", text=_scalar(value))
         return
     plain: list[str] = []
     for key, item in cast("dict[str, Any]", value).items():
@@ -73,11 +73,11 @@ def _drafts(value: Any) -> Iterator[Draft]:
             plain.append(f"{key}: {text}")
             continue
         if plain:
-            yield Draft(kind="list", text="\n".join(plain))
+            yield BlockDraft(kind="list", text="\n".join(plain))
             plain = []
-        yield Draft(kind="list", text="\n".join(_lines(key, item)))
+        yield BlockDraft(kind="list", text="\n".join(_lines(key, item)))
     if plain:
-        yield Draft(kind="list", text="\n".join(plain))
+        yield BlockDraft(kind="list", text="\n".join(plain))
 
 
 def _load(text: str) -> Any:
@@ -99,7 +99,7 @@ def parse(data: bytes) -> Parsed:
     except (ValueError, RecursionError) as error:
         reason = "is nested too deeply" if isinstance(error, RecursionError) else f"is not valid JSON ({error})"
         return Parsed(
-            drafts=[Draft(kind="code", text=text)],
+            drafts=[BlockDraft(kind="code", text=text)],
             warnings=[*warnings, f"The file {reason}; it was indexed as plain text."],
         )
     title = cast("dict[str, Any]", value).get("title") if isinstance(value, dict) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from assets.stages.normalize import Draft, clean, one_line
+from assets.stages.normalize import BlockDraft, clean, one_line
 
 BLOCK_CHARACTERS = 700
 """Target length of a block: some 200 tokens, to fit a chunk of the smallest common window (256 tokens)."""
@@ -31,7 +31,7 @@ def table(
     page: int | None = None,
     sheet: str | None = None,
     numbered: bool = False,
-) -> Iterator[Draft]:
+) -> Iterator[BlockDraft]:
     """Yield the table's drafts, lazily.
 
     With `numbered` (sheets and CSV) a block carries the number of its first data row, from 1, and the header is a separate draft
@@ -40,7 +40,7 @@ def table(
     head = line(header) if header else ""
     repeat = 0 < len(head) <= HEADER_CHARACTERS
     if head and numbered:
-        yield Draft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
+        yield BlockDraft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
     lines: list[str] = [] if numbered or not head else [head]
     length, first, blocks = sum(map(len, lines)), 1, 0
     number = 0
@@ -52,15 +52,17 @@ def table(
             first += not lines
             continue
         if lines and length + len(text) > BLOCK_CHARACTERS:
-            yield Draft(
+            yield BlockDraft(
                 kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None
             )
             blocks += 1
             if head and repeat and numbered:
-                yield Draft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
+                yield BlockDraft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
             lines = [head] if head and repeat and not numbered else []
             length, first = sum(map(len, lines)), number
         lines.append(text)
         length += len(text) + 1
     if lines:
-        yield Draft(kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None)
+        yield BlockDraft(
+            kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None
+        )

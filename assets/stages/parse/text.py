@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from assets.stages.normalize import Draft, clean, dehyphenate
+from assets.stages.normalize import BlockDraft, clean, dehyphenate
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 
@@ -13,18 +13,18 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦▪–]|\d{1,3}[.)])[ \t]+\S")
 _BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*+][ \t]+", re.MULTILINE)
 
 
-def paragraphs(text: str, page: int | None = None) -> list[Draft]:
+def paragraphs(text: str, page: int | None = None) -> list[BlockDraft]:
     """Split cleaned text at blank lines; paragraphs that begin with a bullet or a number become lists with Markdown bullets."""
-    drafts: list[Draft] = []
+    drafts: list[BlockDraft] = []
     for part in _PARAGRAPHS.split(text):
         if not part or part.isspace():
             continue
         lines = part.strip("\n").split("\n")
         items = sum(1 for line in lines if _ITEM.match(line))
         if _ITEM.match(lines[0]) and (items > 1 or len(lines) == 1):
-            drafts.append(Draft(kind="list", text=_BULLET.sub(r"\1- ", part.strip("\n")), page=page))
+            drafts.append(BlockDraft(kind="list", text=_BULLET.sub(r"\1- ", part.strip("\n")), page=page))
         else:
-            drafts.append(Draft(kind="paragraph", text=part, page=page))
+            drafts.append(BlockDraft(kind="paragraph", text=part, page=page))
     return drafts
 
 

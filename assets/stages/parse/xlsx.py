@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from assets.stages.normalize import MAX_NAME, Draft, one_line
+from assets.stages.normalize import MAX_NAME, BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.delimited import is_header
 from assets.stages.parse.result import Parsed
@@ -40,13 +40,13 @@ def _rows(sheet: Any) -> Iterator[list[str]]:
         yield [_cell(value) for value in row]
 
 
-def _sheet(name: str, sheet: Any) -> Iterator[Draft]:
+def _sheet(name: str, sheet: Any) -> Iterator[BlockDraft]:
     rows = _rows(sheet)
     first = next((row for row in rows if any(row)), None)
     if first is None:
         return
     name = name[:MAX_NAME]
-    yield Draft(kind="heading", text=name, level=1, sheet=name)
+    yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
     while first and not first[-1]:
         first.pop()
     if is_header(first):
