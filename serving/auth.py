@@ -165,5 +165,7 @@ class Authentication(AbstractAuthenticationMiddleware):
         services: Services = connection.app.state.services
         credential = credential_of(connection)
         if not credential:
+            client = connection.client
+            services.sign_ins.without_credential(services.origins.of(client.host) if client else "")
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)

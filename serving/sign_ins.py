@@ -15,6 +15,10 @@ from serving.limits import RateLimit
 from serving.metrics import Metrics
 
 _REMEMBERED = 10_000
+WITHOUT = 10
+"""Requests without any credential that one address may send, as a multiple of its failed sign-ins: they cost less to refuse."""
+UNNAMED = 20
+"""What programs on this machine, and clients of a trusted proxy that names none, may send together, as a multiple of one address's."""
 
 
 class SignIns:
@@ -23,6 +27,9 @@ class SignIns:
     def __init__(self, per_minute: int, metrics: Metrics) -> None:
         self._per_minute = per_minute
         self._failures = RateLimit(per_minute)
+        self._unnamed_failures = RateLimit(per_minute * UNNAMED)
+        self._without = RateLimit(per_minute * WITHOUT)
+        self._unnamed_without = RateLimit(per_minute * WITHOUT * UNNAMED)
         self._accepted: dict[bytes, None] = {}
         self._metrics = metrics
 
@@ -31,39 +38,45 @@ class SignIns:
         """Check a credential in the block. Raises the problem `rate-limited` if the address has no attempt left.
 
         An attempt counts as failed until it succeeds, so attempts made at the same time cannot pass the limit. An empty `origin`
-        is not limited.
+        stands for all clients whose address is not known, who share a larger limit.
         """
-        if not origin:
-            yield
-            return
+        failures = self._failures if origin else self._unnamed_failures
         digest = hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
         known = digest in self._accepted
         if not known:
-            self._take(origin)
+            most = self._per_minute * (1 if origin else UNNAMED)
+            self._take(failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token and")
         try:
             yield
         except UnauthorizedError:
             if known:  # expired or revoked since
                 self._accepted.pop(digest, None)
-                self._failures.take(origin)
+                failures.take(origin)
             raise
         except BaseException:
             if not known:
-                self._failures.give_back(origin)
+                failures.give_back(origin)
             raise
         if not known:
-            self._failures.give_back(origin)
+            failures.give_back(origin)
             self._accepted[digest] = None
             if len(self._accepted) > _REMEMBERED:
                 del self._accepted[next(iter(self._accepted))]
 
-    def _take(self, origin: str) -> None:
-        wait = self._failures.take(origin)
+    def without_credential(self, origin: str) -> None:
+        """Count a request that needs a credential and has none. Raises the problem `rate-limited` once there were too many."""
+        most = self._per_minute * WITHOUT * (1 if origin else UNNAMED)
+        limit = self._without if origin else self._unnamed_without
+        self._take(limit, origin, f"{most} requests a minute {_where(origin)} had no token. Send one, and")
+
+    def _take(self, limit: RateLimit, origin: str, what: str) -> None:
+        wait = limit.take(origin)
         if wait > 0:
             self._metrics.rate_limited.inc()
             seconds = max(1, math.ceil(wait))
-            detail = (
-                f"More than {self._per_minute} sign-ins a minute from your address have failed. "
-                f"Check your token and try again in {seconds} s."
-            )
+            detail = f"More than {what} try again in {seconds} s."
             raise ProblemError("rate-limited", detail, headers={"Retry-After": str(seconds)})
+
+
+def _where(origin: str) -> str:
+    return "from your address" if origin else "from this machine, or through a proxy that names no client,"

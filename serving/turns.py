@@ -19,6 +19,7 @@ from resources.connections import Origins
 from serving.errors import ProblemError
 from serving.limits import RateLimit
 from serving.metrics import Metrics
+from serving.sign_ins import UNNAMED
 
 KB, MB = 1024, 1024 * 1024
 
@@ -68,6 +69,10 @@ CLASS_OF: Mapping[str, str] = {
 }
 
 
+NEVER_SHARED = {"health", "event"}
+"""The supervisor asks for health from this machine; Slack's events come through a proxy, signed."""
+
+
 class Turns(ASGIMiddleware):
     """Counts requests by class and caller. A trusted proxy that names no client stands for many people: only the totals count then."""
 
@@ -80,6 +85,11 @@ class Turns(ASGIMiddleware):
             name: RateLimit(max(1, int(search_rate * kind.share)))
             for name, kind in CLASSES.items()
             if kind.share is not None
+        }
+        self._unnamed = {
+            name: RateLimit(max(1, int(search_rate * kind.share)) * UNNAMED)
+            for name, kind in CLASSES.items()
+            if kind.share is not None and name not in NEVER_SHARED
         }
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
         self._under_way: Counter[tuple[str, str]] = Counter()
@@ -98,6 +108,14 @@ class Turns(ASGIMiddleware):
             raise ProblemError("overloaded", detail, headers={"Retry-After": "2"})
         if who:
             self._count(name, kind, who)
+        elif name in self._unnamed and (wait := self._unnamed[name].take(who)) > 0:
+            seconds = max(1, math.ceil(wait))
+            most = self._per_minute[name] * UNNAMED
+            detail = (
+                f"At most {most} requests of this kind ({name}) a minute from this machine, or through a proxy that names no client."
+                f" Try again in {seconds} s."
+            )
+            raise self._refusal(detail, seconds)
         self._in_all[name] += 1
         self._under_way[name, who] += 1
         try:

@@ -7,12 +7,13 @@ import stat
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from serving.audit import Event, Spool
+from serving.audit import MAX_WAITING, Event, Spool
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_degradation_http import codes, fill, own_postgres, titles, until_ready
 
@@ -131,3 +132,34 @@ def test_a_deletion_and_its_event_are_one_transaction(site: Site, running: Runni
     site.sql("ALTER TABLE audit_log DROP CONSTRAINT nothing")
     assert running.request("DELETE", f"/api/documents/{doc_id}", BOB).status_code == 200
     assert site.sql("SELECT action, email, doc_ids::text[] FROM audit_log") == [("delete", BOB, [doc_id])]
+
+
+def test_past_two_thousand_waiting_events_requests_wait_or_are_refused_and_no_row_is_lost(site: Site) -> None:
+    fill(site)
+    left = Spool.new(site.settings.home / "audit")
+    for number in range(MAX_WAITING):
+        left.append(Event(email=ANN, action="search", query=f"before {number}"))
+    left.close()
+    with psycopg.connect(site.settings.postgres_dsn) as holder:
+        holder.execute("LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE")  # Postgres answers, and takes no event
+        with site.running() as running:
+            running.wait_for_metrics(f"serving_audit_waiting {MAX_WAITING}.0")
+            refused = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry refused"})
+            assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
+            assert int(refused.headers["retry-after"]) >= 1
+            assert f"serving_audit_waiting {MAX_WAITING}.0" in running.metrics()
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(running.request, "POST", "/api/rag/search", BOB, json={"query": "ferry waited"})
+                holder.rollback()
+                answered = waiting.result(60).status_code == 200
+            # the writer may be pausing after its failed attempts: then that request was told to come back, and does
+            deadline = time.monotonic() + 120
+            while not answered:
+                assert time.monotonic() < deadline, "requests are still refused though Postgres takes events again"
+                again = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry waited"})
+                assert again.status_code in (200, 503)
+                answered = again.status_code == 200
+            eventually(lambda: len(rows(site)), MAX_WAITING + 1)
+    found = rows(site)
+    assert {query for email, query in found if email == ANN} == {f"before {number}" for number in range(MAX_WAITING)}
+    assert [query for email, query in found if email == BOB] == ["ferry waited"]

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from serving.sign_ins import UNNAMED, WITHOUT
+from serving.turns import CLASSES
 from tests.fixtures.serving import Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -39,3 +41,50 @@ def test_people_behind_the_same_address_go_on(site: Site) -> None:
         old = {**ONE, "Authorization": f"Bearer {site.token(BOB, expires=timedelta(hours=-1))}"}
         assert [running.http.get("/api/sources", headers=old).status_code for _ in range(3)] == [401, 429, 429]
         assert running.http.get("/api/sources", headers=right).status_code == 200
+
+
+def statuses(found: list[int]) -> list[tuple[int, int]]:
+    """Return each status in the order of its first appearance, with how often it came."""
+    return [(status, found.count(status)) for status in dict.fromkeys(found)]
+
+
+def test_requests_without_a_credential_are_limited_by_address(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 1})
+    with site.running() as running:
+        found = [running.http.get("/api/sources", headers=ONE).status_code for _ in range(WITHOUT + 5)]
+        assert statuses(found) == [(401, WITHOUT), (429, 5)]
+        refused = running.http.get("/api/sources", headers=ONE)
+        assert refused.json()["type"] == "/problems/rate-limited"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert running.http.get("/api/sources", headers=TWO).status_code == 401
+        right = {**ONE, "Authorization": f"Bearer {site.token(ANN)}"}
+        assert running.http.get("/api/sources", headers=right).status_code == 200
+
+
+def test_clients_whose_address_is_not_known_share_a_limit(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 1})
+    with site.running() as running:
+        known = {"Authorization": f"Bearer {site.token(ANN)}"}
+        assert running.http.get("/api/sources", headers=known).status_code == 200
+        wrong = {"Authorization": WRONG[0]}
+        found = [running.http.get("/api/sources", headers=wrong).status_code for _ in range(UNNAMED * 2)]
+        assert found[:UNNAMED] == [401] * UNNAMED
+        assert 429 in found[UNNAMED:]
+        assert running.http.get("/api/sources", headers=known).status_code == 200
+        most = WITHOUT * UNNAMED
+        bare = [running.http.get("/api/sources").status_code for _ in range(most * 2)]
+        assert bare[:most] == [401] * most
+        assert 429 in bare[most:]
+        assert running.http.get("/healthz").status_code == 200
+        assert running.http.get("/readyz").status_code == 200
+
+
+def test_open_pages_asked_for_from_unknown_addresses_share_a_limit(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1})
+    with site.running() as running:
+        most = int(CLASSES["open"].share or 0) * UNNAMED
+        found = [running.http.get("/docs/openapi.json").status_code for _ in range(most * 2)]
+        assert found[:most] == [200] * most
+        assert 429 in found[most:]
+        assert running.http.get("/docs/openapi.json", headers=ONE).status_code == 200
+        assert running.http.get("/healthz").status_code == 200
