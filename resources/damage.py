@@ -1,7 +1,7 @@
-"""What is wrong with a store: an error that it raised enters; one of ours leaves, which names the table or disk and the remedy.
+"""Explain errors of damaged stores: name the table or disk that is damaged, and the remedy.
 
-Tables of the lake are read lazily and by many, so an error says neither which table it met nor why. The tables are therefore
-opened and read once more, when something has failed and not before.
+Tables of the lake are read lazily and in many places, so an error names neither the table nor the cause. Therefore, only after a
+failure, the tables are opened and read again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from resources.settings import Settings
 
 SHOWN = 3
-"""Documents that an error names; the rest is counted."""
+"""Number of documents that an error names; the rest is counted."""
 MADE_AGAIN = "its rows are made again from the stored bytes"
 RESTORE = 'restore the lake from a backup (docs/operations.md, "Back up and restore")'
 
 
 def explained(error: BaseException, settings: Settings) -> ConcordanceError | None:
-    """Return an error that says which store is damaged and what to do; None when no store explains this error."""
+    """Return an error that says which store is damaged and what to do; None if no store explains this error."""
     if (found := of_a_disk(error, settings)) is not None:
         return found
     if isinstance(error, ConcordanceError):
@@ -49,7 +49,7 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
 
 
 def of_a_disk(error: BaseException, settings: Settings) -> ServiceUnavailableError | None:
-    """Return the full or read-only disk that an error comes from; None if the disks are well or cannot be its cause."""
+    """Return the full or read-only disk that caused an error; None if the disks are fine or cannot be the cause."""
     polars = sys.modules.get("polars")
     kinds = (OSError, psycopg.Error, NotRunningError, ServiceUnavailableError)
     if isinstance(error, kinds) or (polars is not None and isinstance(error, polars.exceptions.PolarsError)):
@@ -66,7 +66,7 @@ def _of_the_lake(error: BaseException) -> bool:
 
 
 def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = False) -> dict[str, str]:
-    """Return what is wrong with each table: one of `expected` that is missing, or one that is there and cannot be read.
+    """Return the fault of each damaged table: one of `expected` that is missing, or an existing one that cannot be read.
 
     Each table and file is opened. With `deep`, every page of every file is read, too.
     """
@@ -82,7 +82,7 @@ def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = Fal
             elif lacking:
                 faults[name] = f"it lacks the columns {', '.join(lacking)}"
             else:
-                # counting rows reads the ends of the files alone
+                # counting rows only reads the ends of the files
                 wanted = pl.all().is_null().sum() if deep else pl.len()
                 lake.scan(name).select(wanted).collect(engine="streaming")
         except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
@@ -94,7 +94,7 @@ def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = Fal
 
 
 def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:
-    """Return the error of a sync that needs rows which a table does not hold, though an earlier stage wrote them."""
+    """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them."""
     shown = ", ".join(whose[:SHOWN]) + (f" and {len(whose) - SHOWN} more" if len(whose) > SHOWN else "")
     state = "is missing" if lake.open(name) is None else "lacks rows that it held"
     return AbortSyncError(
@@ -104,7 +104,7 @@ def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> Abort
 
 
 def sentence(name: str, reason: str) -> str:
-    """Return what is wrong with a table and what to do about it."""
+    """Return a table's fault and what to do about it."""
     return f"The table {name} of the lake is damaged: {reason.rstrip('.')}. {remedy(name)}"
 
 

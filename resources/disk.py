@@ -1,7 +1,7 @@
-"""Whether the disks take what must be kept: settings enter; what is full or cannot be written to, which folder, and the remedy leave.
+"""Check whether the disks accept writes: report what is full or read-only, which folder it is, and the remedy.
 
-A full disk shows itself as many other things: a server that does not answer, a run that does not start, a job that nobody takes
-up. Whoever meets such a failure asks here for its cause.
+A full disk has many symptoms: a server that does not answer, a run that does not start, a job that no process claims. Code that
+meets such a failure asks here for its cause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FULL, READ_ONLY, REFUSED, BROKEN = "full", "read-only", "refused", "broken"
 
 
 class Store(NamedTuple):
-    """What is kept in a folder. Those of other accounts are not written to."""
+    """A store that is kept in a folder. Those of other accounts are not written to."""
 
     name: str
     folder: Path
@@ -37,7 +37,7 @@ class Store(NamedTuple):
 
 
 class DiskFault(NamedTuple):
-    """A file system, or a folder, that takes no writes."""
+    """A file system or folder that accepts no writes."""
 
     stores: tuple[str, ...]
     folder: Path
@@ -45,7 +45,7 @@ class DiskFault(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        """Return what is wrong and what to do, for whoever runs the installation."""
+        """Return what is wrong and what to do, for the operator."""
         place = f"{self.folder} ({', '.join(self.stores)})"
         if self.state == FULL:
             return f"The disk that holds {place} is full: {self.detail}. Free some space there, or move the folder to a larger disk."
@@ -57,7 +57,7 @@ class DiskFault(NamedTuple):
 
 
 def stores(settings: Settings) -> Iterator[Store]:
-    """Yield every folder of this machine in which something is kept, HOME first. Any of them may be another file system."""
+    """Yield every folder of this machine that holds a store, HOME first. Each may be on a different file system."""
     home = settings.home
     yield Store("HOME", home)
     yield Store("audit log", home / "audit")
@@ -79,7 +79,7 @@ def stores(settings: Settings) -> Iterator[Store]:
 
 
 def faults(settings: Settings) -> list[DiskFault]:
-    """Return what takes no writes, stores of one file system with the same fault together. Blocking; writes 64 kB and removes them."""
+    """Return what accepts no writes, with stores on the same file system combined. Blocking; writes 64 kB and removes them."""
     found: dict[tuple[int, str], DiskFault] = {}
     for store in stores(settings):
         folder = _existing(store.folder)
@@ -96,12 +96,12 @@ def faults(settings: Settings) -> list[DiskFault]:
 
 
 def why(settings: Settings) -> str | None:
-    """Return what is wrong with the disks in whole sentences; None when they take writes."""
+    """Return the faults of the disks in full sentences; None if they accept writes."""
     return " ".join(map(str, faults(settings))) or None
 
 
 def cause(settings: Settings) -> ServiceUnavailableError | None:
-    """Return the error that the disks are the cause of; None when they take writes."""
+    """Return an error about the disks; None if they accept writes."""
     found = faults(settings)
     if not found:
         return None
@@ -110,7 +110,7 @@ def cause(settings: Settings) -> ServiceUnavailableError | None:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder, or the nearest one above it that exists and that we may look into."""
+    """Return the folder, or its nearest existing parent that we may look into."""
     while True:
         try:
             folder.stat()
@@ -123,7 +123,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _fault(folder: Path, *, trial: bool) -> tuple[str, str, int] | None:
-    """Return state, detail and device of a folder that takes no writes."""
+    """Return state, detail and device of a folder that accepts no writes."""
     try:
         device = folder.stat().st_dev
         status = os.statvfs(folder)

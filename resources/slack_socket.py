@@ -1,4 +1,4 @@
-"""Whether the Socket Mode receiver is connected to Slack: what it tells others of this installation over a Unix socket."""
+"""The connection state of the Socket Mode receiver, as it reports it to other processes over a Unix socket."""
 
 from __future__ import annotations
 

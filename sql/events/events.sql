@@ -1,7 +1,7 @@
--- Events of sources, from their arrival to the sync that has taken them in. Grain: event, unless a statement says otherwise.
+-- Events of sources, from their arrival to the sync that has processed them. Grain: event, unless a statement says otherwise.
 
 -- name: teams
--- Workspaces whose people the directory knows, as `slack:TEAM`. Grain: workspace.
+-- Workspaces with users in the directory, as `slack:TEAM`. Grain: workspace.
 SELECT DISTINCT principal FROM directory WHERE source = 'slack';
 
 -- name: app^
@@ -13,7 +13,7 @@ SELECT bot_id, app_id FROM source_states WHERE source = :source;
 UPDATE source_states SET bot_id = :bot_id, app_id = :app_id WHERE source = :source;
 
 -- name: receive
--- Keep an event. Parameters: event_id, source, partition or null (the whole source), kind, urgent (it hides something).
+-- Store an event. Parameters: event_id, source, partition or null (the whole source), kind, urgent (it hides something).
 -- Returns the event unless it was received before.
 INSERT INTO source_events (event_id, source, partition, kind, urgent)
 VALUES (:event_id, :source, :partition, :kind, :urgent)
@@ -21,7 +21,7 @@ ON CONFLICT DO NOTHING
 RETURNING event_id;
 
 -- name: known_partition
--- Whether a partition was synced before. Parameters: source, partition.
+-- Check whether a partition was synced before. Parameters: source, partition.
 SELECT partition FROM partitions WHERE source = :source AND partition = :partition AND cursor IS NOT NULL;
 
 -- name: holders
@@ -32,16 +32,16 @@ INNER JOIN source_memory AS m ON p.source = m.source AND p.partition = m.partiti
 WHERE p.source = 'slack';
 
 -- name: touch!
--- Leave word for the next sync of a channel of what to read again. Parameters: partition, key, value jsonb.
+-- Tell the next sync of a channel what to read again. Parameters: partition, key, value jsonb.
 INSERT INTO source_memory (source, partition, key, value) VALUES ('slack', :partition, :key, :value::jsonb)
 ON CONFLICT DO NOTHING;
 
 -- name: hide
--- Hide what the waiting events of a channel concern; see the function. Parameters: partition. Grain: document.
+-- Hide the documents that a channel's waiting events concern; see the function. Parameters: partition. Grain: document.
 SELECT h::text AS doc_id FROM hide_touched(:partition) AS h;
 
 -- name: show!
--- Show documents again whose events the sync has taken in and whose present content is indexed. Parameters: source.
+-- Show documents again whose events a sync has processed and whose current content is indexed. Parameters: source.
 DELETE FROM hidden_documents AS h
 USING documents AS d
 WHERE
@@ -53,11 +53,11 @@ WHERE
     );
 
 -- name: forget!
--- Drop events so old that no source sends them again. Parameters: days.
+-- Delete events so old that no source redelivers them. Parameters: days.
 DELETE FROM source_events WHERE received_at < now() - make_interval(days => :days::integer);
 
 -- name: waiting
--- Events for which a sync is still to be asked, once one of them hides something or has waited. Parameters: source, seconds.
+-- Events without a requested sync, if one of them hides something or has waited long enough. Parameters: source, seconds.
 -- Index: source_events_waiting.
 SELECT event_id, partition FROM source_events
 WHERE
@@ -70,5 +70,5 @@ WHERE
     );
 
 -- name: asked!
--- A sync was asked for. Parameters: event_ids text[].
+-- Record that a sync was requested. Parameters: event_ids text[].
 UPDATE source_events SET asked_at = now() WHERE event_id = ANY(:event_ids);

@@ -1,6 +1,6 @@
-"""Notification channels: changes of feeds enter, messages about them leave over HTTP, for as long as a channel lives.
+"""Notification channels: for as long as a channel lives, changes of its feed are announced to its URL over HTTP.
 
-A message says that a feed has changed, and nothing else. Source: https://developers.google.com/workspace/drive/api/guides/push
+A message only says that a feed has changed. Source: https://developers.google.com/workspace/drive/api/guides/push
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from resources.simulators.drive.errors import ApiError
 
 LONGEST = timedelta(days=7)
 RETRIED = frozenset({0, 500, 502, 503, 504})
-"""Answers after which a message is sent again; 0 for none."""
+"""Statuses after which a message is sent again; 0 for no response."""
 RETRIES = (0.1, 0.5, 2.0)
-"""Seconds before each further attempt; Google's own waits are longer."""
+"""Seconds before each retry; Google's own waits are longer."""
 PATIENCE_SECONDS = 10.0
 
 
 class Channel(msgspec.Struct):
-    """A channel as it was asked for. `number` counts its messages."""
+    """A channel as requested. `number` counts its messages."""
 
     id: str
     feed: str
@@ -37,32 +37,32 @@ class Channel(msgspec.Struct):
 
 
 class Channels:
-    """The channels that live. Messages are sent by a thread of their own, in the order of the changes."""
+    """The live channels. A separate thread sends their messages, in the order of the changes."""
 
     def __init__(self) -> None:
         self.live: dict[str, Channel] = {}
         self.longest = LONGEST
         self.refused = ""
-        """Why addresses are refused, as Google refuses those of domains that nobody has verified; empty: they are not."""
+        """Error for refused URLs, as Google refuses those of unverified domains; empty: none are refused."""
         self.sent: list[tuple[str, str, int]] = []
-        """Channel, state and the status answered, 0 for none, of each message; repetitions included."""
+        """Channel, state and response status (0 for none) of each message, including retries."""
         self._queue: queue.Queue[tuple[Channel, dict[str, str]]] = queue.Queue()
         self._thread: threading.Thread | None = None
 
     def add(self, channel: Channel) -> None:
-        """Let a channel live, and say so over it."""
+        """Start a channel, and send its first message."""
         self.live[channel.id] = channel
         self._send(channel, "sync")
 
     def stop(self, channel_id: str, resource_id: str) -> None:
-        """End a channel. Raises `ApiError` for one that is not known."""
+        """Stop a channel. Raises `ApiError` if it is unknown."""
         channel = self.live.get(channel_id)
         if channel is None or channel.resource_id != resource_id:
             raise ApiError(404, "notFound", f"Channel '{channel_id}' not found for project 'simulator'")
         del self.live[channel_id]
 
     def changed(self, feed: str, now: datetime) -> None:
-        """Say over every channel of a feed that it has changed."""
+        """Announce a change to every channel of a feed."""
         for channel in list(self.live.values()):
             if channel.expires <= now:
                 del self.live[channel.id]
@@ -109,6 +109,6 @@ class Channels:
 
 
 def uri(channel: Channel) -> str:
-    """Return the address of what a channel watches."""
+    """Return the URL of the resource that a channel watches."""
     drive = f"&driveId={channel.feed}" if channel.feed else ""
     return f"https://www.googleapis.com/drive/v3/changes?alt=json{drive}"

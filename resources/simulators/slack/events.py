@@ -1,6 +1,6 @@
-"""The events that Slack reports of a workspace: a change enters, the JSON that apps receive leaves.
+"""The JSON of the events that Slack sends to apps for changes in a workspace.
 
-Each as its page under https://docs.slack.dev/reference/events says. An event is reported only where the bot may read.
+They follow their pages under https://docs.slack.dev/reference/events. Only events in channels that the bot may read are reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def envelope(workspace: Workspace, event: Json) -> Json:
-    """Return an event in the wrapping that is the same over HTTP and over a socket."""
+    """Return an event in its envelope, which is the same over HTTP and over a socket."""
     authorization: Json = {"enterprise_id": None, "team_id": workspace.team, "user_id": workspace.bot, "is_bot": True}
     return {
         "token": "deprecated",
@@ -47,7 +47,7 @@ def changed(channel: Channel, message: Message, before: Json) -> Json:
 
 
 def deleted(channel: Channel, ts: str, before: Json) -> Json:
-    """Return the event of a message that is gone."""
+    """Return the event of a deleted message."""
     hidden = {"subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": ts}
     return _in(channel) | hidden | {"previous_message": before}
 
@@ -58,33 +58,33 @@ def turned_private(channel: Channel, user: str, ts: str) -> Json:
 
 
 def joined(channel: Channel, user: str, team: str) -> Json:
-    """Return the event of somebody who came into a channel."""
+    """Return the event of a user who joined a channel."""
     return {"type": "member_joined_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
 def left(channel: Channel, user: str, team: str) -> Json:
-    """Return the event of somebody who left a channel."""
+    """Return the event of a user who left a channel."""
     return {"type": "member_left_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
 def put_out(channel: Channel, actor: str) -> Json:
-    """Return the event of a channel that the bot is no longer in."""
+    """Return the event of a channel from which the bot was removed."""
     return {"type": "group_left" if channel.private else "channel_left", "channel": channel.id, "actor_id": actor}
 
 
 def of_channel(channel: Channel, what: str, user: str) -> Json:
-    """Return the event of a channel that was archived or opened again (`what` is `archive` or `unarchive`)."""
+    """Return the event of an archived or unarchived channel (`what` is `archive` or `unarchive`)."""
     return {"type": f"{'group' if channel.private else 'channel'}_{what}", "channel": channel.id, "user": user}
 
 
 def renamed(channel: Channel) -> Json:
-    """Return the event of a channel with another name."""
+    """Return the event of a renamed channel."""
     named = {"id": channel.id, "name": channel.name, "created": channel.created // 1_000_000}
     return {"type": "group_rename" if channel.private else "channel_rename", "channel": named}
 
 
 def snapshot(message: Message) -> Json:
-    """Return a message as it is now, for the event of its change."""
+    """Return the current state of a message, for the event of its change."""
     return _message(message)
 
 

@@ -1,4 +1,4 @@
-"""The Events API over HTTP: events enter, signed requests leave for the address that the app names, again and again until taken.
+"""The Events API over HTTP: sends signed requests to the app's URL and retries until they are accepted.
 
 Source: https://docs.slack.dev/apis/events-api/ (retries) and https://docs.slack.dev/authentication/verifying-requests-from-slack
 """
@@ -16,12 +16,12 @@ import msgspec
 from slack_sdk.signature import SignatureVerifier
 
 RETRIES: Sequence[float] = (0.0, 60.0, 300.0)
-"""Seconds before each further attempt."""
+"""Seconds before each retry."""
 PATIENCE_SECONDS = 3.0
 
 
 class Requests:
-    """Sends events to one address, in the order they happened. Starts with the first event."""
+    """Sends events to one URL, in the order in which they happened. Starts with the first event."""
 
     def __init__(self, secret: str, retries: Sequence[float] = RETRIES) -> None:
         self._secret = secret
@@ -29,10 +29,10 @@ class Requests:
         self._queue: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
         self._thread: threading.Thread | None = None
         self.statuses: list[int] = []
-        """What was answered, 0 for nothing; repetitions included."""
+        """Status of each response, 0 for none; including retries."""
 
     def verify(self, url: str) -> None:
-        """Ask an address for the echo of a challenge, as Slack does when it is entered. Raises `ValueError`."""
+        """Verify a URL with a challenge, as Slack does when it is configured. Raises `ValueError`."""
         challenge = f"challenge-{time.monotonic_ns()}"
         answer = self._post(url, {"type": "url_verification", "token": "deprecated", "challenge": challenge}, 0)
         if answer is None or answer.status_code != 200 or challenge not in answer.text:

@@ -1,7 +1,7 @@
-"""Socket Mode: `apps.connections.open` gives out addresses, and events go to whoever is connected until they are acknowledged.
+"""Socket Mode: `apps.connections.open` issues URLs, and events are sent to connected clients until they are acknowledged.
 
-What enters: envelopes of events, from any thread. What leaves: messages over WebSockets, each envelope to one connection at a time.
-An envelope that is not acknowledged in time, or whose connection ends, is sent again.
+Envelopes may come from any thread; each is sent to one connection at a time. An envelope that is not acknowledged in time, or
+whose connection ends, is sent again.
 Source: https://docs.slack.dev/apis/events-api/using-socket-mode/
 """
 
@@ -23,15 +23,15 @@ from resources.simulators import Receive, Scope, Send
 PATIENCE_SECONDS = 3.0
 """An event that is not acknowledged within this time is sent again."""
 ATTEMPTS = 4
-"""How often an event is sent at most: once, and three times again."""
+"""Maximum number of attempts per event: one and three retries."""
 KEPT = 1000
-"""Events that wait at most: while nobody is connected, the oldest ones get lost."""
+"""Maximum number of waiting events: while no client is connected, the oldest ones are lost."""
 PATH = "/link/"
 
 
 @dataclass(eq=False, slots=True)
 class _Delivery:
-    """One event on its way; `due` is when it is to be sent (again), by `time.monotonic`."""
+    """An event being delivered; `due` is the time of the next attempt, by `time.monotonic`."""
 
     envelope_id: str
     payload: dict[str, Any]
@@ -50,17 +50,17 @@ class _Link:
 
 
 class Sockets:
-    """Everybody who is connected, and what they have still to acknowledge. Thread-safe."""
+    """The connected clients and their unacknowledged events. Thread-safe."""
 
     def __init__(self, app_id: str, patience: float = PATIENCE_SECONDS) -> None:
         self.app_id = app_id
         self.patience = patience
         self.sent = 0
-        """Envelopes sent so far, repetitions included."""
+        """Envelopes sent so far, including retries."""
         self.acknowledged: list[str] = []
-        """Events by id, in the order of their acknowledgements."""
+        """Ids of events, in the order of their acknowledgements."""
         self.deaf = 0
-        """How many acknowledgements from now on get lost."""
+        """Number of acknowledgements that will be lost from now on."""
         self._lock = threading.RLock()
         self._tickets: set[str] = set()
         self._links: list[_Link] = []
@@ -68,37 +68,37 @@ class Sockets:
 
     @property
     def connected(self) -> int:
-        """How many are connected."""
+        """Number of connected clients."""
         with self._lock:
             return len(self._links)
 
     @property
     def waiting(self) -> int:
-        """How many events nobody has acknowledged."""
+        """Number of unacknowledged events."""
         with self._lock:
             return len(self._waiting)
 
     def open(self, base: str) -> str:
-        """Return an address under which one connection can be made, once."""
+        """Return a URL for one connection; it works once."""
         ticket = secrets.token_hex(16)
         with self._lock:
             self._tickets.add(ticket)
         return f"{base.replace('http', 'ws', 1)}{PATH}?ticket={ticket}&app_id={self.app_id}"
 
     def deliver(self, payload: dict[str, Any]) -> None:
-        """Send an event to somebody who is connected, as soon as there is one."""
+        """Send an event to a connected client, as soon as there is one."""
         with self._lock:
             self._waiting.append(_Delivery(secrets.token_hex(16), payload))
             del self._waiting[:-KEPT]
         self._wake()
 
     def clear(self) -> None:
-        """Forget what nobody has acknowledged."""
+        """Discard unacknowledged events."""
         with self._lock:
             self._waiting.clear()
 
     def disconnect(self, reason: str = "refresh_requested") -> None:
-        """Tell everybody who is connected to connect again, and close their connections."""
+        """Ask all clients to reconnect, and close their connections."""
         with self._lock:
             links = list(self._links)
         for link in links:
@@ -153,7 +153,7 @@ class Sockets:
                 link.loop.call_soon_threadsafe(link.wake.set)
 
     async def _pump(self, link: _Link) -> None:
-        """Send what is due over one connection."""
+        """Send due envelopes over one connection."""
         while True:
             link.wake.clear()
             delivery, pause = self._next(link)
@@ -166,7 +166,7 @@ class Sockets:
                 await _say(link, _shape(delivery))
 
     def _next(self, link: _Link) -> tuple[_Delivery | None, float | None]:
-        """Return what is to be sent now, or the seconds until something is."""
+        """Return the envelope to send now, or the seconds until one is due."""
         now = time.monotonic()
         with self._lock:
             self._waiting = [one for one in self._waiting if one.attempts < ATTEMPTS or one.due > now]

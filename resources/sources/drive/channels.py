@@ -1,7 +1,7 @@
-"""Notification channels: Google is asked to send word of changes in each feed, for as long as there is an address to send it to.
+"""Notification channels: Google is asked to announce changes in each feed, if there is a public URL to announce them to.
 
-Enter: the feeds that syncs read, each with its partitions. Leave: one live channel a feed, in the registry. A message says only
-that something has changed; what it was, a sync reads. So a channel that cannot be made costs nothing but time.
+The registry has one live channel per feed that syncs read, with the partitions concerned. A message only says that something has
+changed; the next sync reads what. So a channel that cannot be created only costs time.
 Source: https://developers.google.com/workspace/drive/api/guides/push
 """
 
@@ -26,9 +26,9 @@ from sql import queries
 
 PATH = "/api/drive/notifications"
 LIFE = timedelta(days=7)
-"""Longest life of a channel on a change feed. Source: as above, "Renew notification channels"."""
+"""Maximum lifetime of a channel on a change feed. Source: as above, "Renew notification channels"."""
 ABANDONED = timedelta(hours=1)
-"""After this time, a channel that was to be made and of which nothing is known was never made, or its sync was killed."""
+"""After this time, a channel whose creation was never confirmed is considered failed, or its sync was killed."""
 SOURCE = SourceName.GOOGLE_DRIVE.value
 
 log = logger("sync")
@@ -36,7 +36,7 @@ registry = queries("events")
 
 
 def address(settings: Settings) -> str | None:
-    """Return where Google is to send messages; None without a public address that Google accepts, which is one over https."""
+    """Return the URL for messages, or None without a public URL that Google accepts, which must use https."""
     url = settings.base_url
     secure = url.startswith("https://") or (settings.public_url is not None and settings.drive_api_url != GOOGLE)
     return f"{url}{PATH}" if secure else None
@@ -56,10 +56,10 @@ class Channels:
         self._address = address(settings)
 
     def ensure(self, wanted: Mapping[str, Sequence[str]]) -> None:
-        """Make, renew and stop channels, so that each feed (empty: the account's) has one and nothing else has.
+        """Create, renew and stop channels, so that exactly the given feeds (empty: the account's) have one each.
 
-        Raises `AuthorizationError` and `ServiceUnavailableError`; every other fault is kept with the channel and tried again by the
-        next sync.
+        Raises `AuthorizationError` and `ServiceUnavailableError`; every other fault is stored with the channel and the next sync
+        retries.
         """
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
             kept: set[str] = set()
@@ -78,13 +78,13 @@ class Channels:
                     self._stop(connection, row)
 
     def _is_good(self, row: Mapping[str, Any]) -> bool:
-        """Return True unless a channel has to be replaced: it is for somebody else, or has lived half of its life."""
+        """Return True unless a channel must be replaced: it belongs to another account, or half of its lifetime is over."""
         if row["expires_at"] is None or (row["account"], row["address"]) != (self._account, self._address):
             return False
         return self._now() < row["created_at"] + (row["expires_at"] - row["created_at"]) / 2
 
     def _usable(self, rows: Sequence[Mapping[str, Any]], feed: str) -> set[str]:
-        """Return the channels of a feed that still live, for as long as no other can be made."""
+        """Return the channels of a feed that are still alive, for use while no new one can be created."""
         return {
             row["channel_id"]
             for row in rows
@@ -93,7 +93,7 @@ class Channels:
         }
 
     def _make(self, connection: Any, feed: str, partitions: Sequence[str]) -> str | None:
-        """Make a channel and return its id; None when Google refused it, and the reason is kept."""
+        """Create a channel and return its id; None if Google refused it, in which case the reason is stored."""
         channel_id, token = str(uuid.uuid4()), secrets.token_urlsafe(32)
         registry.add_channel(
             connection,
@@ -138,9 +138,9 @@ class Channels:
         return channel_id
 
     def _stop(self, connection: Any, row: Mapping[str, Any]) -> None:
-        """Stop a channel and forget it. One that cannot be stopped ends by itself, and its messages are refused until then."""
+        """Stop a channel and forget it. One that cannot be stopped expires by itself, and its messages are refused until then."""
         if row["expires_at"] is None and row["error"] is None and self._now() < row["created_at"] + ABANDONED:
-            return  # another process may be making it
+            return  # another process may be creating it
         registry.drop_channel(connection, channel_id=row["channel_id"])
         if row["resource_id"] is None or row["expires_at"] is None or row["expires_at"] <= self._now():
             return
