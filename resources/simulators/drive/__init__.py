@@ -5,6 +5,6 @@
 
 from resources.simulators.drive.app import DriveApp
 from resources.simulators.drive.model import Drive
-from resources.simulators.drive.tree import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, File
+from resources.simulators.drive.tree import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, DriveFile
 
-__all__ = ["DOCUMENT", "FOLDER", "PRESENTATION", "SHORTCUT", "SPREADSHEET", "Drive", "DriveApp", "File"]
+__all__ = ["DOCUMENT", "FOLDER", "PRESENTATION", "SHORTCUT", "SPREADSHEET", "Drive", "DriveApp", "DriveFile"]

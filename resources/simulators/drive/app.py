@@ -55,7 +55,7 @@ _POST_ROUTES = {"changes/watch": "changes.watch", "channels/stop": "channels.sto
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
-class Answer(msgspec.Struct):
+class DriveResponse(msgspec.Struct):
     """A response; if `cut`, half of it is sent and the connection is closed."""
 
     status: int
@@ -78,7 +78,7 @@ class DriveApp:
         body = await _read(receive)
         await _send(send, await self._answer(scope, body))
 
-    async def _answer(self, scope: Scope, body: bytes) -> Answer:
+    async def _answer(self, scope: Scope, body: bytes) -> DriveResponse:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path, query = scope["path"], dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if _PREFIX.match(path):
@@ -91,10 +91,10 @@ class DriveApp:
         if path.startswith("/batch"):
             return await self._batch(headers, body)
         if path == "/":
-            return Answer(200, page(self._drive, headers.get("host", "")).encode(), b"text/html; charset=utf-8")
+            return DriveResponse(200, page(self._drive, headers.get("host", "")).encode(), b"text/html; charset=utf-8")
         if path.startswith("/simulator/"):
             status, found = control(self._drive, scope["method"], path.removeprefix("/simulator/"), body)
-            return Answer(status, msgspec.json.encode(found))
+            return DriveResponse(status, msgspec.json.encode(found))
         return self._sign_in(path, query, body)
 
     async def _call(
@@ -105,7 +105,7 @@ class DriveApp:
         authorization: str,
         headers: Mapping[str, str],
         body: bytes = b"",
-    ) -> Answer:
+    ) -> DriveResponse:
         """Answer one API call, or commit the fault that is due."""
         name, asked = _route(method, path)
         if name is None:
@@ -126,17 +126,17 @@ class DriveApp:
         answer.cut = fault is not None and fault.kind == "drop"
         return answer
 
-    def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Answer:
+    def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> DriveResponse:
         with self._drive.lock:
             self._drive.settle()
             found = POSTS[name](self._drive, asked, _json(body)) if name in POSTS else METHODS[name](self._drive, asked)
         if found is None:
-            return Answer(204, b"")
+            return DriveResponse(204, b"")
         if isinstance(found, Media):
             return _media(found, headers.get("range", ""))
         if self._drive.validate is not None:
             self._drive.validate(f"drive.{name}", found)
-        return Answer(200, msgspec.json.encode(found))
+        return DriveResponse(200, msgspec.json.encode(found))
 
     def _authorize(self, authorization: str, asked: Mapping[str, str]) -> None:
         kind, _, token = authorization.partition(" ")
@@ -162,7 +162,7 @@ class DriveApp:
                 raise file_not_found(asked["fileId"])
             raise drive_not_found(asked["driveId"]) if "driveId" in asked else insufficient_permissions()
 
-    async def _batch(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _batch(self, headers: Mapping[str, str], body: bytes) -> DriveResponse:
         with self._drive.lock:
             self._drive.calls["batch"] += 1
         fault = self._drive.faults.take("batch", paged=False)
@@ -177,9 +177,9 @@ class DriveApp:
         replies = [await self._reply(call, headers.get("authorization", "")) for call in calls]
         content_type, content = batch.write(replies)
         cut = fault is not None and fault.kind == "drop"
-        return Answer(200, content, content_type.encode(), cut=cut)
+        return DriveResponse(200, content, content_type.encode(), cut=cut)
 
-    async def _reply(self, call: batch.Call, authorization: str) -> batch.Reply:
+    async def _reply(self, call: batch.BatchCall, authorization: str) -> batch.Reply:
         parts = urlsplit(call.target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         answer = await self._call(call.method, parts.path, query, call.authorization or authorization, {})
@@ -191,20 +191,22 @@ class DriveApp:
             call.content_id, answer.status, [(b"Content-Type", answer.content_type), *answer.headers], answer.body
         )
 
-    def _sign_in(self, path: str, query: Mapping[str, str], body: bytes) -> Answer:
+    def _sign_in(self, path: str, query: Mapping[str, str], body: bytes) -> DriveResponse:
         form = dict(parse_qsl(body.decode("latin-1")))
         try:
             with self._drive.lock:
                 if path == "/o/oauth2/v2/auth":
-                    return Answer(302, b"", headers=[(b"location", self._drive.sessions.authorize(query).encode())])
+                    return DriveResponse(
+                        302, b"", headers=[(b"location", self._drive.sessions.authorize(query).encode())]
+                    )
                 if path == "/token":
                     self._drive.calls["token"] += 1
-                    return Answer(200, msgspec.json.encode(self._drive.sessions.exchange(form)))
+                    return DriveResponse(200, msgspec.json.encode(self._drive.sessions.exchange(form)))
                 if path == "/revoke":
                     self._drive.sessions.revoke()
-                    return Answer(200, b"{}")
+                    return DriveResponse(200, b"{}")
         except OAuthError as error:
-            return Answer(error.status, msgspec.json.encode(error.body))
+            return DriveResponse(error.status, msgspec.json.encode(error.body))
         return _refusal(ApiError(404, "notFound", f"The simulator has no page {path}."))
 
 
@@ -227,20 +229,20 @@ def _json(body: bytes) -> dict[str, Any]:
         raise ApiError(400, "parseError", "Parse Error") from error
 
 
-def _refusal(error: ApiError) -> Answer:
-    return Answer(error.status, msgspec.json.encode(error.body), headers=error.headers)
+def _refusal(error: ApiError) -> DriveResponse:
+    return DriveResponse(error.status, msgspec.json.encode(error.body), headers=error.headers)
 
 
-def _media(media: Media, wanted: str) -> Answer:
+def _media(media: Media, wanted: str) -> DriveResponse:
     content_type, size = media.content_type.encode(), len(media.content)
     asked = _RANGE.fullmatch(wanted) if media.ranges else None
     if asked is None or size == 0:
-        return Answer(200, media.content, content_type)
+        return DriveResponse(200, media.content, content_type)
     first, last = int(asked[1]), min(int(asked[2] or size - 1), size - 1)
     if first >= size:
-        return Answer(416, b"", content_type, [(b"content-range", b"bytes */%d" % size)])
+        return DriveResponse(416, b"", content_type, [(b"content-range", b"bytes */%d" % size)])
     part = [(b"content-range", b"bytes %d-%d/%d" % (first, last, size))]
-    return Answer(206, media.content[first : last + 1], content_type, part)
+    return DriveResponse(206, media.content[first : last + 1], content_type, part)
 
 
 async def _read(receive: Receive) -> bytes:
@@ -252,7 +254,7 @@ async def _read(receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: DriveResponse) -> None:
     size = max(len(answer.body), 1) if answer.cut else len(answer.body)
     headers = [
         (b"content-type", answer.content_type),

@@ -18,7 +18,7 @@ MAX_CALLS = 100
 """Source: https://developers.google.com/workspace/drive/api/guides/performance#overview"""
 
 
-class Call(msgspec.Struct):
+class BatchCall(msgspec.Struct):
     """One call of a batch."""
 
     content_id: str
@@ -37,7 +37,7 @@ class Reply(msgspec.Struct):
     body: bytes
 
 
-def read(content_type: str, body: bytes) -> list[Call]:
+def read(content_type: str, body: bytes) -> list[BatchCall]:
     """Parse the calls of a batch. Raises `ApiError` (400) if it is malformed or too long."""
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     if message.get_content_type() != "multipart/mixed" or not message.is_multipart():
@@ -70,7 +70,7 @@ def write(replies: list[Reply]) -> tuple[str, bytes]:
     return f"multipart/mixed; boundary={boundary}", b"\r\n".join([*lines, b"--" + boundary.encode() + b"--", b""])
 
 
-def _call(part: Message) -> Call:
+def _call(part: Message) -> BatchCall:
     head, _, rest = str(part.get_payload()).replace("\r\n", "\n").partition("\n")
     words = head.split()
     if part.get_content_type() != "application/http" or len(words) < 2:
@@ -78,4 +78,4 @@ def _call(part: Message) -> Call:
     headers = BytesParser().parsebytes(rest.partition("\n\n")[0].encode(), headersonly=True)
     # the client folds a long id across two lines
     content_id = " ".join(str(part.get("Content-ID", "<1>")).split())
-    return Call(content_id, words[0], words[1], headers.get("authorization", ""))
+    return BatchCall(content_id, words[0], words[1], headers.get("authorization", ""))

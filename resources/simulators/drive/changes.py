@@ -9,7 +9,7 @@ from typing import Any
 
 from resources.simulators.drive.asking import FILE_FIELDS, Parameters, member_drive, page_size, shallow, true
 from resources.simulators.drive.errors import bad_parameter
-from resources.simulators.drive.feeds import Entry
+from resources.simulators.drive.feeds import FeedEntry
 from resources.simulators.drive.fields import Mask, mask, pick
 from resources.simulators.drive.resources import file_resource, shared_drive, timestamp
 from resources.simulators.drive.state import World
@@ -56,7 +56,7 @@ def feed_of(world: World, asked: Parameters) -> str:
     return member_drive(world, drive)
 
 
-def _change(world: World, feed: str, entry: Entry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
+def _change(world: World, feed: str, entry: FeedEntry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
     """Return a feed entry with the current state of its item, or None if the call excludes it."""
     shared = true(asked, "includeItemsFromAllDrives")
     if entry.kind == "drive":
@@ -86,7 +86,7 @@ def _change(world: World, feed: str, entry: Entry, asked: Parameters, chosen: Ma
     return shallow(change, chosen)
 
 
-def _drive_change(world: World, entry: Entry, chosen: Mask) -> dict[str, Any]:
+def _drive_change(world: World, entry: FeedEntry, chosen: Mask) -> dict[str, Any]:
     gone = not world.access.readable(world.items[entry.id])
     change: dict[str, Any] = {
         "kind": "drive#change",

@@ -14,7 +14,7 @@ import msgspec
 
 from resources.simulators.drive.errors import ApiError
 from resources.simulators.drive.model import Drive
-from resources.simulators.drive.tree import File
+from resources.simulators.drive.tree import DriveFile
 
 OPERATIONS = (
     "file", "folder", "shortcut", "edit", "rename", "move", "trash", "restore", "delete",
@@ -99,5 +99,5 @@ def _plain(found: Any) -> Any:
     if isinstance(found, set):
         return sorted(found)
     if isinstance(found, dict):
-        return {key: value.name if isinstance(value, File) else value for key, value in found.items()}
+        return {key: value.name if isinstance(value, DriveFile) else value for key, value in found.items()}
     return found

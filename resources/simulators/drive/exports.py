@@ -6,7 +6,7 @@ import re
 
 from resources.simulators.drive.errors import ApiError
 from resources.simulators.drive.sheets import write_csv, write_xlsx
-from resources.simulators.drive.tree import DOCUMENT, PRESENTATION, SPREADSHEET, File
+from resources.simulators.drive.tree import DOCUMENT, PRESENTATION, SPREADSHEET, DriveFile
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
@@ -24,7 +24,7 @@ MAX_EXPORT_BYTES = 10 * 1024 * 1024
 _MARKUP = re.compile(r"^(?:#{1,6}|>|[*+-]) +|\*\*|__|`", re.MULTILINE)
 
 
-def export(file: File, mime_type: str) -> bytes:
+def export(file: DriveFile, mime_type: str) -> bytes:
     """Return a document in another format. Raises `ApiError` if it cannot be exported or exceeds 10 MB."""
     if file.mime_type not in FORMATS:
         raise ApiError(403, "fileNotExportable", "Export only supports Docs Editors files.")
@@ -36,7 +36,7 @@ def export(file: File, mime_type: str) -> bytes:
     return content
 
 
-def _convert(file: File, mime_type: str) -> bytes:
+def _convert(file: DriveFile, mime_type: str) -> bytes:
     if file.sheets is not None:
         return write_xlsx(file.sheets) if mime_type == XLSX else write_csv(file.sheets)
     if file.mime_type == DOCUMENT and mime_type == "text/plain":

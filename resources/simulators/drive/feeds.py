@@ -11,7 +11,7 @@ import msgspec
 from resources.simulators.drive.errors import bad_parameter
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FeedEntry(msgspec.Struct, frozen=True):
     """A change of an item or a shared drive; its current state is read when the feed is."""
 
     number: int
@@ -26,12 +26,12 @@ class Feed:
     def __init__(self, start: int) -> None:
         self._next = start
         self._oldest = start
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], FeedEntry] = {}
 
     def add(self, at: datetime, kind: Literal["file", "drive"], changed: str) -> None:
         """Record a change; an earlier entry of the same item is removed."""
         self._entries.pop((kind, changed), None)
-        self._entries[kind, changed] = Entry(self._next, at, kind, changed)
+        self._entries[kind, changed] = FeedEntry(self._next, at, kind, changed)
         self._next += 1
 
     def token(self) -> str:
@@ -43,11 +43,11 @@ class Feed:
         self._next += 1
         self._oldest = self._next
 
-    def since(self, token: str) -> Iterator[Entry]:
+    def since(self, token: str) -> Iterator[FeedEntry]:
         """Return the entries from a token on, oldest first. Raises `ApiError` if the token is invalid or expired."""
         if not token.isascii() or not token.isdigit() or not self._oldest <= int(token) <= self._next:
             raise bad_parameter("pageToken")
-        found: list[Entry] = []
+        found: list[FeedEntry] = []
         for entry in reversed(self._entries.values()):
             if entry.number < int(token):
                 break

@@ -19,7 +19,7 @@ from resources.simulators.drive.fields import mask, pick
 from resources.simulators.drive.resources import file_resource, may_share, permissions, shared_drive, user
 from resources.simulators.drive.searching import files_list
 from resources.simulators.drive.state import World
-from resources.simulators.drive.tree import File
+from resources.simulators.drive.tree import DriveFile
 
 
 class Media(msgspec.Struct):
@@ -114,7 +114,7 @@ def drives_get(world: World, asked: Parameters) -> Any:
     return pick(shared_drive(world, world.drives[member_drive(world, asked["driveId"])]), chosen)
 
 
-def find(world: World, asked: Parameters) -> File:
+def find(world: World, asked: Parameters) -> DriveFile:
     """Return the file of a call. Raises `ApiError` 404 if the account does not see it."""
     file_id = asked["fileId"]
     file = world.items.get(world.my_drive if file_id == "root" else file_id)
@@ -125,7 +125,7 @@ def find(world: World, asked: Parameters) -> File:
     return file
 
 
-def _shared_with(world: World, asked: Parameters) -> File:
+def _shared_with(world: World, asked: Parameters) -> DriveFile:
     file = find(world, asked)
     if not world.drive_of(file.id) and not may_share(world, file):
         raise insufficient_permissions()
@@ -133,7 +133,7 @@ def _shared_with(world: World, asked: Parameters) -> File:
     return file
 
 
-def _check_readable(world: World, file: File) -> None:
+def _check_readable(world: World, file: DriveFile) -> None:
     if not world.access.readable(file):
         raise insufficient_permissions()
 

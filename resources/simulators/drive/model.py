@@ -18,8 +18,8 @@ from resources.simulators.drive.tree import (
     PRESENTATION,
     SHORTCUT,
     SPREADSHEET,
-    File,
-    Grant,
+    DriveFile,
+    DriveGrant,
     SharedDrive,
 )
 
@@ -142,7 +142,7 @@ class Drive(World):
             item = self.items[id]
             if who == f"user:{item.owner}":
                 return
-            item.grants[who] = Grant(who, role, id, discoverable=discoverable, expires=expires)
+            item.grants[who] = DriveGrant(who, role, id, discoverable=discoverable, expires=expires)
             if expires is not None:
                 self.expiring[id, who] = expires.astimezone(UTC)
             if who == f"user:{self.account}":
@@ -196,13 +196,13 @@ class Drive(World):
             self.feeds[drive_id] = Feed(self.ids.number(10_000, 99_000) * (len(self.feeds) + 1))
             root = self.add_item(drive_id, "Drive", FOLDER, None, owner=None)
             for who, role in {f"user:{self.account}": "organizer", **members}.items():
-                root.grants[who] = Grant(who, role, drive_id, member=True)
+                root.grants[who] = DriveGrant(who, role, drive_id, member=True)
             self.drive_changed(drive_id)
             return drive_id
 
     def add_member(self, drive_id: str, who: str, role: str = "reader") -> None:
         """Add a member or change its role, which appears in no feed unless it is the account."""
-        self.set_member(drive_id, who, Grant(who, role, drive_id, member=True))
+        self.set_member(drive_id, who, DriveGrant(who, role, drive_id, member=True))
 
     def remove_member(self, drive_id: str, who: str) -> None:
         """Remove a member, which appears in no feed unless it is the account."""
@@ -261,7 +261,7 @@ class Drive(World):
                     found.add("public" if grant.kind == "anyone" else grant.who)
             return found
 
-    def everything(self, root: str) -> dict[str, File]:
+    def everything(self, root: str) -> dict[str, DriveFile]:
         """Return the files and shortcuts (not folders) below a folder, shared drive or My Drive that the account may read."""
         with self.lock:
             self.settle()

@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from resources.simulators.drive.access import Access
+from resources.simulators.drive.access import AccessRules
 from resources.simulators.drive.errors import ApiError, bad_parameter
-from resources.simulators.drive.tree import RANKS, File
+from resources.simulators.drive.tree import RANKS, DriveFile
 
-Test = Callable[[File], bool]
+Test = Callable[[DriveFile], bool]
 _TOKEN = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'|(<=|>=|!=|[=<>()])|([A-Za-z][\w.]*))")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_TIMES: dict[str, Callable[[File], datetime | None]] = {
+_TIMES: dict[str, Callable[[DriveFile], datetime | None]] = {
     "modifiedTime": lambda file: file.modified,
     "createdTime": lambda file: file.created,
     "sharedWithMeTime": lambda file: file.shared_at,
@@ -32,7 +32,7 @@ _TIMES: dict[str, Callable[[File], datetime | None]] = {
 _ROLES = {"owners": ("owner",), "writers": ("writer", "fileOrganizer", "organizer", "owner"), "readers": tuple(RANKS)}
 
 
-class Query(msgspec.Struct):
+class FileQuery(msgspec.Struct):
     """A parsed query."""
 
     matches: Test
@@ -46,7 +46,7 @@ class _Text(str):
     __slots__ = ()
 
 
-def parse(text: str, access: Access, my_drive: str) -> Query:
+def parse(text: str, access: AccessRules, my_drive: str) -> FileQuery:
     """Parse `q`. Raises `ApiError` (400) for what Google would reject."""
     parser = _Parser(_tokens(text), access, my_drive)
     found = parser.alternatives()
@@ -70,7 +70,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[str], access: Access, my_drive: str) -> None:
+    def __init__(self, tokens: list[str], access: AccessRules, my_drive: str) -> None:
         self._tokens = tokens
         self._access = access
         self._my_drive = my_drive
@@ -78,23 +78,23 @@ class _Parser:
     def left(self) -> bool:
         return bool(self._tokens)
 
-    def alternatives(self) -> Query:
+    def alternatives(self) -> FileQuery:
         found = self._conjunction()
         while self._skip("or"):
             found = _either(found.matches, self._conjunction().matches)
         return found
 
-    def _conjunction(self) -> Query:
+    def _conjunction(self) -> FileQuery:
         found = self._term()
         while self._skip("and"):
             other = self._term()
             found = _both(found, other)
         return found
 
-    def _term(self) -> Query:
+    def _term(self) -> FileQuery:
         if self._skip("not"):
             test = self._term().matches
-            return Query(lambda file: not test(file))
+            return FileQuery(lambda file: not test(file))
         if self._skip("("):
             found = self.alternatives()
             if not self._skip(")"):
@@ -105,17 +105,17 @@ class _Parser:
             return self._membership(first, last)
         if isinstance(first, _Text):
             raise bad_parameter("q")
-        return Query(self._comparison(first, sign, last))
+        return FileQuery(self._comparison(first, sign, last))
 
-    def _membership(self, value: str, field: str) -> Query:
+    def _membership(self, value: str, field: str) -> FileQuery:
         if field == "parents":
             parent = self._my_drive if value == "root" else value
-            return Query(lambda file: file.parent == parent, parent)
+            return FileQuery(lambda file: file.parent == parent, parent)
         roles = _ROLES.get(field)
         if roles is None:
             raise bad_parameter("q")
         access = self._access
-        return Query(
+        return FileQuery(
             lambda file: any(held[0].name == value and held[0].role in roles for held in access.grants(file).values())
         )
 
@@ -156,16 +156,16 @@ class _Parser:
         return self._tokens.pop(0)
 
 
-def _either(one: Test, other: Test) -> Query:
-    return Query(lambda file: one(file) or other(file))
+def _either(one: Test, other: Test) -> FileQuery:
+    return FileQuery(lambda file: one(file) or other(file))
 
 
-def _both(one: Query, other: Query) -> Query:
+def _both(one: FileQuery, other: FileQuery) -> FileQuery:
     first, second = one.matches, other.matches
-    return Query(lambda file: first(file) and second(file), one.parent or other.parent)
+    return FileQuery(lambda file: first(file) and second(file), one.parent or other.parent)
 
 
-def _time(read: Callable[[File], datetime | None], sign: str, value: str) -> Test:
+def _time(read: Callable[[DriveFile], datetime | None], sign: str, value: str) -> Test:
     try:
         limit = datetime.fromisoformat(value)
     except ValueError:

@@ -20,8 +20,8 @@ from resources.simulators.drive.tree import (
     RANKS,
     SHORTCUT,
     SPREADSHEET,
-    File,
-    Grant,
+    DriveFile,
+    DriveGrant,
     SharedDrive,
 )
 from resources.simulators.drive.tree import permission_id as id_of
@@ -40,7 +40,7 @@ def user(world: World, email: str) -> dict[str, Any]:
         "kind": "drive#user",
         "displayName": _display_name(email),
         "me": email == world.account,
-        "permissionId": id_of(Grant(f"user:{email}", "", "")),
+        "permissionId": id_of(DriveGrant(f"user:{email}", "", "")),
         "emailAddress": email,
     }
 
@@ -73,13 +73,13 @@ def shared_drive(world: World, drive: SharedDrive) -> dict[str, Any]:
     }
 
 
-def may_share(world: World, file: File) -> bool:
+def may_share(world: World, file: DriveFile) -> bool:
     """Return True if the account may change a file's sharing; otherwise it cannot see who else has access."""
     role = world.access.role(file)
     return role is not None and RANKS[role] >= RANKS["writer"]
 
 
-def permissions(world: World, file: File) -> list[dict[str, Any]]:
+def permissions(world: World, file: DriveFile) -> list[dict[str, Any]]:
     """Return every permission on an item: its own, inherited ones, and those disabled by a limited-access folder."""
     shared = bool(world.drive_of(file.id))
     found = [_permission(file, held, shared) for held in world.access.grants(file).values()]
@@ -89,7 +89,7 @@ def permissions(world: World, file: File) -> list[dict[str, Any]]:
     return found
 
 
-def file_resource(world: World, file: File, chosen: Mask) -> dict[str, Any]:
+def file_resource(world: World, file: DriveFile, chosen: Mask) -> dict[str, Any]:
     """Return an item's resource with the fields that the mask selects and that apply to it."""
     found: dict[str, Any] = {}
     for name in _FIELDS if chosen is None else chosen:
@@ -101,7 +101,7 @@ def file_resource(world: World, file: File, chosen: Mask) -> dict[str, Any]:
     return found
 
 
-def _permission(file: File, held: tuple[Grant, ...], shared: bool) -> dict[str, Any]:
+def _permission(file: DriveFile, held: tuple[DriveGrant, ...], shared: bool) -> dict[str, Any]:
     strongest = held[0]
     found: dict[str, Any] = {
         "kind": "drive#permission",
@@ -126,7 +126,7 @@ def _permission(file: File, held: tuple[Grant, ...], shared: bool) -> dict[str, 
     return found
 
 
-def _detail(file: File, grant: Grant, shared: bool) -> dict[str, Any]:
+def _detail(file: DriveFile, grant: DriveGrant, shared: bool) -> dict[str, Any]:
     inherited = grant.on != file.id
     found: dict[str, Any] = {
         "permissionType": "member" if grant.member else "file",
@@ -138,7 +138,7 @@ def _detail(file: File, grant: Grant, shared: bool) -> dict[str, Any]:
     return found
 
 
-def _capabilities(world: World, file: File) -> dict[str, Any]:
+def _capabilities(world: World, file: DriveFile) -> dict[str, Any]:
     readable = world.access.readable(file)
     rank = RANKS[world.access.role(file) or "reader"] if readable else 0
     edits, folder = rank >= RANKS["writer"], file.is_folder
@@ -160,13 +160,13 @@ def _capabilities(world: World, file: File) -> dict[str, Any]:
     }
 
 
-def _parents(world: World, file: File) -> list[str] | None:
+def _parents(world: World, file: DriveFile) -> list[str] | None:
     if file.parent is None or not world.access.visible(world.items[file.parent]):
         return None
     return [file.parent]
 
 
-def _view_link(file: File) -> str:
+def _view_link(file: DriveFile) -> str:
     if file.is_folder:
         return f"https://drive.google.com/drive/folders/{file.id}"
     editor = _EDITORS.get(file.mime_type)
@@ -175,7 +175,7 @@ def _view_link(file: File) -> str:
     return f"https://drive.google.com/file/d/{file.id}/view?usp=drivesdk"
 
 
-def _size(file: File) -> str | None:
+def _size(file: DriveFile) -> str | None:
     if file.is_folder or file.mime_type == SHORTCUT:
         return None
     if file.sheets is not None:
@@ -183,11 +183,11 @@ def _size(file: File) -> str | None:
     return str(len(file.content))
 
 
-def _always(value: Any) -> Callable[[World, File], Any]:
+def _always(value: Any) -> Callable[[World, DriveFile], Any]:
     return lambda *_: value
 
 
-def _digest(name: str) -> Callable[[World, File], str | None]:
+def _digest(name: str) -> Callable[[World, DriveFile], str | None]:
     return lambda _, file: hashlib.new(name, file.content).hexdigest() if file.is_binary else None
 
 
@@ -195,28 +195,28 @@ def _display_name(email: str) -> str:
     return email.partition("@")[0].replace(".", " ").title()
 
 
-def _in_my_drive(make: Callable[[World, File], Any]) -> Callable[[World, File], Any]:
+def _in_my_drive(make: Callable[[World, DriveFile], Any]) -> Callable[[World, DriveFile], Any]:
     """Return a field builder that leaves out items in shared drives."""
     return lambda world, file: None if world.drive_of(file.id) else make(world, file)
 
 
-def _in_shared_drive(make: Callable[[World, File], Any]) -> Callable[[World, File], Any]:
+def _in_shared_drive(make: Callable[[World, DriveFile], Any]) -> Callable[[World, DriveFile], Any]:
     """Return a field builder that leaves out items outside shared drives."""
     return lambda world, file: make(world, file) if world.drive_of(file.id) else None
 
 
-def _shortcut(_: World, file: File) -> dict[str, Any] | None:
+def _shortcut(_: World, file: DriveFile) -> dict[str, Any] | None:
     if file.target is None:
         return None
     return {"targetId": file.target, "targetMimeType": file.target_mime_type}
 
 
-def _export_links(_: World, file: File) -> dict[str, str] | None:
+def _export_links(_: World, file: DriveFile) -> dict[str, str] | None:
     base = f"https://docs.google.com/feeds/download/{_EDITORS.get(file.mime_type)}s/export/Export?id={file.id}"
     return {kind: f"{base}&exportFormat={kind}" for kind in FORMATS.get(file.mime_type, ())} or None
 
 
-_FIELDS: dict[str, Callable[[World, File], Any]] = {
+_FIELDS: dict[str, Callable[[World, DriveFile], Any]] = {
     "kind": _always("drive#file"),
     "id": lambda _, file: file.id,
     "name": lambda _, file: file.name,

@@ -19,13 +19,13 @@ from resources.simulators.drive.asking import (
 )
 from resources.simulators.drive.errors import bad_parameter, file_not_found
 from resources.simulators.drive.fields import Mask, mask
-from resources.simulators.drive.query import Query, parse
+from resources.simulators.drive.query import FileQuery, parse
 from resources.simulators.drive.resources import file_resource
 from resources.simulators.drive.state import World
-from resources.simulators.drive.tree import FOLDER, SHORTCUT, File
+from resources.simulators.drive.tree import FOLDER, SHORTCUT, DriveFile
 
 _CORPORA = ("user", "drive", "allDrives")
-_ORDERS: dict[str, Callable[[File], Any]] = {
+_ORDERS: dict[str, Callable[[DriveFile], Any]] = {
     "name": lambda item: item.name.lower(),
     "name_natural": lambda item: item.name.lower(),
     "createdTime": lambda item: item.created,
@@ -52,10 +52,10 @@ def files_list(world: World, asked: Parameters) -> Any:
     return shallow(with_next(body, following), chosen)
 
 
-def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bool]]:
+def _corpus(world: World, asked: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
     """Return the query and a predicate for the listing's corpus, enforcing the rules for naming shared drives."""
     corpora, drive = asked.get("corpora", "user"), asked.get("driveId")
-    query = Query(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
+    query = FileQuery(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
     if corpora not in _CORPORA:
         raise bad_parameter("corpora")
     if (corpora == "drive") != (drive is not None):
@@ -73,7 +73,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bo
         member = member_drive(world, drive)
         return query, lambda item: world.drive_of(item.id) == member and _listed(world, item)
 
-    def fits(item: File) -> bool:
+    def fits(item: DriveFile) -> bool:
         if world.drive_of(item.id):
             # the user corpus includes only items of shared drives that the account has encountered, or the requested folder
             met = corpora != "user" or item.in_account_feed or query.parent is not None
@@ -83,7 +83,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[Query, Callable[[File], bo
     return query, fits
 
 
-def _search(world: World, asked: Parameters, query: Query, fits: Callable[[File], bool]) -> list[str]:
+def _search(world: World, asked: Parameters, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
     within = world.items.get(query.parent) if query.parent is not None else None
     if query.parent is None:
         candidates = list(world.items.values())
@@ -102,6 +102,6 @@ def _search(world: World, asked: Parameters, query: Query, fits: Callable[[File]
     return [item.id for item in found]
 
 
-def _listed(world: World, item: File) -> bool:
+def _listed(world: World, item: DriveFile) -> bool:
     """Return True if a listing may show an item: it is not the root of a drive, and the account sees it."""
     return item.id != world.my_drive and item.id not in world.drives and world.access.visible(item)

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from resources.simulators.drive.access import Access
+from resources.simulators.drive.access import AccessRules
 from resources.simulators.drive.channels import Channels
 from resources.simulators.drive.feeds import Feed
 from resources.simulators.drive.listings import Listings
 from resources.simulators.drive.oauth import Sessions
 from resources.simulators.drive.sheets import read_csv
-from resources.simulators.drive.tree import FOLDER, SPREADSHEET, File, Grant, Ids, SharedDrive, Sheets
+from resources.simulators.drive.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
 from resources.simulators.faults import Faults
 
 Content = bytes | str | Sheets
@@ -49,14 +49,14 @@ class World:
         self.incomplete: set[str] = set()
         """Corpora whose search leaves out half of the results and says so."""
         self.lock = threading.RLock()
-        self.items: dict[str, File] = {}
+        self.items: dict[str, DriveFile] = {}
         self.drives: dict[str, SharedDrive] = {}
         self.feeds: dict[str, Feed] = {}
         """Feeds by shared drive id; the account's under the empty string."""
         self.channels = Channels()
         self.listings = Listings()
         self.sessions = Sessions(account)
-        self.access = Access(self.items, account)
+        self.access = AccessRules(self.items, account)
         self._clock = clock or (lambda: datetime.now(UTC))
         self.ids = Ids(seed)
         self._seed = seed
@@ -88,7 +88,7 @@ class World:
         self._last = max(now, self._last + timedelta(milliseconds=1))
         return self._last
 
-    def item(self, item_id: str) -> File:
+    def item(self, item_id: str) -> DriveFile:
         """Return an item that may be changed: not the root of a drive."""
         item = self.items[item_id]
         if item_id == self.my_drive or item_id in self.drives:
@@ -104,7 +104,7 @@ class World:
         created: datetime | None = None,
         modified: datetime | None = None,
         **meta: Any,
-    ) -> File:
+    ) -> DriveFile:
         """Create an item below a parent, or in another user's Drive if there is none."""
         above = None if parent is None else self.items[self.my_drive if parent == "root" else parent]
         if above is None and owner is None:
@@ -118,24 +118,26 @@ class World:
         if meta:
             raise TypeError(f"unknown metadata: {', '.join(meta)}")
         if above is None:
-            item.grants[f"user:{self.account}"] = Grant(f"user:{self.account}", "reader", item.id)
+            item.grants[f"user:{self.account}"] = DriveGrant(f"user:{self.account}", "reader", item.id)
             item.shared_at = item.created
         return item
 
-    def add_item(self, item_id: str, name: str, mime_type: str, above: File | None, *, owner: str | None) -> File:
+    def add_item(
+        self, item_id: str, name: str, mime_type: str, above: DriveFile | None, *, owner: str | None
+    ) -> DriveFile:
         """Add an item with only its place and its owner."""
         now = self.now()
         drive = above is not None and self.drive_of(above.id)
-        item = File(item_id, name, mime_type, above and above.id, now, now, None if drive else owner, self.account)
+        item = DriveFile(item_id, name, mime_type, above and above.id, now, now, None if drive else owner, self.account)
         if item.owner:
-            item.grants[f"user:{owner}"] = Grant(f"user:{owner}", "owner", item_id)
+            item.grants[f"user:{owner}"] = DriveGrant(f"user:{owner}", "owner", item_id)
         if above is not None:
             above.children[item_id] = None
         self.items[item_id] = item
         self.access.forget()
         return item
 
-    def write(self, item: File, content: Content) -> None:
+    def write(self, item: DriveFile, content: Content) -> None:
         """Set an item's content: rows for a spreadsheet, bytes for everything else."""
         if item.mime_type == SPREADSHEET:
             text = content.decode() if isinstance(content, bytes) else content
@@ -146,7 +148,7 @@ class World:
             item.content = content.encode() if isinstance(content, str) else content
         item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()
 
-    def change_owners(self, item: File) -> None:
+    def change_owners(self, item: DriveFile) -> None:
         """Update owners after a move: a shared drive owns what is moved into it; what leaves one belongs to the account."""
         shared = self.drive_of(item.id)
         for below in self.subtree(item):
@@ -154,10 +156,10 @@ class World:
                 below.grants.pop(f"user:{below.owner}", None)
             below.owner = None if shared else self.account
             if below.owner is not None:
-                below.grants[f"user:{below.owner}"] = Grant(f"user:{below.owner}", "owner", below.id)
+                below.grants[f"user:{below.owner}"] = DriveGrant(f"user:{below.owner}", "owner", below.id)
         self.access.forget()
 
-    def set_member(self, drive_id: str, who: str, grant: Grant | None) -> None:
+    def set_member(self, drive_id: str, who: str, grant: DriveGrant | None) -> None:
         """Add, change or remove a member of a shared drive."""
         with self.lock:
             grants = self.items[drive_id].grants
@@ -182,20 +184,20 @@ class World:
             item_id = self.items[item_id].parent
         return False
 
-    def subtree(self, top: File) -> list[File]:
+    def subtree(self, top: DriveFile) -> list[DriveFile]:
         """Return an item and everything below it, parents first."""
         found = [top]
         for item in found:
             found.extend(self.items[child] for child in item.children)
         return found
 
-    def changed(self, item: File, *before: str) -> None:
+    def changed(self, item: DriveFile, *before: str) -> None:
         """Record that an item changed; `before` is the drive that it was in before."""
         item.version += 1
         self.access.forget()
         self.publish(item, {self.drive_of(item.id), *before})
 
-    def publish(self, item: File, drives: set[str]) -> None:
+    def publish(self, item: DriveFile, drives: set[str]) -> None:
         """Add an item's change to the feeds: its drive's, and for some changes in shared drives the account's as well."""
         self.access.forget()
         now = self.now()

@@ -23,7 +23,7 @@ Sheets = dict[str, list[list[str | int | float | bool | None]]]
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
-class Grant(msgspec.Struct, frozen=True):
+class DriveGrant(msgspec.Struct, frozen=True):
     """A role granted on one item or on a shared drive."""
 
     who: str
@@ -48,7 +48,7 @@ class Grant(msgspec.Struct, frozen=True):
         return self.who.partition(":")[2]
 
 
-class File(msgspec.Struct, eq=False):
+class DriveFile(msgspec.Struct, eq=False):
     """Current state of one item: a file, folder, shortcut or the root of a tree."""
 
     id: str
@@ -67,7 +67,7 @@ class File(msgspec.Struct, eq=False):
     target: str | None = None
     """Id of the item that a shortcut points to."""
     target_mime_type: str | None = None
-    grants: dict[str, Grant] = {}
+    grants: dict[str, DriveGrant] = {}
     """Grants given on this item itself, by grantee."""
     limited: bool = False
     """A limited-access folder: inherited permissions are disabled."""
@@ -129,7 +129,7 @@ class Ids:
         return "".join(self._random.choices(_ALPHABET, k=count))
 
 
-def permission_id(grant: Grant) -> str:
+def permission_id(grant: DriveGrant) -> str:
     """Return the id of a grantee, the same on every item, as at Google."""
     if grant.kind == "anyone":
         return "anyone" if grant.discoverable else "anyoneWithLink"

@@ -20,7 +20,7 @@ from resources.simulators.slack.model import Workspace
 from resources.simulators.slack.rates import Rates
 from resources.simulators.slack.requests import Requests
 from resources.simulators.slack.sockets import PATH, Sockets
-from resources.simulators.slack.wire import Answer, Request, as_html, as_json, read
+from resources.simulators.slack.wire import SlackRequest, SlackResponse, as_html, as_json, read
 
 OPEN = "apps.connections.open"
 DOWNLOAD = "files.download"
@@ -69,7 +69,7 @@ class SlackApp:
         answer = await self._answer(request)
         await answer.send(send)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: SlackRequest) -> SlackResponse:
         if request.path.startswith("/api/"):
             return await self._call(request, request.path.removeprefix("/api/"))
         if request.path.startswith("/files-pri/"):
@@ -83,7 +83,7 @@ class SlackApp:
                 return page(self.workspace, request.base)
         return as_html(404, "<!DOCTYPE html><title>404</title><h1>There is nothing at this address</h1>")
 
-    async def _call(self, request: Request, method: str) -> Answer:
+    async def _call(self, request: SlackRequest, method: str) -> SlackResponse:
         """Count a call and answer it, or commit the fault that is due."""
         with self.workspace.lock:
             self.workspace.calls[method] += 1
@@ -95,10 +95,10 @@ class SlackApp:
         with self.workspace.lock:
             answer = self._download(request) if method == DOWNLOAD else self._method(request, method)
         if fault is not None and fault.kind == "drop":
-            return Answer(answer.status, answer.body[: len(answer.body) // 2], answer.kind, broken=True)
+            return SlackResponse(answer.status, answer.body[: len(answer.body) // 2], answer.kind, broken=True)
         return answer
 
-    def _method(self, request: Request, method: str) -> Answer:
+    def _method(self, request: SlackRequest, method: str) -> SlackResponse:
         if self.workspace.throttle and (method in methods.METHODS or method == OPEN):
             wait = self._rates.wait(method)
             if wait is not None:
@@ -123,7 +123,7 @@ class SlackApp:
             return {"ok": False, "error": error}
         return {"ok": True, "url": self.sockets.open(base)}
 
-    def _listen(self, request: Request) -> Answer:
+    def _listen(self, request: SlackRequest) -> SlackResponse:
         try:
             url = request.json().get("url")
             self.set_request_url(str(url) if url else None)
@@ -131,7 +131,7 @@ class SlackApp:
             return as_json(400, {"error": str(error)})
         return as_json(200, {"result": None})
 
-    def _download(self, request: Request) -> Answer:
+    def _download(self, request: SlackRequest) -> SlackResponse:
         """Return a file's bytes; without a valid token and the scope, Slack's sign-in page with status 200."""
         id_ = request.path.split("/")[2].removeprefix(f"{self.workspace.team}-")
         try:
@@ -144,9 +144,9 @@ class SlackApp:
             found = methods.visible_file(self.workspace, id_)
         except RefusalError:
             return as_html(404, "<!DOCTYPE html><title>File not found | Slack</title><h1>This file was deleted</h1>")
-        return Answer(200, found.content, found.mimetype)
+        return SlackResponse(200, found.content, found.mimetype)
 
-    def _failed(self, fault: Fault, request: Request, method: str) -> Answer:
+    def _failed(self, fault: Fault, request: SlackRequest, method: str) -> SlackResponse:
         match fault.kind:
             case "rate_limit":
                 return _limited(fault.seconds)
@@ -162,7 +162,7 @@ class SlackApp:
                 error = self._lost(request, method)
         return as_json(404 if method == DOWNLOAD else 200, {"ok": False, "error": error})
 
-    def _lost(self, request: Request, method: str) -> str:
+    def _lost(self, request: SlackRequest, method: str) -> str:
         """Return the error for a channel that the bot lost, by its kind, or for a lost file."""
         if method in {DOWNLOAD, "files.info"}:
             return "file_not_found"
@@ -175,5 +175,5 @@ class SlackApp:
         return "channel_not_found" if found.private else "not_in_channel"
 
 
-def _limited(seconds: float) -> Answer:
+def _limited(seconds: float) -> SlackResponse:
     return as_json(429, {"ok": False, "error": "ratelimited"}, {"retry-after": f"{seconds:g}"})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from resources.simulators.slack.model import Channel, Workspace
+from resources.simulators.slack.model import SimulatedChannel, Workspace
 from resources.simulators.slack.records import to_micros
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class RefusalError(Exception):
 
 
 @dataclass(slots=True, frozen=True)
-class Call:
+class MethodCall:
     """The arguments of a call; `base` is the URL under which the client reached us."""
 
     workspace: Workspace
@@ -65,7 +65,7 @@ class Call:
         if scope not in self.workspace.scopes:
             raise RefusalError("missing_scope", needed=scope, provided=",".join(sorted(self.workspace.scopes)))
 
-    def channel(self, *, history: bool) -> Channel:
+    def channel(self, *, history: bool) -> SimulatedChannel:
         """Return the requested channel if the bot may see it and, with `history`, read its messages."""
         found = self.workspace.channels.get(self.required("channel"))
         inside = found is not None and self.workspace.bot in found.members
@@ -125,7 +125,7 @@ def cursor(kind: str, place: object) -> str:
     return base64.b64encode(f"{kind}:{place}".encode()).decode()
 
 
-def time_of(call: Call) -> int:
+def time_of(call: MethodCall) -> int:
     """Return the microseconds of the argument `ts`; an invalid one is rejected as an unknown thread."""
     try:
         return to_micros(call.required("ts"))

@@ -15,7 +15,7 @@ import msgspec
 
 from resources.simulators.faults import KINDS, Fault, Faults
 from resources.simulators.slack.model import Workspace
-from resources.simulators.slack.wire import Answer, Request, as_html, as_json
+from resources.simulators.slack.wire import SlackRequest, SlackResponse, as_html, as_json
 
 OPERATIONS = (
     "user",
@@ -57,7 +57,7 @@ class _Share(msgspec.Struct, forbid_unknown_fields=True):
     seconds: float = 0.0
 
 
-def control(workspace: Workspace, faults: Faults, request: Request) -> Answer:
+def control(workspace: Workspace, faults: Faults, request: SlackRequest) -> SlackResponse:
     """Perform an operation and return its result, or status 400 or 404 with what to do instead."""
     name = request.path.removeprefix("/simulator/")
     if name == "state":
@@ -103,7 +103,7 @@ def state(workspace: Workspace, faults: Faults) -> dict[str, Any]:
         }
 
 
-def page(workspace: Workspace, base: str) -> Answer:
+def page(workspace: Workspace, base: str) -> SlackResponse:
     """Return the start page, which describes the simulator and its operations."""
     base = html.escape(base)
     operations = "".join(f"<li><code>{html.escape(_signature(workspace, name))}</code></li>" for name in OPERATIONS)

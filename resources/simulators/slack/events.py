@@ -8,10 +8,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from resources.simulators.slack.records import Message, to_ts
+from resources.simulators.slack.records import SlackMessage, to_ts
 
 if TYPE_CHECKING:
-    from resources.simulators.slack.model import Channel, Workspace
+    from resources.simulators.slack.model import SimulatedChannel, Workspace
 
 Json = dict[str, Any]
 
@@ -33,70 +33,70 @@ def envelope(workspace: Workspace, event: Json) -> Json:
     }
 
 
-def posted(channel: Channel, message: Message) -> Json:
+def posted(channel: SimulatedChannel, message: SlackMessage) -> Json:
     """Return the event of a new message."""
     subtype = message.subtype or ("file_share" if message.files else None)
     shape = _in(channel) | _message(message)
     return shape | {"subtype": subtype} if subtype else shape
 
 
-def changed(channel: Channel, message: Message, before: Json) -> Json:
+def changed(channel: SimulatedChannel, message: SlackMessage, before: Json) -> Json:
     """Return the event of a message that was edited, or replaced by a tombstone. `before` is from `snapshot`."""
     hidden = {"subtype": "message_changed", "hidden": True, "ts": to_ts(message.micros)}
     return _in(channel) | hidden | {"message": _message(message), "previous_message": before}
 
 
-def deleted(channel: Channel, ts: str, before: Json) -> Json:
+def deleted(channel: SimulatedChannel, ts: str, before: Json) -> Json:
     """Return the event of a deleted message."""
     hidden = {"subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": ts}
     return _in(channel) | hidden | {"previous_message": before}
 
 
-def turned_private(channel: Channel, user: str, ts: str) -> Json:
+def turned_private(channel: SimulatedChannel, user: str, ts: str) -> Json:
     """Return the event of a public channel that was made private."""
     return _in(channel) | {"subtype": "channel_convert_to_private", "user": user, "ts": ts, "text": ""}
 
 
-def joined(channel: Channel, user: str, team: str) -> Json:
+def joined(channel: SimulatedChannel, user: str, team: str) -> Json:
     """Return the event of a user who joined a channel."""
     return {"type": "member_joined_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
-def left(channel: Channel, user: str, team: str) -> Json:
+def left(channel: SimulatedChannel, user: str, team: str) -> Json:
     """Return the event of a user who left a channel."""
     return {"type": "member_left_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
-def put_out(channel: Channel, actor: str) -> Json:
+def put_out(channel: SimulatedChannel, actor: str) -> Json:
     """Return the event of a channel from which the bot was removed."""
     return {"type": "group_left" if channel.private else "channel_left", "channel": channel.id, "actor_id": actor}
 
 
-def of_channel(channel: Channel, what: str, user: str) -> Json:
+def of_channel(channel: SimulatedChannel, what: str, user: str) -> Json:
     """Return the event of an archived or unarchived channel (`what` is `archive` or `unarchive`)."""
     return {"type": f"{'group' if channel.private else 'channel'}_{what}", "channel": channel.id, "user": user}
 
 
-def renamed(channel: Channel) -> Json:
+def renamed(channel: SimulatedChannel) -> Json:
     """Return the event of a renamed channel."""
     named = {"id": channel.id, "name": channel.name, "created": channel.created // 1_000_000}
     return {"type": "group_rename" if channel.private else "channel_rename", "channel": named}
 
 
-def snapshot(message: Message) -> Json:
+def snapshot(message: SlackMessage) -> Json:
     """Return the current state of a message, for the event of its change."""
     return _message(message)
 
 
-def _in(channel: Channel) -> Json:
+def _in(channel: SimulatedChannel) -> Json:
     return {"type": "message", "channel": channel.id, "channel_type": "group" if channel.private else "channel"}
 
 
-def _kind(channel: Channel, team: str) -> Json:
+def _kind(channel: SimulatedChannel, team: str) -> Json:
     return {"channel_type": "G" if channel.private else "C", "team": team}
 
 
-def _message(message: Message) -> Json:
+def _message(message: SlackMessage) -> Json:
     shape: Json = {"type": "message", "user": message.user, "text": message.text, "ts": to_ts(message.micros)}
     if message.parent is not None or message.replies:
         shape["thread_ts"] = to_ts(message.parent or message.micros)

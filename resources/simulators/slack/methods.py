@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from resources.simulators.slack import shapes
-from resources.simulators.slack.calls import Call, RefusalError, cursor, time_of
+from resources.simulators.slack.calls import MethodCall, RefusalError, cursor, time_of
 from resources.simulators.slack.model import Workspace
-from resources.simulators.slack.records import EVENTS, File
+from resources.simulators.slack.records import EVENTS, SlackFile
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ def answer(workspace: Workspace, method: str, token: str | None, arguments: Mapp
     try:
         admit(workspace, token)
         action, scope = METHODS.get(method, (_unknown, ""))
-        call = Call(workspace, arguments, base)
+        call = MethodCall(workspace, arguments, base)
         if scope:
             call.demand(scope)
         return {"ok": True} | action(call)
@@ -46,7 +46,7 @@ def admit(workspace: Workspace, token: str | None) -> None:
         raise RefusalError("invalid_auth")
 
 
-def visible_file(workspace: Workspace, id_: str) -> File:
+def visible_file(workspace: Workspace, id_: str) -> SlackFile:
     """Return a file if it is shared where the bot may read."""
     found = workspace.files.get(id_)
     if found is None:
@@ -58,11 +58,11 @@ def visible_file(workspace: Workspace, id_: str) -> File:
     return found
 
 
-def _unknown(_call: Call) -> Json:
+def _unknown(_call: MethodCall) -> Json:
     raise RefusalError("unknown_method")
 
 
-def _auth_test(call: Call) -> Json:
+def _auth_test(call: MethodCall) -> Json:
     workspace = call.workspace
     bot = workspace.users[workspace.bot]
     return {
@@ -76,7 +76,7 @@ def _auth_test(call: Call) -> Json:
     }
 
 
-def _team_info(call: Call) -> Json:
+def _team_info(call: MethodCall) -> Json:
     workspace = call.workspace
     if call.get("team", workspace.team) != workspace.team:
         raise RefusalError("team_not_found")
@@ -85,7 +85,7 @@ def _team_info(call: Call) -> Json:
     return {"team": team}
 
 
-def _users_list(call: Call) -> Json:
+def _users_list(call: MethodCall) -> Json:
     ids = sorted(call.workspace.users)
     found, metadata = call.page("user", [call.workspace.users[id_] for id_ in ids], ids, call.limit(*_USERS))
     return {
@@ -95,14 +95,14 @@ def _users_list(call: Call) -> Json:
     }
 
 
-def _users_info(call: Call) -> Json:
+def _users_info(call: MethodCall) -> Json:
     found = call.workspace.users.get(call.required("user"))
     if found is None:
         raise RefusalError("user_not_found")
     return {"user": shapes.user(call.workspace, found)}
 
 
-def _bots_info(call: Call) -> Json:
+def _bots_info(call: MethodCall) -> Json:
     for user in call.workspace.users.values():
         if user.bot and user.bot_id == call.required("bot"):
             bot = {"id": user.bot_id, "deleted": user.deactivated, "name": user.name, "user_id": user.id}
@@ -110,12 +110,12 @@ def _bots_info(call: Call) -> Json:
     raise RefusalError("bot_not_found")
 
 
-def _usergroups_list(call: Call) -> Json:
+def _usergroups_list(call: MethodCall) -> Json:
     count, users = call.flag("include_count"), call.flag("include_users")
     return {"usergroups": [shapes.group(group, count=count, users=users) for group in call.workspace.groups.values()]}
 
 
-def _conversations_list(call: Call) -> Json:
+def _conversations_list(call: MethodCall) -> Json:
     """List channels; archived ones are filtered out after paging, so with `exclude_archived` pages may be short."""
     workspace = call.workspace
     kinds = {kind.strip() for kind in call.get("types", "public_channel").split(",")}
@@ -140,7 +140,7 @@ def _conversations_list(call: Call) -> Json:
     }
 
 
-def _conversations_info(call: Call) -> Json:
+def _conversations_info(call: MethodCall) -> Json:
     found = call.channel(history=False)
     shape = shapes.channel(call.workspace, found)
     if call.flag("include_num_members"):
@@ -148,13 +148,13 @@ def _conversations_info(call: Call) -> Json:
     return {"channel": shape}
 
 
-def _conversations_members(call: Call) -> Json:
+def _conversations_members(call: MethodCall) -> Json:
     ids = sorted(call.channel(history=False).members)
     found, metadata = call.page("user_id", ids, ids, call.limit(*_MEMBERS))
     return {"members": list(found), "response_metadata": metadata}
 
 
-def _conversations_history(call: Call) -> Json:
+def _conversations_history(call: MethodCall) -> Json:
     """Return messages newest first, without replies in threads; `response_metadata` is present only if there is another page."""
     channel = call.channel(history=True)
     low, high = call.range()
@@ -168,7 +168,7 @@ def _conversations_history(call: Call) -> Json:
     ) | {"pin_count": 0}
 
 
-def _conversations_replies(call: Call) -> Json:
+def _conversations_replies(call: MethodCall) -> Json:
     """Return a thread, oldest first. The parent leads every page and counts towards the limit, whatever range is requested.
 
     Source: observed by clients (https://github.com/rusq/slackdump, stream/conversation.go); the page does not say.
@@ -186,7 +186,7 @@ def _conversations_replies(call: Call) -> Json:
     return _page([shapes.message(call.workspace, channel, each, call.base) for each in [root, *replies]], after)
 
 
-def _files_info(call: Call) -> Json:
+def _files_info(call: MethodCall) -> Json:
     found = visible_file(call.workspace, call.required("file"))
     metadata = {"next_cursor": ""}
     return {"file": shapes.file(call.workspace, found, call.base), "comments": [], "response_metadata": metadata}
@@ -199,7 +199,7 @@ def _page(messages: list[Json], after: int | None) -> Json:
     return shape
 
 
-METHODS: dict[str, tuple[Callable[[Call], Json], str]] = {
+METHODS: dict[str, tuple[Callable[[MethodCall], Json], str]] = {
     "auth.test": (_auth_test, ""),
     "bots.info": (_bots_info, "users:read"),
     "conversations.history": (_conversations_history, ""),

@@ -14,12 +14,12 @@ from typing import Any
 
 from resources.simulators.slack import events
 from resources.simulators.slack.directory import Directory, locked
-from resources.simulators.slack.records import File, Message, Truth, to_micros, to_ts
+from resources.simulators.slack.records import SlackFile, SlackMessage, Truth, to_micros, to_ts
 from resources.simulators.slack.timeline import Timeline
 
 
 @dataclass(slots=True)
-class Channel:
+class SimulatedChannel:
     """A channel and its members."""
 
     id: str
@@ -50,9 +50,9 @@ class Workspace(Directory):
     ) -> None:
         super().__init__(name, team, domain, clock, seed)
         self.calls: Counter[str] = Counter()
-        self.channels: dict[str, Channel] = {}
-        self.files: dict[str, File] = {}
-        self._shared: defaultdict[str, list[tuple[Channel, int]]] = defaultdict(list)
+        self.channels: dict[str, SimulatedChannel] = {}
+        self.files: dict[str, SlackFile] = {}
+        self._shared: defaultdict[str, list[tuple[SimulatedChannel, int]]] = defaultdict(list)
         self._last = 0
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """Told of each event, in its envelope; called under the lock, so they must not wait."""
@@ -75,7 +75,7 @@ class Workspace(Directory):
         self._free(name)
         joined = {self.find_user(member).id for member in members} | ({self.bot} if bot else set())
         creator = min(joined - {self.bot}, default=self.bot)
-        made = Channel(
+        made = SimulatedChannel(
             id or self.new_id("C"), name, creator, self.now(), private, topic=topic, purpose=purpose, members=joined
         )
         self.channels[made.id] = made
@@ -178,7 +178,9 @@ class Workspace(Directory):
             subtype = "thread_broadcast"
         shared = tuple(self.files[file].id for file in files)
         micros = self._tick(found) if ts is None else to_micros(ts)
-        message = Message(micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments)
+        message = SlackMessage(
+            micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments
+        )
         found.timeline.add(message)
         for file in shared:
             self._shared[file].append((found, micros))
@@ -219,7 +221,7 @@ class Workspace(Directory):
     ) -> str:
         """Upload a file and return its id; it becomes visible where it is posted."""
         data = content.encode() if isinstance(content, str) else content
-        made = File(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now())
+        made = SlackFile(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now())
         self.files[made.id] = made
         return made.id
 
@@ -234,7 +236,7 @@ class Workspace(Directory):
     # Expected state
 
     @locked
-    def shared_in(self, file: str) -> list[Channel]:
+    def shared_in(self, file: str) -> list[SimulatedChannel]:
         """Return the channels where an existing message shares the file."""
         places = [(channel, channel.timeline.get(micros)) for channel, micros in self._shared[file]]
         return [channel for channel, message in places if message is not None and file in message.files]
@@ -277,7 +279,7 @@ class Workspace(Directory):
 
     # Lookups
 
-    def find_channel(self, channel: str) -> Channel:
+    def find_channel(self, channel: str) -> SimulatedChannel:
         """Return a channel by id or name; raises `LookupError`."""
         if channel in self.channels:
             return self.channels[channel]
@@ -286,7 +288,7 @@ class Workspace(Directory):
                 return found
         raise LookupError(f"there is no channel {channel!r}: name it by its id or its name")
 
-    def _message(self, channel: Channel, ts: str) -> Message:
+    def _message(self, channel: SimulatedChannel, ts: str) -> SlackMessage:
         message = channel.timeline.get(to_micros(ts))
         if message is None:
             raise LookupError(f"there is no message {ts} in #{channel.name}")
@@ -296,18 +298,18 @@ class Workspace(Directory):
         if any(channel.name == name for channel in self.channels.values()):
             raise ValueError(f"there is already a channel #{name}: choose another name")
 
-    def _event(self, channel: Channel, user: str, subtype: str, text: str) -> None:
+    def _event(self, channel: SimulatedChannel, user: str, subtype: str, text: str) -> None:
         channel.updated = self.now()
         if not channel.archived:
-            channel.timeline.add(Message(self._tick(channel), user, text, subtype))
+            channel.timeline.add(SlackMessage(self._tick(channel), user, text, subtype))
 
-    def _report(self, channel: Channel, event: dict[str, Any], *, always: bool = False) -> None:
+    def _report(self, channel: SimulatedChannel, event: dict[str, Any], *, always: bool = False) -> None:
         if self.listeners and (always or self.bot in channel.members):
             envelope = events.envelope(self, event)
             for listener in self.listeners:
                 listener(envelope)
 
-    def _tick(self, channel: Channel) -> int:
+    def _tick(self, channel: SimulatedChannel) -> int:
         self._last = max(self.now(), self._last + 1)
         while self._last in channel.timeline:
             self._last += 1

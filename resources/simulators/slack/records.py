@@ -72,7 +72,7 @@ class User:
 
 
 @dataclass(slots=True)
-class Message:
+class SlackMessage:
     """One message, reply or event. `parent` is the time of the parent message."""
 
     micros: int
@@ -95,7 +95,7 @@ class Message:
 
 
 @dataclass(slots=True)
-class File:
+class SlackFile:
     """An uploaded file; a `deleted` one remains as an id."""
 
     id: str

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from resources.simulators.slack.model import Channel, Workspace
-from resources.simulators.slack.records import SLACKBOT, File, Group, Message, User, to_ts
+from resources.simulators.slack.model import SimulatedChannel, Workspace
+from resources.simulators.slack.records import SLACKBOT, Group, SlackFile, SlackMessage, User, to_ts
 
 Json = dict[str, Any]
 
@@ -70,7 +70,7 @@ def user(workspace: Workspace, found: User) -> Json:
     }
 
 
-def channel(workspace: Workspace, found: Channel) -> Json:
+def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
     """Return a channel, without the number of its members."""
     shared = any(workspace.users[member].external for member in found.members)
     return {
@@ -101,12 +101,14 @@ def channel(workspace: Workspace, found: Channel) -> Json:
     }
 
 
-def members_of(workspace: Workspace, found: Channel) -> int:
+def members_of(workspace: Workspace, found: SimulatedChannel) -> int:
     """Return `num_members`: accounts that are active."""
     return sum(not workspace.users[member].deactivated for member in found.members)
 
 
-def message(workspace: Workspace, found: Channel, written: Message, base: str, *, history: bool = False) -> Json:
+def message(
+    workspace: Workspace, found: SimulatedChannel, written: SlackMessage, base: str, *, history: bool = False
+) -> Json:
     """Return a message; `base` is the URL below which its files are served."""
     writer = workspace.users[written.user]
     shape: Json = {"type": "message", "user": written.user, "text": written.text, "ts": to_ts(written.micros)}
@@ -141,7 +143,7 @@ def message(workspace: Workspace, found: Channel, written: Message, base: str, *
     return shape
 
 
-def file(workspace: Workspace, found: File, base: str) -> Json:
+def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
     """Return a file, or the stub of a deleted one."""
     if found.deleted:
         return {"id": found.id, "mode": "tombstone"}
@@ -199,7 +201,7 @@ def group(found: Group, *, count: bool, users: bool) -> Json:
     return shape
 
 
-def _thread(found: Channel, parent: Message) -> Json:
+def _thread(found: SimulatedChannel, parent: SlackMessage) -> Json:
     authors: list[str] = []
     for micros in parent.replies:
         reply = found.timeline.get(micros)

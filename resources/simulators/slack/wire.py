@@ -13,7 +13,7 @@ from resources.simulators import Receive, Scope, Send
 
 
 @dataclass(slots=True, frozen=True)
-class Request:
+class SlackRequest:
     """A request with its complete body."""
 
     verb: str
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class SlackResponse:
     """A response; a `broken` one ends in the middle of its body."""
 
     status: int
@@ -75,17 +75,17 @@ class Answer:
         await send({"type": "http.response.body", "body": self.body, "more_body": self.broken})
 
 
-def as_json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> Answer:
+def as_json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> SlackResponse:
     """Return a JSON response."""
-    return Answer(status, msgspec.json.encode(value), "application/json; charset=utf-8", headers or {})
+    return SlackResponse(status, msgspec.json.encode(value), "application/json; charset=utf-8", headers or {})
 
 
-def as_html(status: int, text: str) -> Answer:
+def as_html(status: int, text: str) -> SlackResponse:
     """Return an HTML response."""
-    return Answer(status, text.encode(), "text/html; charset=utf-8")
+    return SlackResponse(status, text.encode(), "text/html; charset=utf-8")
 
 
-async def read(scope: Scope, receive: Receive) -> Request:
+async def read(scope: Scope, receive: Receive) -> SlackRequest:
     """Read a complete request."""
     body = b""
     while True:
@@ -94,4 +94,4 @@ async def read(scope: Scope, receive: Receive) -> Request:
         if not message.get("more_body"):
             break
     headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
-    return Request(scope["method"], scope["path"], scope["query_string"].decode(), headers, body)
+    return SlackRequest(scope["method"], scope["path"], scope["query_string"].decode(), headers, body)
