@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, Entry, Problem, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -42,7 +42,7 @@ class Bucket:
         self._name = name
         self._max_bytes = max_bytes
 
-    def walk(self) -> Iterator[Entry | Problem]:
+    def walk(self) -> Iterator[FileEntry | Problem]:
         """Yield objects ordered by key; an empty listing counts as a failed one."""
         objects = self._listing()
         if not objects:
@@ -67,7 +67,7 @@ class Bucket:
                         yield Problem(found.path, fault or str(sidecar), found.version)
                     else:
                         at = found.modified_at
-                        yield Entry(found.path, found.size, found.version, at, at, sidecar)
+                        yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
 
     def _listing(self) -> list[_Object]:
         import obstore
@@ -96,7 +96,7 @@ class Bucket:
                 return SkipDocumentError(f"{_BROKEN}: permission denied.")
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
 
-    def look(self, path: str) -> Entry | Problem | None:
+    def look(self, path: str) -> FileEntry | Problem | None:
         """Return one object, or None if it is missing or excluded."""
         if any(map(left_out, parts_of(path))):
             return None
@@ -107,7 +107,7 @@ class Bucket:
         sidecar = self._sidecar(path) if self._head(path + SUFFIX) is not None else None
         if fault is not None or isinstance(sidecar, SkipDocumentError):
             return Problem(path, fault or str(sidecar), found.version)
-        return Entry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
+        return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
 
     def _head(self, path: str) -> _Object | None:
         import obstore

@@ -23,8 +23,8 @@ from resources.ports import Source
 from resources.settings import FileRoot, Settings
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
-from resources.sources.folders import Folder
-from resources.sources.tree import Entry, Problem, Tree
+from resources.sources.folders import LocalFolder
+from resources.sources.tree import FileEntry, Problem, Tree
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -122,7 +122,7 @@ class Files(Source):
         limit = self._settings.max_file_bytes
         store = self._stores.get(partition)
         if store is None and root.url.startswith("file://"):
-            return Folder(folder_of(root), max_bytes=limit, avoid=self._settings.home)
+            return LocalFolder(folder_of(root), max_bytes=limit, avoid=self._settings.home)
         return Bucket(store or _open(root), name=root.name, max_bytes=limit)
 
 
@@ -145,7 +145,7 @@ class _Describer:
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
         self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
 
-    def describe(self, found: Entry | Problem) -> Item | Refusal:
+    def describe(self, found: FileEntry | Problem) -> Item | Refusal:
         """Return the item, or a refusal if there is a reason for one."""
         if isinstance(found, Problem):
             return self.refuse(found.path, found.reason, version=found.version)
@@ -170,7 +170,7 @@ class _Describer:
             owner=self._owner,
         )
 
-    def _item(self, found: Entry, sidecar: sidecars.Sidecar) -> Item:
+    def _item(self, found: FileEntry, sidecar: sidecars.Sidecar) -> Item:
         path = _composed(found.path)
         if self._book and books.is_partial(path):
             raise SkipDocumentError("It is a part of other pages (its path has a name beginning with _), not a page.")

@@ -18,7 +18,7 @@ from pathlib import Path
 from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, Entry, Problem, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INNER = _FOLDER | os.O_NOFOLLOW
@@ -28,7 +28,7 @@ _READABLE_BY_ALL = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _UNREADABLE = "Permission denied: let the account that runs Concordance read it."
 
 
-class Folder:
+class LocalFolder:
     """A folder on this machine. `avoid` is a folder whose content is never listed (our own state)."""
 
     def __init__(self, root: Path, *, max_bytes: int, avoid: Path | None = None) -> None:
@@ -37,7 +37,7 @@ class Folder:
         self._avoid = avoid
         self._root_user = os.geteuid() == 0
 
-    def walk(self) -> Iterator[Entry | Problem]:
+    def walk(self) -> Iterator[FileEntry | Problem]:
         """Yield files ordered by name. A file's version depends on its times and size, not on its sidecar."""
         try:
             top = os.open(self._root, _FOLDER)
@@ -59,7 +59,7 @@ class Folder:
 
     def _list(
         self, top: int, folder: str, avoid: tuple[int, int] | None, inner: list[str]
-    ) -> Iterator[Entry | Problem]:
+    ) -> Iterator[FileEntry | Problem]:
         prefix = f"{folder}/" if folder else ""
         try:
             with _opened(top, folder.split("/") if folder else [], _INNER) as handle:
@@ -86,7 +86,7 @@ class Folder:
             )
             yield Problem(folder, f"{reason} Until then nothing in this root is treated as deleted.", hides=True)
 
-    def look(self, path: str) -> Entry | Problem | None:
+    def look(self, path: str) -> FileEntry | Problem | None:
         """Return the file at one path; None if it is missing, excluded, or behind a link or a closed folder."""
         *above, name = parts_of(path)
         if any(map(left_out, (*above, name))):
@@ -109,7 +109,7 @@ class Folder:
             os.close(top)
         return None
 
-    def _named(self, handle: int, folder: str, name: str) -> Entry | Problem | None:
+    def _named(self, handle: int, folder: str, name: str) -> FileEntry | Problem | None:
         with os.scandir(handle) as listing:
             entries = {unicodedata.normalize("NFC", entry.name): entry for entry in listing if _is_utf8(entry.name)}
             wanted = unicodedata.normalize("NFC", name)
@@ -118,7 +118,7 @@ class Folder:
                 return None
             return self._look(handle, f"{folder}/" if folder else "", entry, f"{wanted}{SUFFIX}" in entries)
 
-    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> Entry | Problem:
+    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> FileEntry | Problem:
         name = entry.name
         if not _is_utf8(name):
             shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
@@ -142,7 +142,7 @@ class Folder:
         modified = _moment(info.st_mtime)
         # Linux does not report when a file was created, but it was not later than either of these times
         created = _moment(min(info.st_mtime, info.st_ctime))
-        return Entry(path, info.st_size, _version(info), created, modified, sidecar)
+        return FileEntry(path, info.st_size, _version(info), created, modified, sidecar)
 
     def _fault(self, handle: int, name: str, info: os.stat_result) -> str | None:
         if info.st_size > self._max_bytes:

@@ -16,7 +16,7 @@ PIECE = 1024 * 1024
 """Bytes per piece."""
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file that may be indexed. `path` is relative to the root, with `/`; `sidecar` holds the sidecar's bytes."""
 
     path: str
@@ -39,11 +39,11 @@ class Problem(NamedTuple):
 class Tree(Protocol):
     """One root that can be listed and read."""
 
-    def walk(self) -> Iterator[Entry | Problem]:
+    def walk(self) -> Iterator[FileEntry | Problem]:
         """Yield the current content of the root. Raises `AbortSyncError` if it can't be listed at all."""
         ...
 
-    def look(self, path: str) -> Entry | Problem | None:
+    def look(self, path: str) -> FileEntry | Problem | None:
         """Return what is at one path, or None if `walk` would not show it. Raises `RetryLaterError`."""
         ...
 

@@ -22,11 +22,11 @@ from resources.filetypes import DOCX, XLSX
 from resources.settings import Settings
 from resources.sources.drive import cursor
 from resources.sources.drive.client import Backoff
-from resources.sources.drive.cursor import Cursor, Place
+from resources.sources.drive.cursor import DriveCursor, ListingPosition
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, PageTokenError, explain
 from resources.sources.drive.kinds import kind_of, name_for
-from resources.sources.drive.notes import Folder, PartitionState, RootNote, Shortcut
-from resources.sources.drive.permissions import Grant
+from resources.sources.drive.notes import FolderState, PartitionState, RootNote, Shortcut
+from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.records import describe
 from resources.sources.drive.sorting import sort
 from resources.sources.drive.tree import Trail
@@ -76,12 +76,12 @@ def test_what_is_not_has_its_reason(name: str, mime_type: str, reason: str) -> N
 @pytest.mark.parametrize(
     "kept",
     [
-        Cursor(token="7", account="ada@acme.example"),
-        Cursor(token="7", account="a", listing=Place()),
-        Cursor(token="7", account="a", watched="x", listing=Place(query=3, page="~!", size=200)),
+        DriveCursor(token="7", account="ada@acme.example"),
+        DriveCursor(token="7", account="a", listing=ListingPosition()),
+        DriveCursor(token="7", account="a", watched="x", listing=ListingPosition(query=3, page="~!", size=200)),
     ],
 )
-def test_a_cursor_survives(kept: Cursor) -> None:
+def test_a_cursor_survives(kept: DriveCursor) -> None:
     assert cursor.decode(cursor.encode(kept)) == kept
 
 
@@ -112,8 +112,8 @@ def test_notes_come_back_as_they_were() -> None:
     root = RootNote(id="r", name="Root", kind="folder", drive="d", parent="u", above=("u",))
     notes.set_root(root)
     notes.set_members(["1 ada"])
-    notes.set_folder("r", Folder(name="Root"))
-    notes.set_folder("a", Folder(name="A", parent="r", access="x", limited=True))
+    notes.set_folder("r", FolderState(name="Root"))
+    notes.set_folder("a", FolderState(name="A", parent="r", access="x", limited=True))
     notes.set_person("1", "ada@acme.example")
     notes.set_shortcut("s", Shortcut(target="t", parent="a", outside=True))
     notes.set_end(datetime(2026, 1, 2, tzinfo=UTC), "a")
@@ -130,7 +130,7 @@ def test_notes_come_back_as_they_were() -> None:
     assert again.due(datetime(2026, 1, 1, tzinfo=UTC)) == []
     assert again.due(datetime(2026, 1, 3, tzinfo=UTC)) == ["a"]
     assert again.due(datetime(2026, 1, 3, tzinfo=UTC)) == []
-    again.set_folder("a", Folder(name="A", parent="r", access="x", limited=True))
+    again.set_folder("a", FolderState(name="A", parent="r", access="x", limited=True))
     kept.save(again.take())
     assert PartitionState(kept, "p").due(datetime(2026, 1, 3, tzinfo=UTC)) == []
 
@@ -139,7 +139,7 @@ def test_starting_over_forgets_all_but_the_root() -> None:
     kept = Kept()
     notes = PartitionState(kept, "p").load()
     notes.set_root(RootNote(id="r", name="Root", kind="mine"))
-    notes.set_folder("a", Folder(name="A"))
+    notes.set_folder("a", FolderState(name="A"))
     notes.set_person("1", "ada@acme.example")
     notes.set_shortcut("s", Shortcut(target="t", parent="a"))
     notes.set_end(datetime(2026, 1, 2, tzinfo=UTC), "a")
@@ -163,7 +163,7 @@ def test_what_lies_below_a_folder() -> None:
         "l": "m",
         "m": "l",
     }.items():
-        notes.set_folder(one, Folder(name=one, parent=parent))
+        notes.set_folder(one, FolderState(name=one, parent=parent))
     assert notes.below("a") == {"a", "b", "c"}
     assert notes.inside("c", "r")
     assert notes.inside("r", "r")
@@ -209,7 +209,7 @@ TRAIL = Trail("my_drive", ("f", "root"), ("My Drive", "Folder"))
 
 
 def test_a_file_becomes_a_document(tmp_path: Path) -> None:
-    grant = Grant(frozenset({"b@acme.example", "ada@acme.example"}), "shared")
+    grant = FileGrant(frozenset({"b@acme.example", "ada@acme.example"}), "shared")
     item = describe(FILE, TRAIL, (), grant, Settings(_env_file=None, home=tmp_path))
     assert item == Item(
         source_id="1",
@@ -241,7 +241,7 @@ def test_a_file_becomes_a_document(tmp_path: Path) -> None:
 )
 def test_a_refusal_says_why(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
     settings = Settings(_env_file=None, home=tmp_path, max_file_bytes=10)
-    refusal = describe({**FILE, **change}, TRAIL, (), Grant(frozenset(), "private"), settings)
+    refusal = describe({**FILE, **change}, TRAIL, (), FileGrant(frozenset(), "private"), settings)
     assert isinstance(refusal, Refusal)
     assert reason in refusal.reason
     assert refusal.collection_ids == ("f", "root")
@@ -253,7 +253,7 @@ def test_the_version_of_a_google_document_is_its_time(tmp_path: Path) -> None:
         {**file, "mimeType": f"{GOOGLE}document"},
         TRAIL,
         (),
-        Grant(frozenset(), "private"),
+        FileGrant(frozenset(), "private"),
         Settings(_env_file=None, home=tmp_path),
     )
     assert isinstance(item, Item)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources.sources.drive import permissions
-from resources.sources.drive.permissions import Grant
+from resources.sources.drive.permissions import FileGrant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,21 +78,21 @@ def test_ids_of_people_and_groups_are_learnt_for_good() -> None:
 def test_ids_answer_when_all_are_known() -> None:
     known = {"1": "ada@acme.example", "2": "group:eng@acme.example"}
     everybody = frozenset(known.values())
-    assert permissions.by_ids(["1", "2"], known) == (Grant(everybody, "shared"), [])
-    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (Grant(everybody, "anyone-with-link"), [])
+    assert permissions.by_ids(["1", "2"], known) == (FileGrant(everybody, "shared"), [])
+    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (FileGrant(everybody, "anyone-with-link"), [])
     assert permissions.by_ids(["1", "anyone", "9"], known)[1] == ["anyone", "9"]
 
 
 def test_the_owner_is_always_among_them() -> None:
-    nobody = Grant(frozenset(), "private")
+    nobody = FileGrant(frozenset(), "private")
     assert permissions.with_owner(nobody, None) == nobody
-    assert permissions.with_owner(nobody, "ada@acme.example") == Grant(frozenset({"ada@acme.example"}), "private")
-    bob = Grant(frozenset({"bob@acme.example"}), "private")
+    assert permissions.with_owner(nobody, "ada@acme.example") == FileGrant(frozenset({"ada@acme.example"}), "private")
+    bob = FileGrant(frozenset({"bob@acme.example"}), "private")
     assert permissions.with_owner(bob, "ada@acme.example").sharing == "shared"
 
 
 def test_the_digest_tells_grants_apart() -> None:
-    one = Grant(frozenset({"a@x.example", "b@x.example"}), "shared")
-    assert one.digest == Grant(frozenset({"b@x.example", "a@x.example"}), "shared").digest
+    one = FileGrant(frozenset({"a@x.example", "b@x.example"}), "shared")
+    assert one.digest == FileGrant(frozenset({"b@x.example", "a@x.example"}), "shared").digest
     assert one.digest != one._replace(sharing="anyone-with-link").digest
     assert one.digest != one._replace(principals=frozenset({"a@x.example"})).digest

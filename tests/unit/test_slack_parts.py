@@ -11,14 +11,14 @@ from resources.domain import Item, Refusal
 from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.directory import People
-from resources.sources.slack.documents import TITLE_LENGTH, Channel, conversation, title
+from resources.sources.slack.documents import TITLE_LENGTH, ChannelInfo, conversation, title
 from resources.sources.slack.files import describe
 from resources.sources.slack.messages import Message
 from resources.sources.slack.paces import BURST, RateLimiter
 from resources.sources.slack.permissions import needs_members, readers
 
 TEAM = "T1"
-CHANNEL = Channel(team=TEAM, url="https://larkmoor.slack.com/", id="C1", name="mill", permissions=("slack:T1",))
+CHANNEL = ChannelInfo(team=TEAM, url="https://larkmoor.slack.com/", id="C1", name="mill", permissions=("slack:T1",))
 
 
 class Clock:
@@ -124,7 +124,9 @@ def test_titles_are_short() -> None:
 
 def test_renaming_a_channel_changes_no_content() -> None:
     first = conversation(CHANNEL, 1, [_message("Hi")], thread=False)
-    second = conversation(Channel(team=TEAM, url=CHANNEL.url, id="C1", name="rye"), 1, [_message("Hi")], thread=False)
+    second = conversation(
+        ChannelInfo(team=TEAM, url=CHANNEL.url, id="C1", name="rye"), 1, [_message("Hi")], thread=False
+    )
     assert first.content == second.content
     assert first.item.version == second.item.version
     assert first.seal != second.seal

@@ -20,7 +20,7 @@ from resources.sources.drive import content, cursor
 from resources.sources.drive.auth import Authority
 from resources.sources.drive.channels import Channels, address
 from resources.sources.drive.client import DriveClient
-from resources.sources.drive.cursor import Cursor
+from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
@@ -125,7 +125,7 @@ class Drive(Source):
             at = yield from self._listing.run(partition, before, relist=True)
         raise AbortSyncError("Drive's change feed cannot currently be followed; the next sync tries again.")
 
-    def _relisting_notice(self, partition: str, reason: str, at: Cursor) -> Batch:
+    def _relisting_notice(self, partition: str, reason: str, at: DriveCursor) -> Batch:
         """Return an empty batch with a notice of why the root is listed although a cursor is saved."""
         notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
         return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)

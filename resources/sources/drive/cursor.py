@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListingPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A position in the queries of a listing. `page` None: the query's first page."""
 
     query: int = 0
@@ -14,7 +14,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Page size; the same for all pages of a query."""
 
 
-class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DriveCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Saved with a batch. While `listing` is set, the feed waits at the token taken before the listing began."""
 
     token: str
@@ -22,7 +22,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The view (`view`) that the page tokens belong to; with any other view the root is listed from the beginning."""
     watched: str = ""
     """The last shortcut target that was checked, if there are too many for one sync."""
-    listing: Place | None = None
+    listing: ListingPosition | None = None
 
 
 def view(account: str, *, follows_shortcuts: bool) -> str:
@@ -34,16 +34,16 @@ def view(account: str, *, follows_shortcuts: bool) -> str:
     return f"{account}, folders, {scope}"
 
 
-def encode(cursor: Cursor) -> str:
+def encode(cursor: DriveCursor) -> str:
     """Return the cursor in its stored form."""
     return msgspec.json.encode(cursor).decode()
 
 
-def decode(text: str | None) -> Cursor | None:
+def decode(text: str | None) -> DriveCursor | None:
     """Return a stored cursor; None, which means a listing from the beginning, if there is none or it is invalid."""
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=Cursor)
+        return msgspec.json.decode(text, type=DriveCursor)
     except msgspec.MsgspecError:
         return None

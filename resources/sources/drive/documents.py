@@ -16,7 +16,7 @@ from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.kinds import FOLDER, SHORTCUT
 from resources.sources.drive.notes import PartitionState, Shortcut
-from resources.sources.drive.permissions import Grant
+from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS, describe, refuse
 from resources.sources.drive.tree import FolderTree, Trail, parent_of
@@ -28,7 +28,7 @@ _OUTSIDE = (
 
 
 @dataclass
-class Found:
+class DescribedFiles:
     """The result of describing files. `settled` are shortcuts that are not documents themselves."""
 
     seen: list[Item] = field(default_factory=list[Item])
@@ -36,7 +36,7 @@ class Found:
     outside: list[JSON] = field(default_factory=list[JSON])
     settled: list[str] = field(default_factory=list[str])
 
-    def once(self) -> Found:
+    def once(self) -> DescribedFiles:
         """Return the same with each document once, in its last description: a batch must not contain duplicates."""
         self.seen = list({item.source_id: item for item in self.seen}.values())
         shown = {item.source_id for item in self.seen}
@@ -44,7 +44,7 @@ class Found:
         self.refused = list(refused.values())
         return self
 
-    def add(self, other: Found) -> None:
+    def add(self, other: DescribedFiles) -> None:
         """Add the results for further files."""
         self.seen += other.seen
         self.refused += other.refused
@@ -70,9 +70,9 @@ class Documents:
         self._readers = readers
         self._notes = notes
 
-    def describe(self, files: Sequence[JSON], notes: PartitionState) -> Found:
+    def describe(self, files: Sequence[JSON], notes: PartitionState) -> DescribedFiles:
         """Describe files and shortcuts (no folders) that are not in the trash; `notes` belong to the partition that found them."""
-        found = Found()
+        found = DescribedFiles()
         self._tree.find(files, notes)
         places: list[tuple[JSON, Trail]] = []
         shortcuts: list[tuple[JSON, Trail]] = []
@@ -89,7 +89,7 @@ class Documents:
             self._resolve(shortcuts, found, notes)
         return found
 
-    def place(self, files: Iterable[tuple[JSON, Trail]], found: Found) -> None:
+    def place(self, files: Iterable[tuple[JSON, Trail]], found: DescribedFiles) -> None:
         """Describe files at the given locations."""
         by_partition: dict[str, list[tuple[JSON, Trail]]] = {}
         for file, trail in files:
@@ -107,7 +107,7 @@ class Documents:
                 if grant.expires is not None:
                     notes.set_end(grant.expires, file["id"])
 
-    def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, Grant]:
+    def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, FileGrant]:
         """Return who may find files or folders, by id."""
         return self._readers.grants(notes.load(), files, self._is_limited)
 
@@ -117,7 +117,7 @@ class Documents:
         answers = self._client.batch("files.get", many)
         return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
 
-    def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: Found, notes: PartitionState) -> bool:
+    def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: DescribedFiles, notes: PartitionState) -> bool:
         """Describe a target outside every root at the first of its shortcuts with a known location.
 
         Return False if there is none, or if shortcuts are not followed.
@@ -140,7 +140,7 @@ class Documents:
     def _is_limited(self, file: JSON) -> bool:
         return file.get("inheritedPermissionsDisabled") is True or self._tree.limited(parent_of(file))
 
-    def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: Found, notes: PartitionState) -> None:
+    def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: DescribedFiles, notes: PartitionState) -> None:
         to_files: list[tuple[JSON, Trail, str]] = []
         for file, trail in shortcuts:
             details: JSON = file.get("shortcutDetails") or {}
@@ -175,7 +175,7 @@ class Documents:
                 outside.setdefault(target_id, (target, trail))
         self.place(outside.values(), found)
 
-    def _to_folder(self, file: JSON, trail: Trail, target: str, found: Found, notes: PartitionState) -> None:
+    def _to_folder(self, file: JSON, trail: Trail, target: str, found: DescribedFiles, notes: PartitionState) -> None:
         self._tree.find([{"parents": [target]}], notes)
         if self._tree.trail(target) is not None:
             found.settled.append(file["id"])

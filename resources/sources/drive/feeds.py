@@ -12,7 +12,7 @@ _PAGE = 1000
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/changes/list"""
 
 
-class Page(NamedTuple):
+class FeedPage(NamedTuple):
     """A page of a feed. `number` orders pages by when they were read; `first` is True the first time it is read in this sync."""
 
     changes: list[JSON]
@@ -28,7 +28,7 @@ class Feeds:
     def __init__(self, client: DriveClient) -> None:
         self._client = client
         self._starts: dict[str | None, str] = {}
-        self._pages: dict[tuple[str | None, str], Page] = {}
+        self._pages: dict[tuple[str | None, str], FeedPage] = {}
 
     def start(self, drive: str | None) -> str:
         """Return a token for changes from now on; a token taken earlier in this sync is reused."""
@@ -39,7 +39,7 @@ class Feeds:
             self._starts[drive] = str(answer["startPageToken"])
         return self._starts[drive]
 
-    def page(self, drive: str | None, token: str) -> Page:
+    def page(self, drive: str | None, token: str) -> FeedPage:
         """Return the changes from a token on. Raises `PageTokenError` if the token is no longer valid."""
         kept = self._pages.get((drive, token))
         if kept is not None:
@@ -56,7 +56,7 @@ class Feeds:
             supportsAllDrives=True,
         )
         following = answer.get("nextPageToken")
-        page = Page(
+        page = FeedPage(
             changes=answer.get("changes", []),
             following=str(following or answer["newStartPageToken"]),
             last=following is None,

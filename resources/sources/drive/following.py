@@ -15,10 +15,10 @@ from typing import NamedTuple
 from resources.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON
-from resources.sources.drive.cursor import Cursor
-from resources.sources.drive.documents import Documents, Found
+from resources.sources.drive.cursor import DriveCursor
+from resources.sources.drive.documents import DescribedFiles, Documents
 from resources.sources.drive.faults import PageTokenError
-from resources.sources.drive.feeds import Feeds, Page
+from resources.sources.drive.feeds import FeedPage, Feeds
 from resources.sources.drive.listing import Listing
 from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
 from resources.sources.drive.readers import Readers
@@ -31,7 +31,7 @@ from resources.sources.drive.tree import FolderTree, folder_of, parent_of
 class Relist(NamedTuple):
     """The root must be listed again; the feed then continues from `before`, or from now without it."""
 
-    before: Cursor | None
+    before: DriveCursor | None
     refused: str = ""
     """Drive's message about a rejected token, if that is the reason."""
 
@@ -42,9 +42,9 @@ class _Page:
 
     root: RootNote
     notes: PartitionState
-    page: Page
+    page: FeedPage
     changes: Changes
-    found: Found = field(default_factory=Found)
+    found: DescribedFiles = field(default_factory=DescribedFiles)
     emptied: list[str] = field(default_factory=list[str])
     deleted: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
     forgotten: set[str] = field(default_factory=set[str])
@@ -83,7 +83,7 @@ class Following:
         self._placed: dict[str, int] = {}
         """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
 
-    def run(self, partition: str, at: Cursor) -> Generator[Batch, None, Relist | None]:
+    def run(self, partition: str, at: DriveCursor) -> Generator[Batch, None, Relist | None]:
         """Yield the feed's changes since `at`; return `Relist` if the root must be listed."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
@@ -99,7 +99,7 @@ class Following:
                 page = self._feeds.page(root.drive, at.token)
             except PageTokenError as error:
                 return Relist(None, str(error))
-            following = Cursor(token=page.following, account=at.account, watched=at.watched)
+            following = DriveCursor(token=page.following, account=at.account, watched=at.watched)
             changes = sort(page.changes)
             for file_id, file in self._documents.ask(due).items() if due else ():
                 changes.note(file_id, file)
@@ -123,7 +123,7 @@ class Following:
         return self._roots.root(partition, fresh=True).drive != root.drive
 
     def _process_page(
-        self, partition: str, page: Page, changes: Changes, at: Cursor, following: Cursor
+        self, partition: str, page: FeedPage, changes: Changes, at: DriveCursor, following: DriveCursor
     ) -> Iterator[Batch]:
         """Yield one page: first what is below changed folders, then everything else with the cursor after it."""
         notes = self._notes(partition)
@@ -253,11 +253,11 @@ class Following:
         self._place(work, found)
         work.found = found.once()
 
-    def _place(self, work: _Page, found: Found) -> None:
+    def _place(self, work: _Page, found: DescribedFiles) -> None:
         for item in found.seen:
             self._placed[item.source_id] = work.page.number
 
-    def _last(self, partition: str, work: _Page, following: Cursor) -> Batch:
+    def _last(self, partition: str, work: _Page, following: DriveCursor) -> Batch:
         shown = {one.source_id for one in (*work.found.seen, *work.found.refused)}
         deleted = {
             one: when

@@ -12,12 +12,12 @@ from resources.domain import Batch
 from resources.errors import AbortSyncError
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.cursor import Cursor, Place
+from resources.sources.drive.cursor import DriveCursor, ListingPosition
 from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import NotFoundError, PageTokenError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.kinds import FOLDER
-from resources.sources.drive.notes import Folder, PartitionState, RootNote
+from resources.sources.drive.notes import FolderState, PartitionState, RootNote
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS
 from resources.sources.drive.roots import Roots
@@ -61,7 +61,9 @@ class Listing:
         self._notes = notes
         self._view = view
 
-    def run(self, partition: str, before: Cursor | None, *, relist: bool = False) -> Generator[Batch, None, Cursor]:
+    def run(
+        self, partition: str, before: DriveCursor | None, *, relist: bool = False
+    ) -> Generator[Batch, None, DriveCursor]:
         """Yield the whole root and return the cursor from which its feed continues.
 
         `before` says where to resume; if it is None or has no place in a listing, the listing starts from the beginning. `relist`:
@@ -75,7 +77,7 @@ class Listing:
             try:
                 return (yield from self._pages(partition, notes, at))
             except PageTokenError:
-                at = Cursor(token=at.token, account=at.account)
+                at = DriveCursor(token=at.token, account=at.account)
         raise AbortSyncError("Drive keeps rejecting its own page tokens during the listing; the next sync tries again.")
 
     def below(self, folders: Sequence[JSON], partition: str, notes: PartitionState) -> Iterator[list[JSON]]:
@@ -105,8 +107,8 @@ class Listing:
         return root
 
     def _begin(
-        self, partition: str, notes: PartitionState, before: Cursor | None, size: int
-    ) -> Generator[Batch, None, Cursor]:
+        self, partition: str, notes: PartitionState, before: DriveCursor | None, size: int
+    ) -> Generator[Batch, None, DriveCursor]:
         """Take the feed's token unless there is one, list the folders, and yield a batch with the memory of them."""
         root = self._roots.root(partition, fresh=True)
         token = before.token if before is not None else self._feeds.start(root.drive)
@@ -116,10 +118,10 @@ class Listing:
             notes.set_members(self._readers.members(root.drive))
             self._readers.learn_members(root.drive, notes)
         access = self._root_access(root, notes)
-        notes.set_folder(root.id, Folder(name=root.name, parent=root.parent, access=access))
+        notes.set_folder(root.id, FolderState(name=root.name, parent=root.parent, access=access))
         self._tree.grant(root.id, access)
         self._list_folders(root, notes)
-        at = Cursor(token=token, account=self._view, listing=Place(size=size))
+        at = DriveCursor(token=token, account=self._view, listing=ListingPosition(size=size))
         yield Batch(
             partition=partition, listing="page", memory=notes.take(), cursor=cursors.encode(at), title=root.name
         )
@@ -164,11 +166,11 @@ class Listing:
         trail = self._tree.trail(folder_id)
         return trail is not None and root.id in trail.folders
 
-    def _pages(self, partition: str, notes: PartitionState, at: Cursor) -> Generator[Batch, None, Cursor]:
+    def _pages(self, partition: str, notes: PartitionState, at: DriveCursor) -> Generator[Batch, None, DriveCursor]:
         root = self._roots.root(partition)
         self._tree.top(partition, root)
         queries = self._queries(root, notes)
-        place = at.listing or Place()
+        place = at.listing or ListingPosition()
         for number in range(place.query, len(queries)):
             page_token = place.page if number == place.query else None
             pages = self._files(queries[number], root, place.size or PAGE, page_token)
@@ -178,8 +180,8 @@ class Listing:
                 ahead = next(pages, None) if following is None else None
                 ended = following is None and ahead is None
                 last = ended and number == len(queries) - 1
-                next_place = Place(query=number + ended, page=following, size=place.size)
-                at = Cursor(token=at.token, account=at.account, listing=None if last else next_place)
+                next_place = ListingPosition(query=number + ended, page=following, size=place.size)
+                at = DriveCursor(token=at.token, account=at.account, listing=None if last else next_place)
                 found = self._documents.describe(page["files"], notes).once()
                 yield Batch(
                     partition=partition,

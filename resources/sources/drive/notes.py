@@ -19,7 +19,7 @@ _AFTER_HEAD = '"'
 """The character after `!`."""
 
 
-class Folder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FolderState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A folder in the state in which its content was last listed."""
 
     name: str
@@ -63,7 +63,7 @@ class PartitionState:
         self._loaded = False
         self._early: list[Shortcut] | None = None
         self._pending: dict[str, Any] = {}
-        self.folders: dict[str, Folder] = {}
+        self.folders: dict[str, FolderState] = {}
         self.people: dict[str, str] = {}
         self.shortcuts: dict[str, Shortcut] = {}
 
@@ -74,7 +74,7 @@ class PartitionState:
             for key, value in self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, _AFTER_HEAD).items():
                 kind, _, name = key.partition(":")
                 if kind == "f":
-                    self.folders[name] = msgspec.convert(value, Folder)
+                    self.folders[name] = msgspec.convert(value, FolderState)
                 elif kind == "p":
                     self.people[name] = str(value)
                 elif kind == "s":
@@ -122,7 +122,7 @@ class PartitionState:
         """Remember to check a file again when one of its permissions expires."""
         self._put_head(f"!until:{_stamp(when)}:{file_id}", True)
 
-    def set_folder(self, folder_id: str, folder: Folder | None) -> None:
+    def set_folder(self, folder_id: str, folder: FolderState | None) -> None:
         """Remember a folder; None forgets it."""
         _put(self.folders, self._pending, "f", folder_id, folder)
 

@@ -21,7 +21,7 @@ NOBODY = ""
 _STATUSES = ("private", "shared", "domain", "anyone-with-link", "public")
 
 
-class Grant(NamedTuple):
+class FileGrant(NamedTuple):
     """Who may find a file, its sharing status, and when the first of its permissions expires."""
 
     principals: frozenset[str]
@@ -34,7 +34,7 @@ class Grant(NamedTuple):
         return " ".join([self.sharing, *sorted(self.principals)])
 
 
-def read(permissions: Iterable[Any], now: datetime) -> Grant:
+def read(permissions: Iterable[Any], now: datetime) -> FileGrant:
     """Return what a list of Drive's permissions grants now; unknown kinds grant nothing."""
     found: set[str] = set()
     widest = "private"
@@ -49,7 +49,7 @@ def read(permissions: Iterable[Any], now: datetime) -> Grant:
         expires = _time(permission.get("expirationTime"))
         if expires is not None:
             ends.append(expires)
-    return Grant(frozenset(found), _sharing(widest, found), min(ends, default=None))
+    return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None))
 
 
 def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
@@ -69,7 +69,7 @@ def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
     }
 
 
-def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[Grant, list[str]]:
+def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[FileGrant, list[str]]:
     """Return what permission ids grant according to `known`, and the unknown ids."""
     found: set[str] = set()
     unknown: list[str] = []
@@ -81,10 +81,10 @@ def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[Grant, list[st
             found.add(known[one])
         else:
             unknown.append(one)
-    return Grant(frozenset(found), _sharing(widest, found)), unknown
+    return FileGrant(frozenset(found), _sharing(widest, found)), unknown
 
 
-def with_owner(grant: Grant, owner: str | None) -> Grant:
+def with_owner(grant: FileGrant, owner: str | None) -> FileGrant:
     """Return the grant extended by the file's owner, if there is one."""
     if owner is None or owner in grant.principals:
         return grant

@@ -15,7 +15,7 @@ from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.notes import PartitionState
-from resources.sources.drive.permissions import Grant
+from resources.sources.drive.permissions import FileGrant
 
 FIELDS = "id,type,emailAddress,domain,allowFileDiscovery,deleted,expirationTime,view"
 _LIST = f"nextPageToken,permissions({FIELDS})"
@@ -33,9 +33,11 @@ class Readers:
         """Ids that cannot be interpreted on their own: domains, and permissions that expire."""
         self._members: dict[str, list[JSON]] = {}
 
-    def grants(self, notes: PartitionState, files: Sequence[JSON], limited: Callable[[JSON], bool]) -> dict[str, Grant]:
+    def grants(
+        self, notes: PartitionState, files: Sequence[JSON], limited: Callable[[JSON], bool]
+    ) -> dict[str, FileGrant]:
         """Return the grant of each file by its id. Raises what calls raise, except for a file that may not be queried."""
-        found: dict[str, Grant] = {}
+        found: dict[str, FileGrant] = {}
         waiting: list[JSON] = []
         for file in files:
             if "permissions" in file:
@@ -59,7 +61,7 @@ class Readers:
         now = self._now()
         return sorted(f"{one.get('id')} {permissions.read([one], now).digest}" for one in self._who(drive))
 
-    def drive(self, drive: str) -> Grant:
+    def drive(self, drive: str) -> FileGrant:
         """Return the grant that membership of a shared drive gives."""
         return permissions.read(self._who(drive), self._now())
 
@@ -72,7 +74,7 @@ class Readers:
             self._members[drive] = self._list([drive])[0] or []
         return self._members[drive]
 
-    def _by_ids(self, notes: PartitionState, file: JSON, alone: set[str], found: dict[str, Grant]) -> bool:
+    def _by_ids(self, notes: PartitionState, file: JSON, alone: set[str], found: dict[str, FileGrant]) -> bool:
         if file["id"] in alone:
             return False
         grant, unknown = permissions.by_ids(file["permissionIds"], notes.people)
@@ -116,10 +118,10 @@ class Readers:
             listed += answer.get("permissions", ())
         return listed
 
-    def _read(self, notes: PartitionState, file: JSON, listed: list[JSON] | None) -> Grant:
+    def _read(self, notes: PartitionState, file: JSON, listed: list[JSON] | None) -> FileGrant:
         owner = owner_of(file)
         if listed is None:
-            return permissions.with_owner(Grant(frozenset(), "private"), owner)
+            return permissions.with_owner(FileGrant(frozenset(), "private"), owner)
         self._learn(notes, listed)
         return permissions.with_owner(permissions.read(listed, self._now()), owner)
 

@@ -11,7 +11,7 @@ from resources.settings import Settings
 from resources.sources.drive import readers
 from resources.sources.drive.client import JSON
 from resources.sources.drive.kinds import kind_of
-from resources.sources.drive.permissions import Grant
+from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.tree import Trail
 from resources.sources.tree import EMPTY, too_large
 
@@ -24,7 +24,9 @@ FILE_FIELDS = (
 """Requested fields: by default Drive returns only four."""
 
 
-def describe(file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: Grant, settings: Settings) -> Item | Refusal:
+def describe(
+    file: JSON, trail: Trail, folders: tuple[Folder, ...], grant: FileGrant, settings: Settings
+) -> Item | Refusal:
     """Return the document, or a refusal if there is a reason for one; `folders` are those of the trail."""
     name = str(file["name"])
     size = _whole_number(file.get("size"))

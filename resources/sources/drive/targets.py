@@ -14,8 +14,8 @@ import msgspec
 from resources.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import BATCH, JSON
-from resources.sources.drive.cursor import Cursor
-from resources.sources.drive.documents import Documents, Found
+from resources.sources.drive.cursor import DriveCursor
+from resources.sources.drive.documents import DescribedFiles, Documents
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.sorting import Changes
@@ -36,7 +36,7 @@ class Targets:
         self,
         notes: PartitionState,
         changes: Changes,
-        found: Found,
+        found: DescribedFiles,
         left: Callable[[str, Shortcut], bool],
         deleted: dict[str, datetime | None],
     ) -> None:
@@ -59,7 +59,7 @@ class Targets:
             elif not self._documents.is_inside(file, notes) and not self._documents.target(further, file, found, notes):
                 deleted[target_id] = None
 
-    def watch(self, partition: str, at: Cursor) -> Iterator[Batch]:
+    def watch(self, partition: str, at: DriveCursor) -> Iterator[Batch]:
         """Yield the current state of targets outside every root: a folder above may have changed, which no feed reports.
 
         At most `WATCHED` per sync, in rotation.
@@ -71,7 +71,7 @@ class Targets:
         turn = [one for one in targets if one > at.watched][:WATCHED] or targets[:WATCHED]
         notes.load()
         answers = self._documents.ask(turn)
-        found = Found()
+        found = DescribedFiles()
         deleted: dict[str, datetime | None] = {one: None for one, file in answers.items() if file is None}
         self._show(notes, [file for file in answers.values() if file is not None], found, deleted)
         found.once()
@@ -82,11 +82,11 @@ class Targets:
             refused=found.refused,
             deleted=list(deleted),
             memory=notes.take(),
-            cursor=cursors.encode(Cursor(token=at.token, account=at.account, watched=watched)),
+            cursor=cursors.encode(DriveCursor(token=at.token, account=at.account, watched=watched)),
         )
 
     def _show(
-        self, notes: PartitionState, files: Iterable[JSON], found: Found, deleted: dict[str, datetime | None]
+        self, notes: PartitionState, files: Iterable[JSON], found: DescribedFiles, deleted: dict[str, datetime | None]
     ) -> None:
         """Describe files outside every root at the place of a shortcut that points to them; without one they are deleted."""
         by_target: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ from resources import domain
 from resources.errors import ConcordanceError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
-from resources.sources.drive.notes import Folder, PartitionState, RootNote
+from resources.sources.drive.notes import FolderState, PartitionState, RootNote
 from resources.sources.drive.roots import Roots
 
 FOLDER_FIELDS = "id,name,mimeType,parents,trashed,driveId,inheritedPermissionsDisabled,capabilities(canListChildren)"
@@ -34,13 +34,13 @@ class FolderTree:
         self._client = client
         self._roots = roots
         self._notes = notes
-        self._folders: dict[str, Folder | None] = {}
+        self._folders: dict[str, FolderState | None] = {}
         self._access: dict[str, str] = {}
         self._tops: dict[str, str] | None = None
         self._loaded: set[str] = set()
         self._trails: dict[str, Trail | None] = {}
 
-    def learn(self, folder_id: str, folder: Folder | None) -> None:
+    def learn(self, folder_id: str, folder: FolderState | None) -> None:
         """Record a folder's current state; None: it was deleted, trashed or is not readable."""
         if self._folders.get(folder_id, "") != folder:
             self._folders[folder_id] = folder
@@ -89,7 +89,7 @@ class FolderTree:
         listing, delivers it with its content.
         """
         wanted = {(parent, file.get("driveId") or "") for file in files if (parent := parent_of(file))}
-        asked: dict[str, Folder] = {}
+        asked: dict[str, FolderState] = {}
         while True:
             missing = {one: drive for parent, drive in wanted if (one := self._missing(parent)) is not None}
             if not missing:
@@ -107,7 +107,7 @@ class FolderTree:
     def top(self, partition: str, root: RootNote) -> None:
         """Record the current state of a partition's root."""
         self._root_ids()[root.id] = partition
-        self.learn(root.id, Folder(name=root.name, parent=root.parent))
+        self.learn(root.id, FolderState(name=root.name, parent=root.parent))
 
     def _walk(self, start: str) -> Trail | None:
         tops = self._root_ids()
@@ -150,7 +150,7 @@ class FolderTree:
             self._tops = {}
             for partition, root in self._roots.all().items():
                 self._tops[root.id] = partition
-                self._folders.setdefault(root.id, Folder(name=root.name, parent=root.parent))
+                self._folders.setdefault(root.id, FolderState(name=root.name, parent=root.parent))
         return self._tops
 
     def _load(self, drives: set[str]) -> bool:
@@ -169,13 +169,13 @@ class FolderTree:
         self._trails.clear()
         return bool(fresh)
 
-    def _ask(self, ids: list[str]) -> dict[str, Folder | None]:
+    def _ask(self, ids: list[str]) -> dict[str, FolderState | None]:
         many = [{"fileId": one, "fields": FOLDER_FIELDS, "supportsAllDrives": True} for one in ids]
         answers = self._client.batch("files.get", many)
         return {one: _asked(answer) for one, answer in zip(ids, answers, strict=True)}
 
 
-def _asked(answer: JSON | ConcordanceError) -> Folder | None:
+def _asked(answer: JSON | ConcordanceError) -> FolderState | None:
     if isinstance(answer, NotFoundError | ForbiddenError):
         return None
     if isinstance(answer, ConcordanceError):
@@ -183,9 +183,9 @@ def _asked(answer: JSON | ConcordanceError) -> Folder | None:
     return None if answer.get("trashed") else folder_of(answer)
 
 
-def folder_of(file: JSON, access: str = "") -> Folder:
+def folder_of(file: JSON, access: str = "") -> FolderState:
     """Return a folder in the form in which it is remembered."""
-    return Folder(
+    return FolderState(
         name=str(file["name"]),
         parent=parent_of(file),
         access=access,

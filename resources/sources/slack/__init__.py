@@ -29,8 +29,8 @@ from resources.settings import Settings
 from resources.sources.slack import directory, permissions
 from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.channels import ChannelSync
-from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, Client
-from resources.sources.slack.documents import MIME_TYPE, Channel
+from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, SlackClient
+from resources.sources.slack.documents import MIME_TYPE, ChannelInfo
 from resources.sources.slack.files import Downloads
 from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.mentions import Mentions
@@ -84,7 +84,7 @@ class Slack(Source):
         self._memory = memory
         self._rng = rng
         self._tally = Tally()
-        self._client = Client(
+        self._client = SlackClient(
             token,
             settings.slack_api_url,
             self._tally,
@@ -191,7 +191,7 @@ class Slack(Source):
             raise LostPartitionError("The app is not in the channel: invite the app.")
         return raw
 
-    def _channel(self, raw: dict[str, Any]) -> Channel:
+    def _channel(self, raw: dict[str, Any]) -> ChannelInfo:
         """Return the channel with its current readers."""
         private = bool(raw.get("is_private"))
         members: list[str] = []
@@ -201,7 +201,7 @@ class Slack(Source):
             except LostPartitionError:
                 if private:
                     raise  # its readers are unknown, so it may not be shown to anyone
-        return Channel(
+        return ChannelInfo(
             team=self._team,
             url=self._url,
             id=raw["id"],

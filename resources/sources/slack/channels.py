@@ -16,9 +16,9 @@ import msgspec
 from resources.domain import Batch
 from resources.errors import LostPartitionError
 from resources.sources.slack.budget import RereadBudget
-from resources.sources.slack.client import Client
-from resources.sources.slack.history import Page, pages
-from resources.sources.slack.ledger import Event, Ledger
+from resources.sources.slack.client import SlackClient
+from resources.sources.slack.history import HistoryPage, pages
+from resources.sources.slack.ledger import Ledger, PendingEvent
 from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.settle import ChannelBatchBuilder, Kind
 from resources.sources.slack.windows import SECOND, micros, stamp
@@ -36,7 +36,7 @@ RENDERING = 1
 """Raise it when a change of the rendering is needed for safety: every channel is then read again from the beginning."""
 
 
-class Cursor(msgspec.Struct, kw_only=True):
+class ChannelCursor(msgspec.Struct, kw_only=True):
     """How far a channel has been read. Times are microseconds."""
 
     newest: int = 0
@@ -65,12 +65,12 @@ class ChannelSync:
 
     def __init__(
         self,
-        client: Client,
+        client: SlackClient,
         ledger: Ledger,
         builder: ChannelBatchBuilder,
         budget: RereadBudget,
         mentions: Mentions,
-        events: Sequence[Event],
+        events: Sequence[PendingEvent],
         *,
         gap: int,
         lookback: int,
@@ -113,14 +113,14 @@ class ChannelSync:
             cursor.listing, cursor.walk = False, None
             yield self._batch(cursor)
 
-    def _start(self, text: str | None) -> Cursor:
+    def _start(self, text: str | None) -> ChannelCursor:
         if text is not None:
-            cursor = msgspec.json.decode(text, type=Cursor)
+            cursor = msgspec.json.decode(text, type=ChannelCursor)
             if cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned):
                 return cursor
-        return Cursor(listing=True, turn=self._ledger.turn() + 1, rendering=RENDERING)
+        return ChannelCursor(listing=True, turn=self._ledger.turn() + 1, rendering=RENDERING)
 
-    def _list(self, cursor: Cursor) -> Iterator[Batch]:
+    def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
         first = begun = cursor.walk is None
         for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=cursor.walk):
@@ -136,7 +136,7 @@ class ChannelSync:
             first = False
             yield self._batch(cursor, "complete" if page.last else "page")
 
-    def _head(self, cursor: Cursor) -> Iterator[Batch]:
+    def _head(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield new messages and changes within the look-back period, or in the whole channel if it fits one page."""
         floor = self._floor(cursor.newest - self._lookback)
         low = 0 if cursor.whole else floor
@@ -158,7 +158,7 @@ class ChannelSync:
         floor = max(0, time)
         return min([window.anchor for window in self._ledger.around(floor, floor)], default=floor)
 
-    def _read_events(self, cursor: Cursor) -> Iterator[Batch]:
+    def _read_events(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield what events concern: read again the windows and threads of the messages and files that they name."""
         for number, event in enumerate(self._events[:MOST_EVENTS], 1):
             threads, times = self._places(event)
@@ -177,7 +177,7 @@ class ChannelSync:
         recent = self._seen_from is not None and at >= self._seen_from
         return recent or any(low <= at < high for low, high in self._ranges_read)
 
-    def _places(self, event: Event) -> tuple[set[int], set[int]]:
+    def _places(self, event: PendingEvent) -> tuple[set[int], set[int]]:
         """Return the parents of the threads, and the times in the channel itself, that an event concerns."""
         threads, times = set[int](), set[int]()
         for ts in (event.ts, event.thread):
@@ -191,7 +191,7 @@ class ChannelSync:
             (threads if is_thread else times).add(at)
         return threads, times
 
-    def _read_around(self, at: int, cursor: Cursor) -> Iterator[Batch]:
+    def _read_around(self, at: int, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the window that contains a time, or just that time."""
         around = self._ledger.around(at, at + 1)
         low = min([at, *(window.anchor for window in around)])
@@ -200,7 +200,7 @@ class ChannelSync:
             yield from self._settle(page, cursor, "delta")
         self._ranges_read.append((low, high))
 
-    def _rotate(self, cursor: Cursor) -> Iterator[Batch]:
+    def _rotate(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield what changed in one page of older history."""
         if not self._seen_from or not self._budget.has_turn(self._builder.channel.id):
             return
@@ -211,7 +211,7 @@ class ChannelSync:
         cursor.rotate = None if page.last else page.low
         cursor.whole = page.last and self._seen + len(page.messages) <= self._client.page
 
-    def _settle(self, page: Page, cursor: Cursor, kind: Kind) -> Iterator[Batch]:
+    def _settle(self, page: HistoryPage, cursor: ChannelCursor, kind: Kind) -> Iterator[Batch]:
         """Compare a page with the ledger; threads are read and saved in portions, the rest is left for the caller's batch."""
         builder = self._builder
         due = builder.open(page, everything=kind != "delta", turn=cursor.turn)
@@ -226,7 +226,7 @@ class ChannelSync:
             cursor.lively.pop(stamp(root), None)
         self._trim(cursor)
 
-    def _reread_threads(self, cursor: Cursor) -> Iterator[Batch]:
+    def _reread_threads(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Read seemingly unchanged threads again: an edited reply shows nowhere else, and one on an old parent not soon."""
         share = self._budget.share(self._builder.channel.id)
         waiting = {root: turn for root, turn in self._builder.unread.items() if turn < cursor.turn}
@@ -245,7 +245,7 @@ class ChannelSync:
         self._trim(cursor)
         yield self._batch(cursor)
 
-    def _trim(self, cursor: Cursor) -> None:
+    def _trim(self, cursor: ChannelCursor) -> None:
         """Keep only recently active threads."""
         if not cursor.lively:
             return
@@ -253,6 +253,6 @@ class ChannelSync:
         kept = sorted(cursor.lively.items(), key=lambda one: one[1], reverse=True)[:MOST_LIVELY]
         cursor.lively = {name: value for name, value in kept if value[0] >= horizon}
 
-    def _batch(self, cursor: Cursor, kind: Kind = "delta") -> Batch:
+    def _batch(self, cursor: ChannelCursor, kind: Kind = "delta") -> Batch:
         cursor.mentioned = sorted(self._mentions.shown.union(cursor.mentioned))
         return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)

@@ -70,7 +70,7 @@ class ThreadNotFoundError(LookupError):
     """The thread's parent and replies no longer exist."""
 
 
-class Client:
+class SlackClient:
     """Calls Slack for one sync. Thread-safe."""
 
     def __init__(

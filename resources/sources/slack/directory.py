@@ -13,12 +13,12 @@ import msgspec
 
 from resources import permissions
 from resources.errors import AuthorizationError, InvalidRequestError
-from resources.sources.slack.client import LIST_LIMIT, Client
+from resources.sources.slack.client import LIST_LIMIT, SlackClient
 
 BOTS = frozenset({"USLACKBOT"})
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class SlackAccount(msgspec.Struct, frozen=True, kw_only=True):
     """An account. `email` is None for accounts that may not read by it."""
 
     id: str
@@ -57,7 +57,7 @@ class People:
         return sorted({one.email for one in found if one and one.email and (one.guest or not guests_only)})
 
 
-def load(client: Client, team: str) -> People:
+def load(client: SlackClient, team: str) -> People:
     """Load all users from Slack. Raises `AuthorizationError` if it returns no emails."""
     accounts = list(client.pages("users.list", "members", limit=LIST_LIMIT))
     humans = [account for account in accounts if _active_human(account) and _of_team(team, account)]
@@ -69,11 +69,11 @@ def load(client: Client, team: str) -> People:
     return People(team, accounts)
 
 
-def _person(team: str, account: dict[str, Any]) -> Person:
+def _person(team: str, account: dict[str, Any]) -> SlackAccount:
     profile: dict[str, Any] = account.get("profile") or {}
     shown = profile.get("display_name") or profile.get("real_name") or account.get("real_name") or account.get("name")
     reads = _active_human(account) and _of_team(team, account) and account.get("is_email_confirmed") is not False
-    return Person(
+    return SlackAccount(
         id=account["id"],
         name=" ".join(str(shown or account["id"]).split()),
         email=_email(profile.get("email")) if reads else None,

@@ -23,7 +23,7 @@ TITLE_LENGTH = 80
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-class Channel(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a channel that its documents need. `url` is the workspace's URL with a trailing slash."""
 
     team: str
@@ -48,7 +48,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
         return {"channel": self.name, "private": self.private, "thread": thread}
 
 
-class Document(msgspec.Struct, frozen=True):
+class SlackDocument(msgspec.Struct, frozen=True):
     """An item, its content, and a hash of both without the permissions, which are the channel's."""
 
     item: Item
@@ -56,18 +56,18 @@ class Document(msgspec.Struct, frozen=True):
     seal: str
 
 
-def anchor(channel: Channel, message: Message) -> str:
+def anchor(channel: ChannelInfo, message: Message) -> str:
     """Return the last part of a message's permalink. Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
     place = "p" + message.ts.replace(".", "")
     return f"{place}?thread_ts={message.root}&cid={channel.id}" if message.reply else place
 
 
-def permalink(channel: Channel, message: Message) -> str:
+def permalink(channel: ChannelInfo, message: Message) -> str:
     """Return the URL that opens Slack at a message."""
     return f"{channel.url}archives/{channel.id}/{anchor(channel, message)}"
 
 
-def conversation(channel: Channel, name: int, messages: Sequence[Message], *, thread: bool) -> Document:
+def conversation(channel: ChannelInfo, name: int, messages: Sequence[Message], *, thread: bool) -> SlackDocument:
     """Return the document called `name` for these messages (ascending, at least one)."""
     first = messages[0]
     content = _encoder.encode({"channel": channel.id, "messages": [_shown(channel, message) for message in messages]})
@@ -87,10 +87,10 @@ def conversation(channel: Channel, name: int, messages: Sequence[Message], *, th
         collection_ids=(channel.id,),
         tags=channel.tags(thread=thread),
     )
-    return Document(item, content, seal(item))
+    return SlackDocument(item, content, seal(item))
 
 
-def title(channel: Channel, message: Message) -> str:
+def title(channel: ChannelInfo, message: Message) -> str:
     """Return `#channel: first words`, of at most 80 characters."""
     words = " ".join(message.text.replace("```", " ").split()) or ", ".join(file_name(file) for file in message.files)
     start = f"{channel.title}: "
@@ -118,7 +118,7 @@ def moment(at: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def _shown(channel: Channel, message: Message) -> dict[str, Any]:
+def _shown(channel: ChannelInfo, message: Message) -> dict[str, Any]:
     return {
         "ts": message.ts,
         "user": message.user,

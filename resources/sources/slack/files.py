@@ -23,7 +23,7 @@ from resources.errors import (
 from resources.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime_type, supported
 from resources.retrying import Tally
 from resources.sources.slack.client import is_slack
-from resources.sources.slack.documents import Channel, file_name
+from resources.sources.slack.documents import ChannelInfo, file_name
 from resources.sources.slack.paces import RateLimiter
 
 METHOD = "files.download"
@@ -35,7 +35,7 @@ _HOSTED = frozenset({"hosted", "snippet", "email", ""})
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def describe(channel: Channel, file: dict[str, Any], author: str | None, limit: int) -> Item | Refusal:
+def describe(channel: ChannelInfo, file: dict[str, Any], author: str | None, limit: int) -> Item | Refusal:
     """Return a file as a document of the channel, or why it cannot be one; `limit` is the maximum size in bytes."""
     name, title = str(file.get("name") or file_name(file)), file_name(file)
     path = f"{channel.title}/{name}"

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from resources.sources.slack.client import Client
+from resources.sources.slack.client import SlackClient
 from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.messages import is_reply, is_root
 from resources.sources.slack.windows import clean_cut, micros, stamp
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     """All messages with `low` ≤ time < `high` in the channel itself, ascending, in Slack's format."""
 
     messages: list[dict[str, Any]]
@@ -33,8 +33,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pages(
-    client: Client, ledger: Ledger, channel: str, *, gap: int, high: int | None = None, low: int = 0
-) -> Iterator[Page]:
+    client: SlackClient, ledger: Ledger, channel: str, *, gap: int, high: int | None = None, low: int = 0
+) -> Iterator[HistoryPage]:
     """Yield the pages of `low` ≤ time < `high`, newest first. No known window may cross `low` or `high`."""
     kept: list[dict[str, Any]] = []
     oldest = stamp(low - 1) if low > 0 else None
@@ -43,7 +43,7 @@ def pages(
         found, more = client.history(channel, latest=latest, oldest=oldest)
         found = [*found, *kept]
         if not more:
-            yield Page(messages=found, low=low, high=high, last=True)
+            yield HistoryPage(messages=found, low=low, high=high, last=True)
             return
         latest = str(found[0]["ts"])
         times = [(micros(raw["ts"]), not is_root(raw)) for raw in found if not is_reply(raw)]
@@ -53,5 +53,5 @@ def pages(
             continue
         edge = times[cut][0]
         kept = [raw for raw in found if micros(raw["ts"]) < edge]
-        yield Page(messages=found[len(kept) :], low=edge, high=high, last=False)
+        yield HistoryPage(messages=found[len(kept) :], low=edge, high=high, last=False)
         high = edge

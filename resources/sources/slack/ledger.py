@@ -46,7 +46,7 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part] = []
 
 
-class Event(msgspec.Struct, frozen=True):
+class PendingEvent(msgspec.Struct, frozen=True):
     """A message, thread or file that an event since the last sync concerns."""
 
     key: str
@@ -84,10 +84,10 @@ class Ledger:
         found = self._read(f"t:{stamp(low)}", "t:" + (_AFTER if high is None else stamp(high)))
         return {_time(key): msgspec.convert(value, Thread) for key, value in found.items()}
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[PendingEvent]:
         """Return the pending events. Read them before the data they concern, so that no later change is missed."""
         found = self._read("e:", "e:" + _AFTER)
-        return [msgspec.convert(value | {"key": key}, Event) for key, value in found.items()]
+        return [msgspec.convert(value | {"key": key}, PendingEvent) for key, value in found.items()]
 
     def holders(self, file: str) -> list[tuple[bool, int]]:
         """Return the documents that contain a file: whether each is a thread, and the time that identifies it."""
@@ -95,7 +95,7 @@ class Ledger:
         held: list[str] = self._read(key, key + "\x01").get(key) or []
         return [(holder.startswith("t:"), _time(holder)) for holder in held]
 
-    def settle(self, event: Event) -> None:
+    def settle(self, event: PendingEvent) -> None:
         """Remove an event whose data was read."""
         self._changes[event.key] = None
 

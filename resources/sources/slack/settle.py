@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from resources.domain import Batch, Item, Refusal
-from resources.sources.slack.client import Client, ThreadNotFoundError
-from resources.sources.slack.documents import Channel, conversation
+from resources.sources.slack.client import SlackClient, ThreadNotFoundError
+from resources.sources.slack.documents import ChannelInfo, conversation
 from resources.sources.slack.files import describe
-from resources.sources.slack.history import Page
+from resources.sources.slack.history import HistoryPage
 from resources.sources.slack.ledger import Ledger, Part, Thread
 from resources.sources.slack.messages import Message, fingerprint, is_reply, is_root, parse_message
 from resources.sources.slack.render import Names
@@ -30,8 +30,8 @@ class ChannelBatchBuilder:
 
     def __init__(
         self,
-        channel: Channel,
-        client: Client,
+        channel: ChannelInfo,
+        client: SlackClient,
         ledger: Ledger,
         names: Names,
         contents: dict[str, bytes],
@@ -64,7 +64,7 @@ class ChannelBatchBuilder:
         self._parts: dict[int, Part] = {}
         self._outside: list[Message] = []
 
-    def open(self, page: Page, *, everything: bool, turn: int) -> list[int]:
+    def open(self, page: HistoryPage, *, everything: bool, turn: int) -> list[int]:
         """Begin a page; return the parents of its threads that must be read. `everything`: all except those read in this turn."""
         self._everything = everything
         self._parts = self._ledger.windows(page.low, page.high)
