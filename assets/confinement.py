@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from resources.embedded.drop_rights import hand_on_nothing, limit
+from resources.embedded.privileges import passing
 from resources.errors import ServiceUnavailableError
 
 OPEN_FILES = 64
@@ -68,6 +70,7 @@ def confine(cpu_seconds: float) -> Confinement:
     """
     layers: tuple[tuple[str, Callable[[], None]], ...] = (
         ("no new privileges", _no_new_privileges),
+        ("no capabilities", _drop_capabilities),
         ("system calls", _filter_calls),  # before the files: finding its library runs a program
         ("readable files", _close_files),
         ("limits", lambda: _limit(cpu_seconds)),
@@ -108,10 +111,35 @@ def _no_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def _drop_capabilities() -> None:
+    """Drop all capabilities, and stop programs from inheriting any.
+
+    If the interpreter is in a folder closed to this account, the capability to pass closed folders stays. Landlock then limits it.
+    """
+    if sys.platform != "linux":
+        raise _UnavailableError("only Linux has capabilities")
+    hand_on_nothing()
+    wanted = [path for path in _readable() if path.exists()]
+    way = passing()
+    limit(for_now=True)
+    limit([] if all(map(_is_open, wanted)) else [way])
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            next(path.iterdir(), None)
+    except PermissionError:
+        return False
+    return True
+
+
 def _readable() -> Iterator[Path]:
     """Yield the paths that the interpreter and the packages need."""
     yield from map(Path, _SYSTEM)
     yield from (_ROOT / name for name in _OWN)
+    if sys.pycache_prefix:
+        yield Path(sys.pycache_prefix)
     for entry in {sys.prefix, sys.base_prefix}:
         yield from (Path(entry) / name for name in ("lib", "lib64", "pyvenv.cfg"))
     checkout = (_ROOT / "pyproject.toml").exists()

@@ -189,7 +189,8 @@ def _enlarge(descriptor: int) -> None:
 
 def environment() -> dict[str, str]:
     """Return the environment of a worker: what it needs to run, without secrets."""
-    passed = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "TZ") if name in os.environ}
+    names = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "TZ", "PYTHONPYCACHEPREFIX")
+    passed = {name: os.environ[name] for name in names if name in os.environ}
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
     return passed | threads | {"PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from orchestration import event_checks, run_state
+from orchestration import event_checks, rights, run_state
 from orchestration.services import answers, serving_address
 from resources import dagster_access, disk
 from resources.embedded.processes import port_is_free
@@ -53,7 +53,7 @@ def examine() -> list[Finding]:
     findings.append(Finding("settings", True, f"HOME is {settings.home}"))
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
-        ("home", _home), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
+        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
         ("file roots", _roots), ("slack events", _slack_events),
         ("drive notifications", _drive_notifications), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
@@ -88,6 +88,15 @@ def _home(site: Installation) -> Iterator[Finding]:
         yield Finding(
             "home", False, f"{folder}: {error.strerror}", "Set CONCORDANCE_HOME to a folder that you may write to."
         )
+
+
+def _account(site: Installation) -> Iterator[Finding]:
+    name = run_state.account(site.settings)
+    if name == "root":
+        detail = "services run as root; `concordance up`, started as root, prints why"
+        yield Finding("account", True, detail)
+    elif name is not None:
+        yield Finding("account", True, f"services run as {name}")
 
 
 def _disk(site: Installation) -> Iterator[Finding]:
@@ -273,6 +282,7 @@ def _roots(site: Installation) -> Iterator[Finding]:
         yield Finding(
             "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS): the source `files` has nothing to read"
         )
+    closed = [] if run_state.account(site.settings) == "root" else list(rights.unreadable(site.settings))
     for root in site.settings.file_roots:
         if not root.url.startswith("file://"):
             yield Finding("file roots", True, f"{root.name}: {root.url} is looked at when it is synced")
@@ -284,5 +294,8 @@ def _roots(site: Installation) -> Iterator[Finding]:
             yield Finding("file roots", False, f"{root.name}: {folder} is no folder", "Correct CONCORDANCE_FILE_ROOTS.")
         elif not os.access(folder, os.R_OK | os.X_OK):
             yield Finding("file roots", False, f"{root.name}: {folder} cannot be read", f"Run: chmod o+rx {folder}")
-        else:
+        elif (root.name, folder) not in closed:
             yield Finding("file roots", True, f"{root.name}: {folder} can be read")
+    for name, path in closed:
+        remedy = f"Let their account read it and enter the folders above it, for example: chmod o+rX {path}"
+        yield Finding("file roots", False, f"{name}: {path} is readable by root but not by the services", remedy)

@@ -132,6 +132,8 @@ def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
             text = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
         elif isinstance(value, tuple):
             text = ",".join(str(part) for part in value)
+        elif isinstance(value, Path):
+            text = str(value.absolute())  # the child may run in another folder
         elif isinstance(value, SecretStr):
             text = value.get_secret_value()
         else:

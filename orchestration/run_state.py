@@ -118,6 +118,17 @@ def end_hung(settings: Settings) -> Identity | None:
     return found
 
 
+def account(settings: Settings) -> str | None:
+    """Return the name of the account that the services of this HOME run as; None if no supervisor is running."""
+    found = supervisor(settings)
+    if found is None:
+        return None
+    try:
+        return psutil.Process(found.pid).username()
+    except psutil.NoSuchProcess:
+        return None
+
+
 def running(settings: Settings) -> bool:
     """Whether a supervisor works and all of its services are ready."""
     state = read(settings)

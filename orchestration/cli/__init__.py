@@ -6,8 +6,10 @@ are one line on standard error, never a stack trace.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
@@ -101,6 +103,8 @@ connections.command(connect.google, name="google")
 
 def main() -> None:
     """Run the command line and end the process with its status."""
+    if os.geteuid() == 0 and sys.argv[1:] and not sys.argv[1].startswith("-") and sys.argv[1] not in ("up", "demo"):
+        _write_as_owner()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -119,6 +123,15 @@ def run(arguments: Sequence[str]) -> int:
         # The process's edge: what we explain becomes one line and a status, the rest goes to a log with its trace.
         return explain(error)
     return result if isinstance(result, int) else DONE
+
+
+def _write_as_owner() -> None:
+    from orchestration.rights import write_as_owner
+    from resources.errors import ConfigurationError
+    from resources.settings import load
+
+    with suppress(ConfigurationError):  # the command itself says what is wrong with the settings
+        write_as_owner(load().home)
 
 
 def explain(error: Exception) -> int:

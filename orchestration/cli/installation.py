@@ -39,11 +39,12 @@ def up(
     full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
     if full:
         raise StorageFullError(" ".join(map(str, full)))
-    if sample:
-        from orchestration.sample import with_sample_roots
-
-        settings = with_sample_roots(settings)
     try:
+        _give_up_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
+        if sample:
+            from orchestration.sample import with_sample_roots
+
+            settings = with_sample_roots(settings)
         if detach:
             _detach(settings, sample)
         else:
@@ -96,6 +97,8 @@ def status(
         say_addresses(addresses(settings))
     else:
         _say_status(services, sources)
+        if alive:
+            note(f"Services run as the account {run_state.account(settings)}.")
     for fault in disks:
         note(fault)
     if not alive:
@@ -131,7 +134,18 @@ def demo(*, json: Json = False) -> int:
     from orchestration.demo import run
     from resources.settings import load
 
-    return run(load(), json=json)
+    settings = load()
+    _give_up_root(settings, ["demo", *(["--json"] if json else [])])
+    return run(settings, json=json)
+
+
+def _give_up_root(settings: Settings, arguments: list[str]) -> None:
+    from orchestration.rights import drop, write_as_owner
+
+    if reason := drop(settings, arguments):
+        note(reason)
+    else:
+        write_as_owner(settings.home)
 
 
 def _first_sync(settings: Settings) -> None:

@@ -19,7 +19,8 @@ import psutil
 import psycopg
 
 from resources import keys
-from resources.embedded.privileges import check_path_access, run_as, unprivileged
+from resources.embedded.handover import hand_over
+from resources.embedded.privileges import Account, check_path_access, owner, run_as, unprivileged
 from resources.embedded.processes import Identity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import Settings
@@ -71,10 +72,10 @@ class EmbeddedPostgres:
         self._settings = settings
         self._extra = dict(extra or {})
         self._process: subprocess.Popen[bytes] | None = None
-        self._account = unprivileged()
         self.folder = settings.passfile.parent
         self.data = self.folder / "data"
         self.log = settings.home / "logs" / "postgres.log"
+        self._account = self._choose()
 
     @property
     def pid(self) -> int | None:
@@ -84,6 +85,7 @@ class EmbeddedPostgres:
     def prepare(self) -> None:
         """Create missing keys, password file and cluster, and clean up after a killed server."""
         keys.ensure(self._settings)
+        self._account = self._choose(make=True)
         self.folder.mkdir(mode=0o711 if self._account else 0o700, exist_ok=True)
         self.log.parent.mkdir(exist_ok=True)
         self.check_reachable()
@@ -91,6 +93,8 @@ class EmbeddedPostgres:
         if not self.data.exists():
             self._initialise()
         self._clear_leftovers()
+        if self._account:
+            hand_over(self.data, self._account)
         self._grant()
 
     def command(self) -> list[str]:
@@ -150,6 +154,12 @@ class EmbeddedPostgres:
     def check_reachable(self) -> None:
         """Raise `ConfigurationError` if the account that the server runs as cannot reach its data or its binaries."""
         check_path_access(self._account, self._needs())
+
+    def _choose(self, *, make: bool = False) -> Account | None:
+        """Return the account to run as: the owner of existing data, else our own account; None if we are not root."""
+        if os.geteuid() == 0 and self.data.exists() and (found := owner(self.data)):
+            return found
+        return unprivileged(make=make)
 
     def _needs(self) -> list[Path]:
         return [self.data, binaries() / "postgres"]

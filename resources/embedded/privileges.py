@@ -1,4 +1,4 @@
-"""The account that the embedded Postgres runs as: Postgres refuses to run as root, so root switches to an unprivileged account.
+"""The account that root switches to: Postgres refuses to run as root, and no other service needs root's privileges.
 
 Folders closed to that account (such as root's home) are no obstacle: the command then keeps one of root's capabilities.
 """
@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resources.embedded.drop_rights import CAP_DAC_READ_SEARCH
 from resources.errors import ConfigurationError
 
-CANDIDATES = ("nobody", "daemon", "postgres")
-"""Accounts that exist on nearly every machine, least privileged first. `initdb` needs one with an entry in passwd."""
+NAME = "concordance"
+"""Our own system account; `useradd` creates it if it is missing."""
+FALLBACKS = ("daemon", "nobody")
+"""Used where no account can be created (no `useradd`, or a read-only /etc). `initdb` needs one with an entry in passwd."""
+FORMER = ("nobody", "daemon", "postgres")
+"""Accounts that older versions ran Postgres as."""
+MAKING_SECONDS = 10.0
+"""How long to retry `useradd`: other processes may hold the lock on /etc/passwd."""
+
+CAP_DAC_OVERRIDE, CAP_NET_BIND_SERVICE = 1, 10
+"""Source: capabilities(7), linux/capability.h."""
 
 DROP_RIGHTS = Path(__file__).with_name("drop_rights.py")
 PROBE = "import os, sys; sys.exit(not all(os.access(path, os.X_OK) for path in sys.argv[1:]))"
@@ -32,31 +44,69 @@ class Account:
     gid: int
 
 
-def unprivileged() -> Account | None:
-    """Return the account to switch to, or None if we are not root. Raises `ConfigurationError` if there is none."""
+def unprivileged(*, make: bool = False) -> Account | None:
+    """Return the account to switch to, or None if we are not root. With `make`, create our own account if it is missing.
+
+    Raises `ConfigurationError` if there is none.
+    """
     if os.geteuid() != 0:
         return None
-    for name in CANDIDATES:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    if make and _account(NAME) is None:
+        _make()
+    for name in (NAME, *FALLBACKS):
+        if found := _account(name):
+            return found
     raise ConfigurationError(
-        "Postgres does not run as root, and none of the accounts it could run as exists "
-        f"({', '.join(CANDIDATES)}). Run Concordance as an ordinary user, or set CONCORDANCE_POSTGRES_URL."
+        f"Postgres does not run as root, and the account {NAME} does not exist and cannot be created. Create it "
+        f"(useradd --system {NAME}), run Concordance as an ordinary user, or set CONCORDANCE_POSTGRES_URL."
     )
 
 
-def run_as(command: Sequence[str], account: Account | None, needs: Sequence[Path]) -> list[str]:
+def owner(path: Path) -> Account | None:
+    """Return the account that owns the file; None for root, an id without a name, and accounts that older versions used."""
+    try:
+        entry = pwd.getpwuid(path.stat().st_uid)
+    except KeyError:
+        return None
+    return None if entry.pw_uid == 0 or entry.pw_name in FORMER else Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _account(name: str) -> Account | None:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid) if entry.pw_uid else None
+
+
+def _make() -> None:
+    program = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if program is None:
+        return
+    command = [program, "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+    command += ["--shell", "/usr/sbin/nologin", NAME]
+    deadline = time.monotonic() + MAKING_SECONDS
+    while subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:
+        if _account(NAME) is not None or not os.access("/etc", os.W_OK) or time.monotonic() > deadline:
+            return
+        time.sleep(0.2)
+
+
+def run_as(
+    command: Sequence[str], account: Account | None, needs: Sequence[Path], keep: Collection[int] = ()
+) -> list[str]:
     """Return `command` wrapped so that root can start it and it runs as `account`; unchanged without an account.
 
-    The command keeps CAP_DAC_OVERRIDE only if a folder on the path to one of `needs` is closed to the account.
+    The command keeps the capabilities in `keep`. It also keeps the one to pass closed folders, but only if a folder on the path to
+    one of `needs` is closed to the account.
     """
     if account is None:
         return list(command)
-    keep = "pass" if any(closed_parent(path, account) for path in needs) else "-"
-    return [_python(), "-I", "-S", str(DROP_RIGHTS), str(account.uid), str(account.gid), keep, *command]
+    kept = set(keep)
+    if any(closed_parent(path, account) for path in needs):
+        kept.add(passing())
+    rights = ",".join(str(capability) for capability in sorted(kept)) or "-"
+    return [_python(), "-I", "-S", str(DROP_RIGHTS), str(account.uid), str(account.gid), rights, *command]
 
 
 def check_path_access(account: Account | None, needs: Sequence[Path]) -> None:
@@ -81,22 +131,33 @@ def check_path_access(account: Account | None, needs: Sequence[Path]) -> None:
 
 
 def closed_parent(path: Path, account: Account) -> Path | None:
-    """Return the outermost folder on the path to `path` that the account cannot enter; None if there is none."""
+    """Return the outermost folder on the way to `path` that the account may not pass through; None when it can."""
     for folder in reversed(path.parents):
         if not folder.exists():
             return None
-        entry = folder.stat()
-        if entry.st_uid == account.uid:
-            passes = stat.S_IXUSR
-        elif entry.st_gid == account.gid:
-            passes = stat.S_IXGRP
-        else:
-            passes = stat.S_IXOTH
-        if not entry.st_mode & passes:
+        if not allows(folder, account, stat.S_IXOTH):
             return folder
     return None
 
 
+def allows(path: Path, account: Account, wanted: int) -> bool:
+    """Return True if the mode of `path` gives the account these permissions, written as those of others (`S_IROTH`)."""
+    entry = path.stat()
+    if entry.st_uid == account.uid:
+        wanted <<= 6
+    elif entry.st_gid == account.gid:
+        wanted <<= 3
+    return entry.st_mode & wanted == wanted
+
+
+def passing() -> int:
+    """Return the capability to pass closed folders: CAP_DAC_READ_SEARCH, or CAP_DAC_OVERRIDE in containers that lack it."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    held = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
+    return CAP_DAC_READ_SEARCH if held >> CAP_DAC_READ_SEARCH & 1 else CAP_DAC_OVERRIDE
+
+
 def _python() -> str:
-    # The resolved path: a link in a closed folder could be unreachable too.
+    # Its real place: a link in a closed folder is one thing more that could be out of reach.
     return str(Path(sys.executable).resolve())

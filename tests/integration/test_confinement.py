@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import socket
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from assets.confinement import Confinement, examine
 from assets.parsing import ParseJob, ParserPool
 from orchestration import doctor
+from resources.embedded.drop_rights import CAP_DAC_READ_SEARCH
 
 HOSTILE = [sys.executable, str(Path(__file__).parent.parent / "fixtures" / "hostile_parser.py")]
 NEEDS = {
@@ -59,6 +61,17 @@ def test_a_parser_gains_no_privileges_and_still_has_threads(enforced: Confinemen
     if "no new privileges" in enforced.missing:
         pytest.skip(enforced.missing["no new privileges"])
     assert "NoNewPrivs:\t1" in outcomes["status"]
+
+
+def test_a_parser_keeps_no_capability_but_to_reach_the_interpreter(
+    enforced: Confinement, outcomes: dict[str, str]
+) -> None:
+    if "no capabilities" in enforced.missing:
+        pytest.skip(enforced.missing["no capabilities"])
+    held = {name: int(value, 16) for name, value in re.findall(r"Cap(Eff|Prm|Amb):\t([0-9a-f]+)", outcomes["status"])}
+    assert held["Amb"] == 0
+    assert held["Eff"] == held["Prm"]
+    assert held["Eff"] in (0, 1 << CAP_DAC_READ_SEARCH)
 
 
 def test_a_parser_sees_no_secret(outcomes: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from resources.errors import ConfigurationError
 from resources.settings import Settings
 from tests.fixtures.postgres import PostgresProcess, home_settings, make_home
 
-CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_SYS_PTRACE = 1, 8, 19
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETPCAP, CAP_SYS_PTRACE = 1, 2, 8, 19
 """Source: linux/capability.h"""
 
 
@@ -56,12 +56,12 @@ def closed() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def without(capability: int, script: str, *arguments: str) -> str:
-    """Run a Python script as a root that lacks a capability, as in a container; return what it prints."""
+def without(capabilities: tuple[int, ...], script: str, *arguments: str) -> str:
+    """Run a Python script as a root that lacks these capabilities, as in a container; return what it prints."""
     limit = (
         "import ctypes, os, sys; PR_CAPBSET_DROP = 24; "
-        f"done = ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, {capability}, 0, 0, 0); "
-        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]]) if done == 0 else sys.exit('not dropped')"
+        f"done = [ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, number, 0, 0, 0) for number in {capabilities}]; "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]]) if not any(done) else sys.exit('not dropped')"
     )
     done = subprocess.run(
         [sys.executable, "-c", limit, "-c", script, *arguments],
@@ -220,6 +220,7 @@ def test_an_ordinary_user_runs_it_himself() -> None:
 def test_root_drops_its_rights(postgres_process: PostgresProcess) -> None:
     account = unprivileged()
     assert account is not None
+    assert account.name != "nobody"
     assert psutil.Process(postgres_process.pid).uids().real == account.uid
     assert psutil.Process(postgres_process.pid).gids().real == account.gid
     assert postgres_process.server.data.stat().st_uid == account.uid
@@ -280,7 +281,7 @@ try:
 except ConfigurationError as error:
     print(error)
 """
-    message = without(CAP_DAC_OVERRIDE, script, str(closed / "project"))
+    message = without((CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH), script, str(closed / "project"))
     assert "chmod o+x" in message
     assert "CONCORDANCE_POSTGRES_URL" in message
 
@@ -302,7 +303,7 @@ server.stop()
     left = psutil.Process(postgres_process.pid)
     children = left.children()
     assert children
-    assert without(CAP_SYS_PTRACE, script, str(settings.home), str(settings.postgres_port)) == "True\n"
+    assert without((CAP_SYS_PTRACE,), script, str(settings.home), str(settings.postgres_port)) == "True\n"
     assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
     assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
 
