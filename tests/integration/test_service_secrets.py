@@ -96,9 +96,9 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def standby(settings: Settings) -> list[psutil.Process]:
-    """Return the processes of the HTTP interface that wait to take over."""
+    """Return the processes of the HTTP interface that wait to take over and have started: before exec, the environment is empty."""
     active = run_state.read(settings).services["serving"].pid
-    return [p for p in psutil.Process().children() if "serving" in p.cmdline() and p.pid != active]
+    return [p for p in psutil.Process().children() if "serving" in p.cmdline() and p.environ() and p.pid != active]
 
 
 def test_each_process_holds_the_secrets_that_it_uses_and_no_others(
