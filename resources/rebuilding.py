@@ -27,9 +27,11 @@ catalogue = queries("upkeep")
 
 
 def rebuild(connection: Connection, name: str) -> None:
-    """Replace a table by a copy with the same columns, indexes, constraints, triggers and views. The connection is in autocommit mode.
+    """Replace a table by a copy with the same columns, indexes, constraints, triggers, views and grants.
 
-    Raises `psycopg.errors.LockNotAvailable` when writers or readers hold the table for too long.
+    The connection is in autocommit mode.
+    Raises `psycopg.errors.LockNotAvailable` when writers or readers hold the table for too long, and `DependentObjectsStillExist` when
+    something else was built on one of its views.
     """
     keys = list(catalogue.foreign_keys_of(connection, name=name))
     with connection.transaction():
@@ -78,6 +80,9 @@ def _exchange(connection: Connection, name: str, indexes: list[dict[str, Any]], 
     connection.execute(_composed("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", name))
     views = list(catalogue.views_of(connection, name=name))
     triggers = list(catalogue.triggers_of(connection, name=name))
+    granted = {
+        one: list(catalogue.grants_of(connection, name=one)) for one in (name, *(view["name"] for view in views))
+    }
     for view in views:
         connection.execute(_composed("DROP VIEW {}", view["name"]))
     for key in keys:
@@ -100,6 +105,10 @@ def _exchange(connection: Connection, name: str, indexes: list[dict[str, Any]], 
         connection.execute(
             sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(view["name"]), _known(view["definition"]))
         )
+    for one, grants in granted.items():
+        for grant in grants:
+            give = sql.SQL("GRANT {} ON {} TO {}")
+            connection.execute(give.format(_known(grant["privilege"]), sql.Identifier(one), _known(grant["grantee"])))
 
 
 def _composed(statement: LiteralString, *names: str) -> sql.Composed:

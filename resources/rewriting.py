@@ -62,6 +62,8 @@ def _tables(connection: Connection) -> Note:
                 connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
         except psycopg.errors.LockNotAvailable:
             left.append(f"{name} (in use)")
+        except psycopg.errors.DependentObjectsStillExist:
+            left.append(f"{name} (something else is built on its views)")
         except psycopg.errors.InsufficientPrivilege:
             left.append(f"{name} (belongs to another role)")
         except psycopg.errors.DiskFull:

@@ -34,3 +34,10 @@ FROM pg_depend AS d
 INNER JOIN pg_rewrite AS r ON d.objid = r.oid
 INNER JOIN pg_class AS v ON r.ev_class = v.oid
 WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = :name::regclass AND v.relkind = 'v';
+
+-- name: grants_of
+-- What other roles may do with a table or view; the owner's own rights are among them. Grain: privilege.
+SELECT a.privilege_type AS privilege, CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS grantee
+FROM pg_class AS c
+CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+WHERE c.oid = :name::regclass;

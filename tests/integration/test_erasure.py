@@ -272,6 +272,8 @@ SELECT 'trigger', tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigge
 UNION ALL
 SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = 'public'
 UNION ALL
+SELECT 'grants', relname, relacl::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
+UNION ALL
 SELECT 'column', table_name, concat_ws(' ', column_name, data_type, is_nullable, column_default, generation_expression)
 FROM information_schema.columns WHERE table_schema = 'public'
 ORDER BY kind, owner, definition
@@ -280,6 +282,7 @@ ORDER BY kind, owner, definition
 
 def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installation: Installation) -> None:
     removed(installation)
+    do(installation, "GRANT SELECT ON documents, checked_documents TO pg_monitor")
     catalogue, files = installation.rows(CATALOGUE), installation.rows(FILES)
     dsn = installation.settings.postgres_dsn
     with ThreadPoolExecutor(1) as pool, psycopg.connect(dsn) as slow, psycopg.connect(dsn, autocommit=True) as search:
