@@ -82,6 +82,7 @@ def indexed(run: SyncRun, *, everything: bool = False) -> Mapping[str, Any]:
     for name, count in _write(run, active, todo).items():
         totals[name] += count
     events.show(run.connection, source=run.source.value)
+    events.members_read(run.connection, source=run.source.value)
     refresh_checks(run, active.collection)
     collection = active.collection
     for table in (raw_table(run.source), "parsed", "chunked", embedded_table(collection.model, collection.dimensions)):

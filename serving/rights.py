@@ -64,6 +64,11 @@ class Rights:
         now = time.time()
         self._append(*(Entry(doc_id, now, []) for doc_id in doc_ids))
 
+    def narrow(self, readers: Mapping[str, Iterable[str]]) -> None:
+        """Put down, durably, who may read some documents from now on; as `note`."""
+        now = time.time()
+        self._append(*(Entry(doc_id, now, sorted(permissions)) for doc_id, permissions in readers.items()))
+
     def _append(self, *entries: Entry) -> None:
         line = b"".join(_encoder.encode(entry) + b"\n" for entry in entries)
         try:

@@ -27,9 +27,7 @@ class SlackEvents:
         Once this returns, the event is stored and what it concerns is hidden. Raises `RegistryDownError`, `OverloadedError` and
         `RetryLaterError` when the event could not be stored.
         """
-        recorded = await self._database.in_thread(
-            lambda connection: record(connection, envelope, self._rights.withhold)
-        )
+        recorded = await self._database.in_thread(lambda connection: record(connection, envelope, self._rights))
         log.info("slack_event", event_id=envelope.event_id, outcome=recorded.outcome, hidden=len(recorded.hidden))
         if recorded.outcome == "recorded" and self._ask is not None:
             self._ask(SourceName.SLACK)

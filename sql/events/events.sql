@@ -40,6 +40,57 @@ ON CONFLICT DO NOTHING;
 -- Hide the documents that a channel's waiting events concern; see the function. Parameters: partition. Grain: document.
 SELECT h::text AS doc_id FROM hide_touched(:partition) AS h;
 
+-- name: keep_accounts!
+-- Replace the email addresses of a source's accounts. Parameters: source, rows jsonb (account, email). Grain: account.
+WITH given AS (SELECT r.account, r.email FROM jsonb_to_recordset(:rows::jsonb) AS r (account text, email text)),
+
+gone AS (DELETE FROM source_accounts WHERE source = :source AND account NOT IN (SELECT given.account FROM given))
+
+INSERT INTO source_accounts AS a (source, account, email)
+SELECT :source, given.account, given.email FROM given
+ON CONFLICT (source, account) DO UPDATE SET email = excluded.email WHERE a.email <> excluded.email;
+
+-- name: depart
+-- Take what is in a channel from somebody who left it, if that person may read any of it. Parameters: partition, account, event_id.
+-- Returns who may read each document from now on. Grain: document.
+WITH gone AS (
+    INSERT INTO departures (source, partition, email, event_id)
+    SELECT a.source, :partition, a.email, :event_id FROM source_accounts AS a
+    WHERE
+        a.source = 'slack' AND a.account = :account
+        AND EXISTS (
+            SELECT 1 FROM documents AS d
+            WHERE d.source = 'slack' AND d.partition = :partition AND d.permissions @> ARRAY[a.email] AND d.state <> 'deleted'
+        )
+    ON CONFLICT DO NOTHING
+    RETURNING email
+)
+
+SELECT
+    d.doc_id::text AS doc_id,
+    ARRAY(
+        SELECT r.email FROM unnest(d.permissions) AS r (email)
+        WHERE
+            r.email <> g.email
+            AND NOT EXISTS (
+                SELECT 1 FROM departures AS b WHERE b.source = 'slack' AND b.partition = :partition AND b.email = r.email
+            )
+    ) AS permissions
+FROM gone AS g
+INNER JOIN documents AS d ON d.source = 'slack' AND d.partition = :partition AND d.permissions @> ARRAY[g.email]
+WHERE d.state <> 'deleted' AND NOT EXISTS (SELECT 1 FROM hidden_documents AS h WHERE h.doc_id = d.doc_id);
+
+-- name: members_read!
+-- Forget who left a partition once a sync that took the event in has read its members. Parameters: source.
+DELETE FROM departures AS g
+USING partitions AS p
+WHERE
+    g.source = :source AND p.source = g.source AND p.partition = g.partition AND p.acl_checked_at > g.left_at
+    AND NOT EXISTS (
+        SELECT 1 FROM source_memory AS m
+        WHERE m.source = g.source AND m.partition = g.partition AND m.key = 'e:' || g.event_id
+    );
+
 -- name: show!
 -- Show documents again whose events a sync has processed and whose current content is indexed. Parameters: source.
 DELETE FROM hidden_documents AS h

@@ -26,5 +26,5 @@ CROSS JOIN LATERAL shown_place(
 WHERE
     d.doc_id = ANY(%(doc_ids)s::uuid [])
     AND d.state = 'live'
-    AND d.permissions && %(principals)s::text []
+    AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s

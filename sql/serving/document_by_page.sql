@@ -31,7 +31,7 @@ CROSS JOIN LATERAL shown_place(
 ) AS p
 WHERE
     d.state = 'live'
-    AND d.permissions && %(principals)s::text []
+    AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
     AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(p.shown_collections))
     AND (d.doc_id = %(own_id)s::uuid OR (n.away = 1 AND d.source <> 'files') OR p.shown_url IS NOT NULL OR p.whole)

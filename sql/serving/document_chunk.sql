@@ -14,5 +14,5 @@ WHERE
     c.doc_id = %(doc_id)s::uuid
     AND c.chunk_index = %(chunk_index)s
     AND d.state = 'live'
-    AND d.permissions && %(principals)s::text []
+    AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s

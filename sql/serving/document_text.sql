@@ -16,6 +16,6 @@ WHERE
     AND c.start_char < %(end_char)s
     AND c.end_char > %(start_char)s
     AND d.state = 'live'
-    AND d.permissions && %(principals)s::text []
+    AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
 ORDER BY c.chunk_index

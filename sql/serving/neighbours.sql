@@ -16,5 +16,5 @@ INNER JOIN chunks AS c
         w.doc_id = c.doc_id
         AND c.chunk_index BETWEEN w.chunk_index - %(distance)s AND w.chunk_index + %(distance)s
         AND c.chunk_index <> w.chunk_index
-WHERE d.state = 'live' AND d.permissions && %(principals)s::text [] AND d.acl_checked_at >= %(fresh_since)s
+WHERE d.state = 'live' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AND d.acl_checked_at >= %(fresh_since)s
 ORDER BY w.doc_id, w.chunk_index, c.chunk_index

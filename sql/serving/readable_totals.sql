@@ -9,5 +9,5 @@ SELECT
     count(h.source_id) FILTER (WHERE d.state IN ('live', 'skipped', 'failed')) AS held_deletions
 FROM checked_documents AS d
 LEFT JOIN held_deletions AS h ON d.source = h.source AND d.source_id = h.source_id
-WHERE d.state <> 'deleted' AND d.permissions && %(principals)s::text [] AND d.acl_checked_at >= %(fresh_since)s
+WHERE d.state <> 'deleted' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AND d.acl_checked_at >= %(fresh_since)s
 GROUP BY d.source

@@ -68,7 +68,7 @@ found AS MATERIALIZED (
         d.acl_checked_at,
         d.folders,
         d.place_readers,
-        d.state = 'live' AND d.permissions && %(principals)s::text [] AS permitted,
+        d.state = 'live' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
         d.source IN ('slack', 'upload') OR d.place_readers && %(principals)s::text [] AS whole,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
     FROM checked_documents AS d

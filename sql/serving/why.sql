@@ -56,7 +56,7 @@ ours AS (
         n.away,
         coalesce(d.tags ->> 'lifecycle' = 'archived', FALSE) AS archived,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS stale,
-        d.permissions && %(principals)s::text [] AS permitted,
+        d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
         coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
     FROM named AS n
     INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id

@@ -17,6 +17,8 @@ from serving.auth import access_of
 from serving.retrieval.hits import from_payloads
 from tests.fixtures.slack_desk import ADA, SlackDesk
 
+BOB = "bob@acme.example"
+
 
 @pytest.fixture
 def desk(slack_desk: SlackDesk) -> SlackDesk:
@@ -147,6 +149,71 @@ def test_events_of_other_workspaces_and_of_direct_messages_do_nothing(desk: Slac
     assert desk.finds("qz3q")
 
 
+@pytest.fixture
+def private(desk: SlackDesk) -> str:
+    """A private channel with Ada and Bob in it, indexed."""
+    channel = desk.slack.channel("board", (desk.ada, desk.bob), private=True)
+    desk.slack.post(channel, desk.ada, "The price is qzboardq.")
+    desk.sync()
+    assert desk.finds("qzboardq", BOB)
+    return channel
+
+
+def left(desk: SlackDesk, channel: str, user: str) -> dict[str, Any]:
+    return desk.envelope(type="member_left_channel", user=user, channel=channel, channel_type="G", team=desk.slack.team)
+
+
+def test_somebody_who_leaves_a_private_channel_finds_nothing_in_it_from_then_on(desk: SlackDesk, private: str) -> None:
+    desk.slack.leave(private, desk.bob)
+    assert desk.finds("qzboardq", BOB), "Slack has not reported it yet"
+    assert desk.post(left(desk, private, desk.bob)).json() == {"outcome": "recorded"}
+    assert (desk.finds("qzboardq", BOB), desk.finds("qzboardq", ADA)) == (False, True)
+    assert desk.finds("qz4q", BOB), "other channels stay"
+    (doc,) = desk.installation.rows("SELECT doc_id::text AS id FROM documents WHERE partition = %s", private)
+    assert desk.running.request("GET", f"/api/documents/{doc['id']}", BOB).status_code == 404
+    assert desk.rights()[doc["id"]] == {ADA}
+    desk.sync()
+    assert (desk.finds("qzboardq", BOB), desk.finds("qzboardq", ADA)) == (False, True)
+    assert desk.installation.rows("SELECT * FROM departures") == []
+    assert desk.installation.agrees()
+
+
+def test_somebody_who_comes_back_finds_it_again(desk: SlackDesk, private: str) -> None:
+    assert desk.post(left(desk, private, desk.bob)).json() == {"outcome": "recorded"}
+    assert not desk.finds("qzboardq", BOB)
+    desk.sync()
+    assert desk.finds("qzboardq", BOB), "Slack says that Bob is there"
+
+
+def test_a_sync_that_read_the_members_before_does_not_give_it_back(desk: SlackDesk, private: str) -> None:
+    settings = desk.installation.settings
+    desk.slack.post(private, desk.ada, "The date is qzdateq.")
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=20)
+    changes = source.changes
+
+    def late(partition: str, cursor: str | None) -> Iterator[Any]:
+        for batch in changes(partition, cursor):
+            if partition == private and batch.seen:
+                desk.slack.leave(private, desk.bob)
+                assert desk.post(left(desk, private, desk.bob)).json() == {"outcome": "recorded"}
+            yield batch
+
+    source.changes = late  # type: ignore[method-assign]
+    desk.installation.sync(SourceName.SLACK, port=source)
+    assert [word for word in ("qzboardq", "qzdateq") if desk.finds(word, BOB)] == []
+    assert desk.finds("qzdateq", ADA)
+    desk.sync()
+    assert [word for word in ("qzboardq", "qzdateq") if desk.finds(word, BOB)] == []
+    assert desk.installation.rows("SELECT * FROM departures") == []
+
+
+def test_a_member_who_leaves_a_public_channel_still_finds_it(desk: SlackDesk) -> None:
+    desk.slack.leave(desk.channel, desk.bob)
+    assert desk.post(left(desk, desk.channel, desk.bob)).json() == {"outcome": "recorded"}
+    assert desk.finds("qz4q", BOB)
+    assert desk.installation.rows("SELECT * FROM departures") == []
+
+
 def test_events_of_another_app_do_nothing(desk: SlackDesk) -> None:
     envelope = desk.deleted(desk.said["w3"])
     for other in ("A0OTHER", ""):
@@ -156,6 +223,16 @@ def test_events_of_another_app_do_nothing(desk: SlackDesk) -> None:
     desk.sync()
     assert desk.calls["bots.info"] == 1
     assert desk.post(envelope).json()["outcome"] == "recorded"
+
+
+def test_what_slack_sends_to_the_address_by_itself_is_taken(desk: SlackDesk) -> None:
+    app = desk.site.app
+    app.set_request_url(f"{desk.running.url}/api/slack/events")  # it verifies the address first
+    desk.slack.delete(desk.channel, desk.said["w3"])
+    desk.slack.edit(desk.channel, desk.said["w5"], "The password is gone.")
+    app.requests.settle()
+    assert app.requests.statuses == [200, 200]
+    assert [word for word in ("qz3q", "qz4q", "qz5q") if desk.finds(word)] == ["qz4q"]
 
 
 def test_the_address_is_verified_by_its_challenge(desk: SlackDesk) -> None:

@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from resources.domain import Batch, Item, SourceName
 from resources.durations import duration
 from resources.errors import (
@@ -124,9 +126,11 @@ class Slack(Source):
             return [(email, permissions.workspace(self._team)) for email in self._people.members()]
 
     def subscribe(self) -> None:
-        """Note which app the bot belongs to: only its events count. Asks Slack once for each bot."""
+        """Note what events are understood by: accounts' addresses, and the app that the bot belongs to. Asks once for each bot."""
         bot = self._identity.bot
+        accounts = [{"account": account, "email": email} for account, email in self._people.accounts()]
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
+            registry.keep_accounts(connection, source=self.name.value, rows=msgspec.json.encode(accounts).decode())
             known = registry.app(connection, source=self.name.value)
             if known is None or known["bot_id"] == bot:
                 return

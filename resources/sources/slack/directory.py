@@ -51,6 +51,10 @@ class People:
         """Return the emails of the workspace's full members, sorted: those who may read every public channel."""
         return sorted({person.email for person in self._people.values() if person.email and not person.guest})
 
+    def accounts(self) -> list[tuple[str, str]]:
+        """Return (account, address) of everyone who may read by an address."""
+        return [(person.id, person.email) for person in self._people.values() if person.email]
+
     def emails(self, users: Iterable[str], *, guests_only: bool = False) -> list[str]:
         """Return the emails of these accounts, sorted."""
         found = (self._people.get(user) for user in users)

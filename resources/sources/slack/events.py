@@ -7,8 +7,8 @@ Source: https://docs.slack.dev/reference/events
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -75,6 +75,8 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
     hides: bool = False
     """Whether something that is indexed no longer holds."""
+    left: str | None = None
+    """The account that left the channel."""
     opens: bool = False
     """The app was let into a channel."""
 
@@ -101,13 +103,26 @@ def touch_of(envelope: Envelope) -> Touch | None:
         return None
     own = {one.user_id for one in envelope.authorizations}
     opens = kind == "member_joined_channel" and event.get("user") in own
-    return Touch(kind=kind, channel=channel, whole=kind in GONE, hides=kind in GONE, opens=opens)
+    left = str(event.get("user") or "") if kind == "member_left_channel" else None
+    return Touch(kind=kind, channel=channel, whole=kind in GONE, hides=kind in GONE, opens=opens, left=left)
 
 
-def record(connection: Connection, envelope: Envelope, withhold: Callable[[Sequence[str]], None]) -> Recorded:
+class Withholds(Protocol):
+    """Keeps what searches without Postgres must know, durably, before the transaction commits."""
+
+    def withhold(self, doc_ids: Iterable[str]) -> None:
+        """Nobody may read these documents from now on."""
+        ...
+
+    def narrow(self, readers: Mapping[str, Iterable[str]]) -> None:
+        """These, by document, may read it from now on, and nobody else."""
+        ...
+
+
+def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Recorded:
     """Write an event down and hide what it concerns, in one transaction. An event that is known already does nothing.
 
-    `withhold` is told the hidden documents before the transaction commits, for searches that have to do without Postgres.
+    Somebody who left a channel loses it in the same transaction.
     """
     touch = touch_of(envelope)
     if touch is None or not envelope.event_id:
@@ -124,6 +139,7 @@ def record(connection: Connection, envelope: Envelope, withhold: Callable[[Seque
             return Recorded("unknown_channel")
         key = f"{SLACK}:{envelope.event_id}"
         hidden: list[str] = []
+        narrowed: dict[str, list[str]] = {}
         for channel in channels or [None]:
             received = registry.receive(
                 connection,
@@ -135,12 +151,17 @@ def record(connection: Connection, envelope: Envelope, withhold: Callable[[Seque
             )
             if not list(received):
                 return Recorded("repeated")
-            if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole):
+            if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole or touch.left):
                 value = msgspec.json.encode(_word(touch, min(teams))).decode()
                 registry.touch(connection, partition=channel, key=f"e:{envelope.event_id}", value=value)
                 hidden += [row["doc_id"] for row in registry.hide(connection, partition=channel)]
+            if channel is not None and touch.left:
+                rows = registry.depart(connection, partition=channel, account=touch.left, event_id=envelope.event_id)
+                narrowed |= {row["doc_id"]: row["permissions"] for row in rows}
         if hidden:
-            withhold(hidden)
+            rights.withhold(hidden)
+        if narrowed:
+            rights.narrow(narrowed)
     return Recorded("recorded", hidden)
 
 
