@@ -65,6 +65,7 @@ READS: dict[str, dict[str, Any]] = {
     "full_text": FULL_TEXT,
     "ingest_job": {"job_id": NOBODY, "email": BOB},
     "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, **FRESH},
+    "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_totals": FRESH,
     "recheck": {"chunk_ids": [NOBODY], "collection_ids": None, **FRESH},
     "source_partitions": {},
