@@ -15,7 +15,7 @@ WHERE source = :source AND status = 'running';
 
 -- name: launched_run^
 -- The Dagster run of a job. Parameters: job_id. Index: idx_run_tags of Dagster's own table.
-SELECT run_id FROM dagster.run_tags WHERE key = 'concordance/job_id' AND value = :job_id LIMIT 1;
+SELECT run_id FROM dagster.run_tags WHERE key = 'concordance/job_id' AND value = :job_id ORDER BY run_id LIMIT 1;
 
 -- name: job^
 -- Parameters: job_id.
