@@ -21,6 +21,8 @@ _OPENERS = "[<!【"
 _PLAIN = re.compile(r"[^\s\[<!【]+")
 _SPACES = re.compile(r"\s+")
 _TIGHT = re.compile(r"[.,;:!?)\"'”’*_]+")
+_LINKING = re.compile(r"\](?=[(:])")
+"""What makes a Markdown link of a label in brackets (`[a](x)`) or defines one (`[a]: x`)."""
 INVISIBLE = re.compile(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 )
@@ -35,6 +37,9 @@ class Cleaner:
         self._space = ""
         self._begun = False
         self._removed = False
+        self._last = ""
+        self._line = ""
+        """What of the current line was shown before the last token."""
         self.citations = 0
         self.links = 0
 
@@ -87,10 +92,20 @@ class Cleaner:
             elif self._removed and "\n" not in self._space:
                 # never nothing: what stood around what was removed must not grow together into an address
                 self._space = " "
+            if not self._space and self._links(token):
+                self._space = " "
             shown.append(self._space)
+        self._line = "" if "\n" in self._space else f"{self._line}{self._last}"[-MAX_SPAN:]
         self._begun, self._removed, self._space = True, False, ""
-        shown.append(token)
+        self._last = token
+        shown.append(_LINKING.sub("] ", token))
         return len(token)
+
+    def _links(self, token: str) -> bool:
+        """Return True if the token makes a link, or the definition of one, of the label in brackets right before it."""
+        if not self._last.endswith("]"):
+            return False
+        return token.startswith("(") or (token.startswith(":") and not any(map(str.isalnum, self._line)))
 
     def _drop(self, length: int) -> int:
         self._removed = True

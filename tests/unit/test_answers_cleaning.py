@@ -35,10 +35,13 @@ CASES = {
     "[http](x)://evil.example": ("http ://evil.example", 0, 1),
     "h\u200bttp://evil.example": (LINK_REMOVED, 0, 1),
     "data: 5 GB; the file: C:/x; note [a] and [b c](d e)": (
-        "data: 5 GB; the file: C:/x; note [a] and [b c](d e)",
+        "data: 5 GB; the file: C:/x; note [a] and [b c] (d e)",
         0,
         0,
     ),
+    '[a [b] c](/x) and [a 【b】](0) and [a](b "c")': ('[a [b] c] (/x) and [a 【b】] (0) and [a] (b "c")', 0, 0),
+    "[a]: /x\n- [1]: /x\n[a\nb]: /x": ("[a] : /x\n- [1] : /x\n[a\nb] : /x", 0, 0),
+    "So says [1]: it is so.": ("So says [1]: it is so.", 0, 0),
     "evil.com/pay and evil.example/pay": (f"{LINK_REMOVED} and {LINK_REMOVED}", 0, 2),
     "Open //evil.example/a now": (f"Open {LINK_REMOVED} now", 0, 1),
     r"Open http:\\evil.example or http:\evil.example.": (f"Open {LINK_REMOVED} or {LINK_REMOVED}.", 0, 2),
@@ -114,6 +117,7 @@ def test_however_it_is_cut_the_same_comes_out(text: str, cuts: list[int]) -> Non
 
 
 @given(PIECES)
+@example("[a 【b】](0)")
 @example("/e.com/x")
 @example("_e.com/xhttp://e.x")
 def test_no_address_no_markdown_link_and_no_invented_number_is_left(text: str) -> None:
