@@ -235,8 +235,9 @@ class Audit:
             try:
                 self._rotate()
                 await self._adopt()
-                for spool in list(self._full):
-                    await self._write(spool)
+                refused = [await self._write(spool) for spool in list(self._full)]
+                if any(refused):
+                    raise ServiceUnavailableError(f"Postgres refuses {sum(refused)} events.")
                 pause = RETRY_SECONDS
             except (RetryLaterError, psycopg.Error, OSError) as error:
                 log.warning("audit_write_failed", error=str(error), waiting=self._waiting)
@@ -254,8 +255,8 @@ class Audit:
                 self._count(sum(1 for _ in spool.events()))
                 self._full.append(spool)
 
-    async def _write(self, spool: Spool) -> None:
-        """Write a file's events. Those that Postgres refuses stay in it, and are tried again."""
+    async def _write(self, spool: Spool) -> int:
+        """Write a file's events. Return how many of them Postgres refused; they stay in the file, to be tried again."""
         refused: list[Event] = []
         events = list(spool.events())
         for start in range(0, len(events), BATCH_ROWS):
@@ -265,12 +266,13 @@ class Audit:
             except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
                 refused += await self._one_by_one(batch)
         if refused:
-            raise ServiceUnavailableError(f"Postgres refuses {len(refused)} events of {spool.path.name}.")
+            return len(refused)
         self._full.remove(spool)
         spool.remove()
         async with self._moved:
             self._count(-len(events))
             self._moved.notify_all()
+        return 0
 
     async def _one_by_one(self, batch: Sequence[Event]) -> list[Event]:
         refused: list[Event] = []

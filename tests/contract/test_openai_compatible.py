@@ -132,7 +132,7 @@ def _zeros(rows: Rows) -> Rows:
     [
         (_short, "2 numbers where 64"),
         (_missing, "1 embeddings for 2"),
-        (_twice, "numbered them wrongly"),
+        (_twice, "wrong indices"),
         (_nan, "NaN"),
         (_zeros, "zeros"),
     ],

@@ -71,7 +71,7 @@ def test_scores_are_those_of_the_model(folder: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_cross_encoder_says_so(tmp_path: Path) -> None:
     plain = make_tiny_model(tmp_path / "plain")
-    with pytest.raises(ConfigurationError, match=r"CONCORDANCE_RERANK_MODEL: .* is no cross-encoder"):
+    with pytest.raises(ConfigurationError, match=r"CONCORDANCE_RERANK_MODEL: .* is not a cross-encoder"):
         CrossEncoder(str(plain), tmp_path / "cache")
     with pytest.raises(ConfigurationError, match=r"CONCORDANCE_RERANK_MODEL: .*lacks config\.json"):
         CrossEncoder(str(tmp_path / "nowhere"), tmp_path / "cache")
