@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LAUNCH_SECONDS = 120
 """A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
 ORPHAN_SECONDS = 10
-"""The same if no process is launching the job and Dagster has no run of it: the process that created it has died."""
+"""The same if no process is launching the job and none has received a Dagster run of it: what created it has failed."""
 WAIT_SECONDS = 3600
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 12.0

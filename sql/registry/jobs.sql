@@ -14,8 +14,15 @@ FROM sync_jobs
 WHERE source = :source AND status = 'running';
 
 -- name: launched_run^
--- The Dagster run of a job. Parameters: job_id. Index: idx_run_tags of Dagster's own table.
-SELECT run_id FROM dagster.run_tags WHERE key = 'concordance/job_id' AND value = :job_id ORDER BY run_id LIMIT 1;
+-- The Dagster run of a job, if a process has received it: a warm worker or one of the code server. A run that Dagster created
+-- but could not hand over, because the webserver or Postgres failed in between, never starts.
+-- Parameters: job_id. Index: idx_run_tags of Dagster's own table.
+SELECT r.run_id
+FROM dagster.run_tags AS r
+INNER JOIN dagster.run_tags AS p ON r.run_id = p.run_id
+WHERE r.key = 'concordance/job_id' AND r.value = :job_id AND p.key IN ('concordance/worker', '.dagster/grpc_info')
+ORDER BY r.run_id
+LIMIT 1;
 
 -- name: job^
 -- Parameters: job_id.

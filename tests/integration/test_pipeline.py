@@ -324,17 +324,30 @@ def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
     ]
 
 
-def test_a_job_that_dagster_has_a_run_for_is_waited_for(installation: Installation) -> None:
+@pytest.mark.parametrize("received", ["concordance/worker", ".dagster/grpc_info"])
+def test_a_job_whose_run_a_process_has_received_is_waited_for(installation: Installation, received: str) -> None:
     """Its launcher may have died after Dagster took the run, or be Dagster's own daemon."""
     dsn = installation.settings.postgres_dsn
     job = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
     with session(dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
         connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', 'concordance/job_id', %s)", (job.job_id,))
+        connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', %s, 'a process')", (received,))
         connection.execute("UPDATE sync_jobs SET started_at = now() - interval '60 seconds'")
         with pytest.raises(BusyError):
             create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
         connection.execute("UPDATE sync_jobs SET started_at = now() - interval '1 hour'")
+    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
+
+
+def test_a_job_whose_run_no_process_has_received_is_overtaken(installation: Installation) -> None:
+    """Postgres restarted between Dagster's creating the run and its handing it over."""
+    dsn = installation.settings.postgres_dsn
+    job = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    with session(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
+        connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', 'concordance/job_id', %s)", (job.job_id,))
+        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '15 seconds'")
     assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
 
 
