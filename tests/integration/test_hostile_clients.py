@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from resources.connections import Bounds
+from resources.embedded.processes import free_port
 from tests.fixtures.serving import Running, Site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,24 +56,11 @@ class Served:
 @pytest.fixture
 def served(site: Site, tmp_path: Path) -> Iterator[Served]:
     """The service as a process of its own, over the site's database and index."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCORDANCE_")}
-    assert site.settings.postgres_url is not None
-    environment |= {
-        "CONCORDANCE_HOME": str(site.settings.home),
-        "CONCORDANCE_POSTGRES_URL": site.settings.postgres_url.get_secret_value(),
-        "CONCORDANCE_QDRANT_URL": site.settings.qdrant_address,
-        "CONCORDANCE_HTTP_PORT": str(port),
-    }
     log = tmp_path / "serving.log"
-    with (
-        log.open("wb") as sink,
-        subprocess.Popen([sys.executable, "-m", "serving"], cwd=ROOT, env=environment, stderr=sink) as process,
-    ):
+    process, port = start(site, log)
+    with process:
         served = Served(site, process, port, log)
         try:
-            until(lambda: process.poll() is not None or listens(port), "the service listens")
             served.alive()
             yield served
         finally:
@@ -81,9 +69,34 @@ def served(site: Site, tmp_path: Path) -> Iterator[Served]:
             process.wait(PATIENCE)
 
 
+def start(site: Site, log: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the service on a free port, on another one if a connection has taken that port by the time the service needs it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCORDANCE_")}
+    assert site.settings.postgres_url is not None
+    environment |= {
+        "CONCORDANCE_HOME": str(site.settings.home),
+        "CONCORDANCE_POSTGRES_URL": site.settings.postgres_url.get_secret_value(),
+        "CONCORDANCE_QDRANT_URL": site.settings.qdrant_address,
+    }
+    for _ in range(5):
+        port = free_port()
+        with log.open("wb") as sink:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "serving"],
+                cwd=ROOT,
+                env=environment | {"CONCORDANCE_HTTP_PORT": str(port)},
+                stderr=sink,
+            )
+        until(lambda started=process, at=port: started.poll() is not None or listens(at), "the service listens")
+        if process.poll() is None:
+            return process, port
+    raise AssertionError(f"the service does not start: {log.read_text()}")
+
+
 def listens(port: int) -> bool:
+    """Return True if the service accepts connections. Without a listener, a socket may be connected to itself."""
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex(("127.0.0.1", port)) == 0 and probe.getsockname() != probe.getpeername()
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:

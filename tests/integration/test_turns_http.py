@@ -61,9 +61,9 @@ def begin_ingest(running: Running, who: str) -> socket.socket:
     return connection
 
 
-def eventually(ask: Callable[[], httpx.Response], status: int) -> httpx.Response:
+def eventually(ask: Callable[[], httpx.Response], status: int, *, times: int = 2000) -> httpx.Response:
     """Ask until the answer has this status: half-sent requests are counted when the service has read their headers."""
-    for _ in range(2000):
+    for _ in range(times):
         response = ask()
         if response.status_code == status:
             return response
@@ -80,7 +80,13 @@ def test_requests_under_way_are_limited_by_person_and_in_total(site: Site) -> No
         with ExitStack() as held:
             for _ in range(8):
                 held.enter_context(begin_ingest(running, ANN))
-            refusal = eventually(ask(ANN), 429)
+
+            def ask_once_more() -> httpx.Response:
+                # on a busy machine one of them may have been refused with 503, so that it is no longer under way
+                held.enter_context(begin_ingest(running, ANN))
+                return ask(ANN)()
+
+            refusal = eventually(ask_once_more, 429, times=50)
             assert "8 requests" in refusal.json()["detail"]
             assert refusal.headers["retry-after"] == "1"
             assert ask(BOB)().status_code == 400  # there is room for others
