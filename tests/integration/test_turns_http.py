@@ -82,7 +82,7 @@ def test_requests_under_way_are_limited_by_person_and_in_total(site: Site) -> No
                 held.enter_context(begin_ingest(running, ANN))
 
             def ask_once_more() -> httpx.Response:
-                # on a busy machine one of them may have been refused with 503, so that it is no longer under way
+                # Seen on a busy machine, cause not known: fewer than the eight above are under way.
                 held.enter_context(begin_ingest(running, ANN))
                 return ask(ANN)()
 
