@@ -15,10 +15,10 @@ from assets.stages.chunk import chunk
 from assets.stages.identify import scoped_hash
 from assets.stages.parse import PARSER_VERSION
 from assets.stages.profiles import Profile
-from resources.domain import Chunk, ParsedDocument
+from resources.core.domain import Chunk, ParsedDocument
+from resources.core.tables import table
 from resources.embedding.wordpieces import WordPieces
 from resources.syncing import SyncRun
-from resources.tables import table
 
 TABLE = "chunked"
 BATCH_DOCUMENTS = 500

@@ -14,16 +14,16 @@ import structlog
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version
+from assets.index.targets import Target
 from assets.parsed import Pending
 from assets.stages.profiles import Profile
-from assets.targets import Target
+from resources.core.errors import BudgetExceededError
+from resources.core.ports import Vectors
+from resources.core.tables import embedded_table
 from resources.embedding import Embedder
 from resources.embedding.budget import Budget, month_key
-from resources.errors import BudgetExceededError
-from resources.ports import Vectors
-from resources.postgres import Connection
+from resources.stores.postgres import Connection
 from resources.syncing import SyncRun
-from resources.tables import embedded_table
 from sql import queries
 
 WINDOW_DOCUMENTS = 5000

@@ -19,21 +19,22 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from assets.chunked import batches
-from assets.points import WRITE_POINTS
+from assets.index.points import WRITE_POINTS
 from assets.stages.chunk import chunk
 from assets.stages.language import identify_language
 from assets.stages.normalize import BlockDraft, assemble
 from assets.stages.parse.text import parse
 from assets.stages.payload import chunk_payload, document_payload
 from assets.stages.profiles import Profile
-from resources import bm25, qdrant, sketch
-from resources.domain import ParsedDocument, SourceName, chunk_id, document_id
+from resources.core import bm25, sketch
+from resources.core.domain import ParsedDocument, SourceName, chunk_id, document_id
+from resources.core.errors import InvalidRequestError
+from resources.core.naming import keyword_text, name_words
+from resources.core.ports import Tokenizer
+from resources.core.tables import embedded_table
 from resources.embedding import Embedder
-from resources.errors import InvalidRequestError
-from resources.lake import Lake
-from resources.naming import keyword_text, name_words
-from resources.ports import Tokenizer
-from resources.tables import embedded_table
+from resources.stores import qdrant
+from resources.stores.lake import Lake
 
 JUDGEMENTS = ("qrels.tsv", "qrels/test.tsv")
 EMBED_CHUNKS = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.bindings import Syncs, chosen_partitions
-from resources.domain import SOURCE_LABELS, STAGES, SourceName
+from resources.core.domain import SOURCE_LABELS, STAGES, SourceName
 
 if TYPE_CHECKING:
     from resources.syncing import SyncRun

@@ -14,19 +14,19 @@ import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
-from assets.keywords import others
+from assets.index.keywords import others
+from assets.index.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
+from assets.index.targets import IndexCollection, Target
 from assets.parsed import TABLE as PARSED
 from assets.parsed import Pending
-from assets.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
 from assets.stages.diff import GONE
 from assets.stages.identify import own_title
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
-from assets.targets import IndexCollection, Target
-from resources import qdrant
-from resources.damage import rows_lost
-from resources.durations import duration
-from resources.errors import AbortSyncError
+from resources.core.durations import duration
+from resources.core.errors import AbortSyncError
+from resources.stores import qdrant
+from resources.stores.damage import rows_lost
 from resources.syncing import SyncRun
 from sql import queries
 

@@ -16,15 +16,15 @@ import msgspec
 import polars as pl
 import structlog
 
-from assets.parsing import TOOK_TOO_LONG, ParseJob, ParseOutcome, ParserPool
+from assets.parsing.pool import TOOK_TOO_LONG, ParseJob, ParseOutcome, ParserPool
 from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import is_book
 from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
-from resources.domain import SourceName, State
-from resources.errors import FailedDocumentError
+from resources.core.domain import SourceName, State
+from resources.core.errors import FailedDocumentError
+from resources.core.tables import table
 from resources.syncing import SyncRun
-from resources.tables import table
 from sql import queries
 
 TABLE = "parsed"

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assets.chunked import batches, chunk_missing
-from assets.collection import ensure_collection
 from assets.embedded import embed_missing
+from assets.index.collection import ensure_collection
+from assets.index.keywords import refresh_keyword_vectors
+from assets.index.targets import Target, active_target, run_for_secondary
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
-from assets.keywords import refresh_keyword_vectors
 from assets.parsed import Pending, parse_missing
 from assets.raw import collect, raw_table
-from assets.targets import Target, active_target, run_for_secondary
-from resources.domain import STAGES
-from resources.ports import Source
+from resources.core.domain import STAGES
+from resources.core.ports import Source
+from resources.core.tables import embedded_table
 from resources.sources import open_source
 from resources.syncing import SyncRun
-from resources.tables import embedded_table
 from sql import queries
 
 COMPACT_BATCH = 50_000

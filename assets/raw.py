@@ -11,21 +11,21 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from assets.brake import Brake
-from assets.fetching import fetch_all, merged
-from assets.rows import append, fetched_row, item_of, raw_table, refusal_row, rewritten_row
+from assets.intake.brake import Brake
+from assets.intake.fetching import fetch_all, merged
+from assets.intake.rows import append, fetched_row, item_of, raw_table, refusal_row, rewritten_row
 from assets.stages.diff import GONE, Known, diff
 from assets.stages.grant import effective_permissions
 from resources.alerts import alert
-from resources.domain import SOURCE_LABELS, Batch, SourceName, State
-from resources.errors import (
+from resources.core.domain import SOURCE_LABELS, Batch, SourceName, State
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     LostPartitionError,
     RetryLaterError,
     ServiceUnavailableError,
 )
-from resources.ports import Source
+from resources.core.ports import Source
 from resources.sources import fingerprint
 from resources.sources.uploads import follow_origins
 from resources.syncing import SyncRun

@@ -29,16 +29,16 @@ import numpy as np
 import psutil
 
 from assets import pipeline
-from orchestration import sample
+from orchestration.demo import sample
 from resources import keys
-from resources.domain import Access, SourceName
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.processes import free_port
+from resources.core.domain import Access, SourceName
 from resources.logging import configure
-from resources.migrate import migrate
+from resources.servers.postgres import EmbeddedPostgres
+from resources.servers.processes import free_port
 from resources.settings import Settings
+from resources.stores.migrate import migrate
 from resources.syncing import open_sync
-from serving.auth import mint
+from serving.access.auth import mint
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.vector import VectorProcess
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from resources.lake import Lake
-from resources.lake_erasure import drop_rows, left, scrub
-from resources.tables import embedded_table
+from resources.core.tables import embedded_table
+from resources.stores.lake import Lake
+from resources.stores.lake_erasure import drop_rows, left, scrub
 
 DIMENSIONS = 384
 BATCH = 20_000

@@ -26,15 +26,16 @@ import httpx
 import numpy as np
 import psutil
 
-from assets import pipeline, targets
-from assets.agreement import agree, totals
-from orchestration.supervisor import start as start_set
-from resources.domain import STAGES, SourceName
-from resources.embedded.processes import free_port
+from assets import pipeline
+from assets.index import targets
+from assets.index.agreement import agree, totals
+from orchestration.supervision.supervisor import start as start_set
+from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
+from resources.servers.processes import free_port
 from resources.settings import BUNDLED_MODEL, Settings, load
 from resources.syncing import SyncRun, open_sync
-from serving.auth import mint
+from serving.access.auth import mint
 
 WORDS_A_DOCUMENT = 400
 SEED = 7

@@ -24,12 +24,12 @@ from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_c
 from assets.stages.measure_ranking import Comparison, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
 from orchestration.evaluation import Searcher, configuration, vector_server
-from resources import qdrant
 from resources.embedding import Embedder, embedder, tokenizer
-from resources.lake import Lake
 from resources.logging import configure
-from resources.qdrant_search import Searches
 from resources.settings import Settings, load
+from resources.stores import qdrant
+from resources.stores.lake import Lake
+from resources.stores.qdrant_search import Searches
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.engines import Engines

@@ -32,11 +32,11 @@ from bench.search_data import EMAIL, SECTIONS, Company, groups
 from bench.search_load import Job
 from bench.search_setup import ROOT, grow, parts, prepare, say, serving
 from resources import keys
-from resources.embedded.processes import free_port
 from resources.embedding import embedder
 from resources.logging import configure
+from resources.servers.processes import free_port
 from resources.settings import Settings
-from serving.auth import mint, verify
+from serving.access.auth import mint, verify
 from tests.fixtures.vector import VectorProcess
 
 PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"

@@ -21,19 +21,20 @@ import httpx
 import numpy as np
 
 from assets import pipeline
-from assets.targets import active_target
+from assets.index.targets import active_target
 from bench.search_data import Company, parquet
-from resources import keys, qdrant
-from resources.bm25 import encode_query
-from resources.domain import STAGES, Access, SourceName
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.processes import free_port
-from resources.embedded.vector.__main__ import COMPACT_FROM
+from resources import keys
+from resources.core.bm25 import encode_query
+from resources.core.domain import STAGES, Access, SourceName
+from resources.core.tables import embedded_table
 from resources.embedding import embedder
-from resources.migrate import migrate
+from resources.servers.postgres import EmbeddedPostgres
+from resources.servers.processes import free_port
+from resources.servers.vector.__main__ import COMPACT_FROM
 from resources.settings import Settings
+from resources.stores import qdrant
+from resources.stores.migrate import migrate
 from resources.syncing import SyncRun, open_sync
-from resources.tables import embedded_table
 from serving.retrieval.plan import plan, queries
 from serving.schemas import SearchRequest
 from tests.fixtures.vector import VectorProcess

@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from assets import pipeline
-from assets.agreement import agree, totals
+from assets.index.agreement import agree, totals
 from bench.ingest import Seeded, without_embedding
-from orchestration.supervisor import start as start_set
-from resources.domain import STAGES, SourceName
-from resources.embedded.processes import free_port
+from orchestration.supervision.supervisor import start as start_set
+from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
+from resources.servers.processes import free_port
 from resources.settings import Settings, load
-from resources.simulators import serve
-from resources.simulators.drive import Drive, DriveApp
-from resources.simulators.slack import SlackApp, Workspace
-from resources.simulators.slack.rates import PER_MINUTE
+from resources.sources.drive.simulator import Drive, DriveApp
+from resources.sources.simulation import serve
+from resources.sources.slack.simulator import SlackApp, Workspace
+from resources.sources.slack.simulator.rates import PER_MINUTE
 from resources.syncing import open_sync
 
 CHANGED = 1000

@@ -43,7 +43,7 @@ def main() -> None:
         command = [
             sys.executable,
             "-m",
-            "resources.embedded.vector",
+            "resources.servers.vector",
             "--path",
             folder,
             "--port",

@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from assets.targets import Target
-from resources.domain import Access
-from resources.durations import duration
-from resources.errors import ServiceUnavailableError
-from resources.permissions import principals_of
-from resources.qdrant_search import Searches
+from assets.index.targets import Target
+from resources.core.domain import Access
+from resources.core.durations import duration
+from resources.core.errors import ServiceUnavailableError
+from resources.core.permissions import principals_of
 from resources.settings import Settings
+from resources.stores.qdrant_search import Searches
+from serving.access.rights import Rights
 from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
@@ -27,7 +28,6 @@ from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
 from serving.retrieval.retriever import Retriever
-from serving.rights import Rights
 from serving.schemas import Filters, SearchRequest
 
 DEPTH = 10

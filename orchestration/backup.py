@@ -17,18 +17,18 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from assets.erase import alone
-from assets.integrity import expected_tables, lost_contents
-from orchestration import run_state
+from assets.upkeep.erase import alone
+from assets.upkeep.integrity import expected_tables, lost_contents
+from orchestration.supervision import run_state
 from resources import keys
-from resources.blobs import Blobs
-from resources.damage import damaged_tables
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.postgres_dump import dump, load_dump
-from resources.errors import ConfigurationError, InvalidRequestError, NotRunningError
-from resources.lake import Lake
-from resources.postgres import session
+from resources.core.errors import ConfigurationError, InvalidRequestError, NotRunningError
+from resources.servers.postgres import EmbeddedPostgres
+from resources.servers.postgres.dump import dump, load_dump
 from resources.settings import Settings
+from resources.stores.blobs import Blobs
+from resources.stores.damage import damaged_tables
+from resources.stores.lake import Lake
+from resources.stores.postgres import session
 
 MANIFEST = "backup.json"
 DUMP = "postgres.dump"

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from resources.bindings import Syncs
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from sql import queries
 
 SHOWN_PARTITIONS = 100
@@ -23,7 +23,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         blocking=False,
     )
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
-        from assets.agreement import ledger
+        from assets.index.agreement import ledger
 
         counts = ledger(syncs.current(source))
         return dg.AssetCheckResult(passed=counts["unfinished"] == 0 and counts["lingering"] == 0, metadata=counts)
@@ -35,7 +35,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         blocking=False,
     )
     def stores_agree(syncs: Syncs) -> dg.AssetCheckResult:
-        from assets.agreement import agree, differing_partitions, totals
+        from assets.index.agreement import agree, differing_partitions, totals
 
         run = syncs.current(source)
         counts = totals(run)

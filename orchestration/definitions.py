@@ -14,7 +14,7 @@ from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluat
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, upload_sensor
 from resources.bindings import Syncs
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.settings import load
 
 

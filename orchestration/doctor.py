@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from orchestration import event_checks, rights, run_state
-from orchestration.services import answers, serving_address
-from resources import dagster_access, disk
-from resources.embedded.processes import port_is_free
-from resources.errors import ConcordanceError
+from orchestration import event_checks
+from orchestration.supervision import rights, run_state
+from orchestration.supervision.services import answers, serving_address
+from resources import dagster_access
+from resources.core.errors import ConcordanceError
+from resources.servers.processes import port_is_free
 from resources.settings import Settings, load
+from resources.stores import disk
 
 LEAST_DISK_BYTES = 2 * 1024**3
 SHOWN = 20
@@ -132,12 +134,12 @@ def _ports(site: Installation) -> Iterator[Finding]:
 
 def _postgres(site: Installation) -> Iterator[Finding]:
     if site.settings.embedded_postgres and not site.running:
-        from resources.embedded.postgres import EmbeddedPostgres
+        from resources.servers.postgres import EmbeddedPostgres
 
         EmbeddedPostgres(site.settings).check_reachable()
         yield Finding("postgres", True, "the embedded server starts with `concordance up`")
         return
-    from resources.postgres import session
+    from resources.stores.postgres import session
 
     with session(site.settings.postgres_dsn) as connection:
         row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
@@ -151,7 +153,7 @@ def _qdrant(site: Installation) -> Iterator[Finding]:
     if site.settings.embedded_qdrant and not site.running:
         yield Finding("qdrant", True, "the embedded vector server starts with `concordance up`")
         return
-    from resources.qdrant import client
+    from resources.stores.qdrant import client
 
     names = [collection.name for collection in client(site.settings).get_collections().collections]
     yield Finding("qdrant", True, f"{site.settings.qdrant_address} answers, {len(names)} collections")
@@ -166,7 +168,7 @@ def _embedder(site: Installation) -> Iterator[Finding]:
 
 
 def _lake(site: Installation) -> Iterator[Finding]:
-    from resources.blobs import Blobs
+    from resources.stores.blobs import Blobs
 
     Blobs(site.settings.lake_address).exists("0" * 64)
     yield Finding(
@@ -178,11 +180,11 @@ def _lake(site: Installation) -> Iterator[Finding]:
 
 def _contents(settings: Settings) -> Iterator[Finding]:
     """Open every table, and look for the bytes of every live document."""
-    from assets.integrity import expected_tables, lost_contents
-    from resources.blobs import Blobs
-    from resources.damage import damaged_tables, remedy
-    from resources.lake import Lake
-    from resources.postgres import session
+    from assets.upkeep.integrity import expected_tables, lost_contents
+    from resources.stores.blobs import Blobs
+    from resources.stores.damage import damaged_tables, remedy
+    from resources.stores.lake import Lake
+    from resources.stores.postgres import session
 
     with session(settings.postgres_dsn) as connection:
         lost = lost_contents(connection, Blobs(settings.lake_address))
@@ -265,7 +267,7 @@ def _outsiders(site: Installation) -> Iterator[Finding]:
 
 def parsers() -> Iterator[Finding]:
     """Say what holds a file that takes a parser over. A system that lacks a layer is a fault on Linux alone, where it can be had."""
-    from assets.confinement import examine as confinement
+    from assets.parsing.confinement import examine as confinement
 
     found = confinement()
     detail = f"confined by: {', '.join(found.enforced)}"

@@ -6,8 +6,8 @@ import dagster as dg
 import msgspec
 
 from resources.alerts import alert
-from resources.durations import duration, kept_for
-from resources.errors import ConcordanceError
+from resources.core.durations import duration, kept_for
+from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
 
 CRON = "30 1 * * *"
@@ -16,8 +16,8 @@ CRON = "30 1 * * *"
 
 def forget(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
     """Erase what is due and apply the retention settings; return what was done. Raises `ConcordanceError` after an alert."""
-    from assets.erase import cutoff_of, erase
-    from assets.retention import prune
+    from assets.upkeep.erase import cutoff_of, erase
+    from assets.upkeep.retention import prune
 
     try:
         deleted = prune(settings)

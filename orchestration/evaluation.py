@@ -25,16 +25,16 @@ from pydantic import SecretStr
 from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_collection, read_collection
 from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
-from orchestration.environment import bare_environment
-from orchestration.services import answers
-from resources import qdrant
-from resources.domain import Access
-from resources.embedded.processes import free_port, tail
+from orchestration.supervision.environment import bare_environment
+from orchestration.supervision.services import answers
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError, ServiceUnavailableError
 from resources.embedding import embedder, tokenizer
-from resources.errors import InvalidRequestError, ServiceUnavailableError
-from resources.lake import Lake
-from resources.qdrant_search import Searches
+from resources.servers.processes import free_port, tail
 from resources.settings import Settings
+from resources.stores import qdrant
+from resources.stores.lake import Lake
+from resources.stores.qdrant_search import Searches
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.agree import agreed
@@ -294,7 +294,7 @@ def vector_server(settings: Settings) -> Generator[Settings]:
     url = f"http://127.0.0.1:{(port := free_port())}"
     with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
         log = Path(folder, "log")
-        command = [sys.executable, "-m", "resources.embedded.vector", "--path", f"{folder}/index", "--port", str(port)]
+        command = [sys.executable, "-m", "resources.servers.vector", "--path", f"{folder}/index", "--port", str(port)]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment)
         try:

@@ -32,7 +32,7 @@ def slack(settings: Settings) -> Iterator[Found]:
 
 def _app(settings: Settings) -> str | None:
     """Return the app of the bot's token, as the last sync found it."""
-    from resources.postgres import session
+    from resources.stores.postgres import session
     from sql import queries
 
     with session(settings.postgres_dsn) as connection:
@@ -42,8 +42,8 @@ def _app(settings: Settings) -> str | None:
 
 def drive(settings: Settings) -> Iterator[Found]:
     """Say of each change feed of Drive whether Google sends word of changes."""
-    from resources.domain import SourceName
-    from resources.postgres import session
+    from resources.core.domain import SourceName
+    from resources.stores.postgres import session
     from sql import queries
 
     with session(settings.postgres_dsn) as connection:

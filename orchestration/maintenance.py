@@ -4,9 +4,9 @@ from typing import Any
 
 import dagster as dg
 
-from resources.domain import SourceName
-from resources.postgres import session
+from resources.core.domain import SourceName
 from resources.settings import Settings, load
+from resources.stores.postgres import session
 
 CRON = "30 3 * * 0"
 """Sunday night: vacuuming takes no locks that searches wait for, but it reads everything."""
@@ -14,11 +14,11 @@ CRON = "30 3 * * 0"
 
 def tidy(settings: Settings) -> dict[str, int]:
     """Do the upkeep once and return what was done. Running it again is harmless."""
-    from assets.collection import registry
+    from assets.index.collection import registry
     from assets.raw import raw_table
-    from resources.blobs import Blobs
-    from resources.lake import Lake
-    from resources.tables import embedded_table
+    from resources.core.tables import embedded_table
+    from resources.stores.blobs import Blobs
+    from resources.stores.lake import Lake
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")

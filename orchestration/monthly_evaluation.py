@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.alerts import alert
-from resources.domain import STAGES, SourceName
-from resources.postgres import session
+from resources.core.domain import STAGES, SourceName
 from resources.settings import load
+from resources.stores.postgres import session
 
 if TYPE_CHECKING:
     from orchestration.relevance import Figures, Finding, Report

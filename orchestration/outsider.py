@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 import msgspec
 import psycopg
 
-from orchestration.environment import ROOT
-from orchestration.services import serving_address
+from orchestration.supervision.environment import ROOT
+from orchestration.supervision.services import serving_address
 from resources import keys
-from resources.embedded.sockets import socket_path
-from resources.errors import ServiceUnavailableError
+from resources.core.errors import ServiceUnavailableError
+from resources.servers.sockets import socket_path
 from resources.settings import Settings
 
 ACCOUNTS = ("nobody", "daemon", "bin")

@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from resources import permissions
-from resources.domain import Access
-from resources.errors import InvalidRequestError
-from resources.postgres import Connection
+from resources.core import permissions
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.stores.postgres import Connection
 from sql import queries, statement
 
 registry = queries("questions")

@@ -10,8 +10,8 @@ import dagster as dg
 import msgspec
 
 from resources.alerts import alert
-from resources.domain import SOURCE_LABELS, SourceName
-from resources.errors import ConcordanceError
+from resources.core.domain import SOURCE_LABELS, SourceName
+from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
 from resources.sources import configured
 
@@ -25,7 +25,7 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
     """Reconcile and mend every source that is set up; alert where something stays wrong. Returns reports by source."""
 
     def one(source: SourceName) -> Any:
-        from assets.reconcile import reconcile
+        from assets.upkeep.reconcile import reconcile
 
         report = reconcile(settings, source, apply=True)
         if not report.clean():
@@ -43,7 +43,7 @@ def sweep_all(settings: Settings) -> dict[str, Any]:
     """Sweep what is deleted, of every source, whether it is still set up or not. Returns reports by source."""
 
     def one(source: SourceName) -> Any:
-        from assets.sweep import sweep
+        from assets.upkeep.sweep import sweep
 
         return sweep(settings, source)
 
@@ -54,7 +54,7 @@ def audit_all(settings: Settings) -> dict[str, Any]:
     """Audit the permissions of every source that is set up. Returns reports by source."""
 
     def one(source: SourceName) -> Any:
-        from assets.audit import audit
+        from assets.upkeep.audit import audit
 
         return audit(settings, source)
 

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assets.index.targets import Target, target
 from assets.stages.measure_ranking import QueryScores, score
-from assets.targets import Target, target
 from orchestration.asking import DEPTH, Answer, EvaluationQuestion, QuestionRunner, question_runner
 from orchestration.question_set import Stored, stored
-from resources.errors import NotRunningError
-from resources.postgres import Connection
+from resources.core.errors import NotRunningError
 from resources.settings import Settings
+from resources.stores.postgres import Connection
 from sql import queries
 
 registry = queries("questions")

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from assets.index.targets import Target
 from assets.stages.measure_ranking import score
-from assets.targets import Target
 from orchestration.asking import Answer, EvaluationQuestion, QuestionRunner, question_runner
 from orchestration.question_set import Stored, stored
-from resources.domain import Access
-from resources.postgres import Connection
+from resources.core.domain import Access
 from resources.settings import Settings
+from resources.stores.postgres import Connection
 from serving.schemas import MAX_QUERY
 from sql import queries
 

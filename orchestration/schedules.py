@@ -8,15 +8,15 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from resources.alerts import alert
-from resources.domain import SourceName
-from resources.errors import BusyError
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError
 from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
-from resources.postgres import session
 from resources.settings import load
 from resources.sources import HOW_TO_SET_UP, configured, fingerprint
 from resources.sources.uploads import pending
+from resources.stores.postgres import session
+from resources.stores.waiting import REQUESTED_BY, asked, waiting
 from resources.syncing import create_job, end_job
-from resources.waiting import REQUESTED_BY, asked, waiting
 from sql import queries
 
 FAILURE_SECONDS = 5

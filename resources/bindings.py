@@ -12,13 +12,13 @@ import dagster as dg
 import structlog
 from pydantic import PrivateAttr
 
-from resources.domain import STAGES, SourceName
-from resources.errors import BusyError, NotRunningError, ServiceUnavailableError
+from resources.core.domain import STAGES, SourceName
+from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
 from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
 from resources.logging import configure
-from resources.postgres import session
 from resources.settings import load
 from resources.sources.uploads import pending
+from resources.stores.postgres import session
 from resources.syncing import SyncRun, open_sync
 
 log = structlog.get_logger("bindings")

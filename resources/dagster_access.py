@@ -1,6 +1,6 @@
 """Access to Dagster's webserver: programs send a secret, people open a signed link that works once.
 
-This module makes the header of a program's request and the links that `concordance` prints; `orchestration/webserver.py`
+This module makes the header of a program's request and the links that `concordance` prints; `orchestration/supervision/webserver.py`
 checks them. It does not import Dagster.
 """
 

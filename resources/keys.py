@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from cryptography.fernet import Fernet, MultiFernet
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 from resources.settings import Settings
 
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import httpx
 import structlog
 
-from resources import dagster_access, disk
-from resources.domain import SourceName
-from resources.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
+from resources import dagster_access
+from resources.core.domain import SourceName
+from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import Settings
 from resources.sources import HOW_TO_SET_UP, configured
+from resources.stores import disk
 from resources.syncing import CreatedJob, create_job, end_job, launching
 
 LOCATION = "concordance"

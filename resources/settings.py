@@ -14,8 +14,8 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from resources.durations import PATTERN
-from resources.errors import ConfigurationError
+from resources.core.durations import PATTERN
+from resources.core.errors import ConfigurationError
 from resources.withheld import withheld
 
 BUNDLED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"

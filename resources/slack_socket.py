@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from resources.embedded.sockets import socket_path
+from resources.servers.sockets import socket_path
 from resources.settings import Settings
 
 REPLY_SECONDS = 2.0

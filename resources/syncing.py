@@ -19,20 +19,20 @@ import psycopg
 import structlog
 
 from resources.alerts import alert
-from resources.damage import explained
-from resources.domain import SOURCE_LABELS, STAGES, SourceName
-from resources.errors import BusyError, ServiceUnavailableError
-from resources.postgres import Connection, connect, session
-from resources.retrying import Tally
+from resources.core.domain import SOURCE_LABELS, STAGES, SourceName
+from resources.core.errors import BusyError, ServiceUnavailableError
+from resources.core.retrying import Tally
 from resources.settings import Settings
+from resources.stores.damage import explained
+from resources.stores.postgres import Connection, connect, session
 from sql import queries
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from resources.blobs import Blobs
     from resources.embedding import Embedder
-    from resources.lake import Lake
+    from resources.stores.blobs import Blobs
+    from resources.stores.lake import Lake
 
 LAUNCH_SECONDS = 120
 """A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
@@ -182,27 +182,27 @@ class SyncRun:
     @cached_property
     def lake(self) -> Lake:
         """The lake's tables."""
-        from resources.lake import Lake  # polars and Arrow: slow to import
+        from resources.stores.lake import Lake  # polars and Arrow: slow to import
 
         return Lake(self.settings.lake_address)
 
     @cached_property
     def blobs(self) -> Blobs:
         """Content-addressed bytes."""
-        from resources.blobs import Blobs
+        from resources.stores.blobs import Blobs
 
         return Blobs(self.settings.lake_address)
 
     @cached_property
     def qdrant(self) -> QdrantClient:
         """A client of the vector index."""
-        from resources.qdrant import client  # 0.5 s of import that only indexing needs
+        from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
 
         return client(self.settings)
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedding model in the settings; indexing uses the collection's own model (`assets.targets`)."""
+        """The embedding model in the settings; indexing uses the collection's own model (`assets.index.targets`)."""
         from resources.embedding import embedder  # loads the model
 
         return embedder(self.settings)

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from pydantic import SecretStr
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 
 VARIABLE = "CONCORDANCE_WITHHELD"
 

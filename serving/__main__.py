@@ -16,10 +16,10 @@ from functools import partial
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from resources.embedded.sockets import socket_path
-from resources.embedded.succession import SERVING
-from resources.errors import ConcordanceError
+from resources.core.errors import ConcordanceError
 from resources.logging import configure
+from resources.servers.sockets import socket_path
+from resources.servers.succession import SERVING
 from resources.settings import load
 
 

@@ -17,11 +17,12 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Message, Scope
 
 from resources.settings import Settings
-from serving.auth import Authentication
+from serving.access.auth import Authentication
+from serving.access.origins import guarded_by, serving_rules
+from serving.access.turns import Turns
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.origins import guarded_by, serving_rules
 from serving.pages import LocalSwagger, docs_file, page_style
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.book import ask_book, ask_selection, track
@@ -40,7 +41,6 @@ from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
 from serving.routes.viewer import close_session, open_session, view_document
 from serving.routes.why import why
-from serving.turns import Turns
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""

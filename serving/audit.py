@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from resources.errors import OverloadedError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import OverloadedError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
 from serving.background import storable
 from serving.database import Database

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import psycopg
 
-from resources.errors import RetryLaterError
+from resources.core.errors import RetryLaterError
 from resources.logging import logger
 from serving.database import Database
 from serving.metrics import Metrics

@@ -20,9 +20,9 @@ from psycopg.pq import PGconn, Ping
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from resources.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
+from resources.core.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
 from resources.logging import logger
-from resources.postgres import Connection, hang_up, session
+from resources.stores.postgres import Connection, hang_up, session
 from resources.watch import Call, Watch
 from sql import statement
 

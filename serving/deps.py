@@ -15,18 +15,21 @@ from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
-from resources import disk
-from resources.blobs import STORE, Blobs
-from resources.breaker import Breaker
 from resources.connections import Origins
-from resources.domain import SourceName
-from resources.durations import duration
-from resources.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
+from resources.core.breaker import Breaker
+from resources.core.domain import SourceName
+from resources.core.durations import duration
+from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.keys import metrics_token, secret_key
 from resources.logging import logger
-from resources.qdrant import ALIAS, DENSE, async_client, qdrant_errors
-from resources.qdrant_search import Searches
 from resources.settings import Settings
+from resources.stores import disk
+from resources.stores.blobs import STORE, Blobs
+from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
+from resources.stores.qdrant_search import Searches
+from serving.access.limits import RateLimit
+from serving.access.rights import Rights
+from serving.access.sign_ins import SignIns
 from serving.answers.model import language_model
 from serving.answers.service import Answers
 from serving.audit import Audit
@@ -34,15 +37,12 @@ from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.figures import Figures
-from serving.limits import RateLimit
 from serving.metrics import Metrics
 from serving.remote import for_searches
 from serving.retrieval.engines import Engines
 from serving.retrieval.expand import Expander
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
-from serving.rights import Rights
-from serving.sign_ins import SignIns
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 

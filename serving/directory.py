@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from resources import permissions
-from resources.domain import Access
-from resources.errors import InvalidRequestError
+from resources.core import permissions
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from resources.logging import logger
 from serving.database import Database, RegistryDownError
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.breaker import UnresponsiveError
+from resources.core.breaker import UnresponsiveError
+from resources.core.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.embedding.background import similarity_floor
-from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant import ALIAS
+from resources.stores.qdrant import ALIAS
 
 LOOK_SECONDS = 1.0
 """Between two looks at which collection is active: a question of 0.2 ms to Postgres."""

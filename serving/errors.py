@@ -1,6 +1,6 @@
 """Every error that leaves the HTTP interface: an exception enters, RFC 9457 problem details leave.
 
-`PROBLEMS` is the whole list of problem types; the documentation page is checked against it. The tree of `resources.errors` is
+`PROBLEMS` is the whole list of problem types; the documentation page is checked against it. The tree of `resources.core.errors` is
 mapped here and nowhere else. A person never sees a stack trace: an unforeseen error is logged under an id that they can quote.
 """
 
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from resources import disk, errors
+from resources.core import errors
 from resources.logging import logger
+from resources.stores import disk
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"

@@ -11,9 +11,9 @@ from typing import Any
 
 import psycopg
 
-from resources.disk import DiskFault
-from resources.errors import RetryLaterError
+from resources.core.errors import RetryLaterError
 from resources.logging import logger
+from resources.stores.disk import DiskFault
 from serving.database import Database
 
 REFRESH_SECONDS = 10.0

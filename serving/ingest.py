@@ -12,22 +12,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from resources import filetypes, permissions
-from resources.blobs import Blob, Blobs
-from resources.domain import Access, Item, SourceName, document_id
-from resources.errors import InvalidRequestError, SkipDocumentError
-from resources.postgres import session
-from resources.quotas import quota_of
+from resources.core import filetypes, permissions
+from resources.core.domain import Access, Item, SourceName, document_id
+from resources.core.errors import InvalidRequestError, SkipDocumentError
 from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
 from resources.sources.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record, source_id_of
+from resources.stores.blobs import Blob, Blobs
+from resources.stores.postgres import session
+from resources.stores.quotas import quota_of
+from serving.access.rights import Rights
+from serving.access.sharing import check_provenance, check_share, check_tenant
 from serving.contracts.ingest import IngestRequest
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
-from serving.rights import Rights
-from serving.sharing import check_provenance, check_share, check_tenant
 from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")

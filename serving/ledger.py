@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from resources.domain import SOURCE_LABELS, SourceName
+from resources.core.domain import SOURCE_LABELS, SourceName
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"

@@ -16,7 +16,7 @@ from multipart import (
     parse_options_header,
 )
 
-from resources.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError
 
 MAX_FIELD_BYTES = 256 * 1024
 """All fields beside the file together."""

@@ -13,7 +13,7 @@ from litestar.exceptions import NotFoundException
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.params import FromPath
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 
 MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
 START = "start.js"

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, unquote, urldefrag, urlsplit
 
 import msgspec
 
-from resources.domain import SourceName, document_id
-from resources.errors import InvalidRequestError
+from resources.core.domain import SourceName, document_id
+from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot
 
 MAX_LENGTH = 4000

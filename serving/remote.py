@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.breaker import Breaker
+from resources.core.breaker import Breaker
 from resources.embedding.openai_compatible import OpenAICompatible
 from serving.embedding import EmbedsQueries
 

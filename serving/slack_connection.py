@@ -18,7 +18,7 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from resources.errors import AbortSyncError
+from resources.core.errors import AbortSyncError
 from resources.sources.slack.client import is_slack
 
 PING_SECONDS = 5

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.logging import logger
 from resources.sources.slack.events import Envelope, record
+from serving.access.rights import Rights
 from serving.database import Database
-from serving.rights import Rights
 
 log = logger("serving")
 

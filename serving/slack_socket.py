@@ -19,14 +19,14 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from resources.durations import duration
-from resources.errors import ConcordanceError, ConfigurationError, RetryLaterError
+from resources.core.durations import duration
+from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError
 from resources.logging import configure, logger
 from resources.settings import Settings, load
 from resources.slack_socket import SocketState, address
 from resources.sources.slack.events import Envelope
+from serving.access.rights import Rights
 from serving.database import Database
-from serving.rights import Rights
 from serving.slack_connection import SlackConnection
 from serving.slack_events import SlackEvents
 

@@ -1,6 +1,6 @@
 """The wait of a serving process that stands by: it has everything loaded and open, and takes over when the active process ends.
 
-It needs nobody to tell it so, see `resources/embedded/succession.py`. The supervisor gives it the listening socket at its start.
+It needs nobody to tell it so, see `resources/servers/succession.py`. The supervisor gives it the listening socket at its start.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 import threading
 from pathlib import Path
 
-from resources.embedded.succession import Succession
 from resources.logging import logger
+from resources.servers.succession import Succession
 
 log = logger("serving")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from resources.domain import SourceName
-from resources.errors import BusyError, NotRunningError, RetryLaterError
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, NotRunningError, RetryLaterError
 from resources.logging import logger
 from resources.settings import Settings
-from resources.waiting import REQUESTED_BY, Waiting, asked, waiting
+from resources.stores.waiting import REQUESTED_BY, Waiting, asked, waiting
 from serving.database import Database
 
 GATHER_SECONDS = 0.5

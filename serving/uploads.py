@@ -13,11 +13,11 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from resources import filetypes
-from resources.blobs import BlobWriter
-from resources.errors import ConcordanceError, InvalidRequestError
-from resources.permissions import normalize
+from resources.core import filetypes
+from resources.core.errors import ConcordanceError, InvalidRequestError
+from resources.core.permissions import normalize
 from resources.sources.sidecars import check_plain
+from resources.stores.blobs import BlobWriter
 from serving.errors import ProblemError
 from serving.multipart import Multipart
 from serving.schemas import MAX_TAGS, Name

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import STAGES, Access, State
+from resources.core.domain import STAGES, Access, State
 from serving.references import Reference
 from serving.schemas import Result
 

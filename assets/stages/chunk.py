@@ -17,8 +17,8 @@ import msgspec
 from assets.stages.measure import Measure
 from assets.stages.profiles import CHUNKING_VERSION, Profile
 from assets.stages.units import Splitter, Unit
-from resources.domain import Block, Chunk, ParsedDocument, Place, text_hash
-from resources.ports import Tokenizer
+from resources.core.domain import Block, Chunk, ParsedDocument, Place, text_hash
+from resources.core.ports import Tokenizer
 
 __all__ = ["CHUNKING_VERSION", "chunk"]
 

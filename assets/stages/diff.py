@@ -8,7 +8,7 @@ import msgspec
 
 from assets.stages.grant import effective_permissions
 from assets.stages.identify import content_key, payload_hash
-from resources.domain import Item, State
+from resources.core.domain import Item, State
 
 MAX_ATTEMPTS = 3
 """A document that failed this often with the same version is left alone until it changes or a full sync asks for it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from resources.domain import Item
-from resources.permissions import granted
+from resources.core.domain import Item
+from resources.core.permissions import granted
 
 
 def effective_permissions(item: Item) -> tuple[str, ...]:

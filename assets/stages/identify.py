@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from resources.domain import Item
+from resources.core.domain import Item
 
 MAX_TITLE = 200
 _SCOPE = re.compile(r":owner-([0-9a-f]{16})$")

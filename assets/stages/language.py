@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from resources.domain import Block
+from resources.core.domain import Block
 
 SAMPLE = 240
 """Characters examined: the identifier loops over bytes in Python (about 0.6 microseconds each) and is certain long before."""

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
-from resources.ports import Tokenizer
+from resources.core.ports import Tokenizer
 
 SHORT_WORD = 40
 """Words up to this many characters are counted once and cached; longer ones are tokenized each time."""

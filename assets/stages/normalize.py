@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from resources.domain import Block
-from resources.errors import SkipDocumentError
+from resources.core.domain import Block
+from resources.core.errors import SkipDocumentError
 
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
@@ -57,7 +57,7 @@ EDGE_LINES = 3
 
 
 class BlockDraft(msgspec.Struct, kw_only=True):
-    """A block before its offsets are known; fields as in `resources.domain.Block`."""
+    """A block before its offsets are known; fields as in `resources.core.domain.Block`."""
 
     kind: Kind
     text: str

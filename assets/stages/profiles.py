@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 
 CHUNKING_VERSION = "c2"
 """Increment it whenever the same text may be chunked differently: it is part of every chunk id."""

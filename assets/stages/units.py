@@ -14,7 +14,7 @@ import msgspec
 from assets.stages.measure import Measure
 from assets.stages.profiles import Profile
 from assets.stages.sentences import starts
-from resources.domain import Block, ParsedDocument
+from resources.core.domain import Block, ParsedDocument
 
 _CLAUSE = re.compile(r"[.!?;:,。！？；：、，।][\"'”’)\]]*\s+|[。！？；：、，।]|\s\|\s")
 

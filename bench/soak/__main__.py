@@ -15,7 +15,7 @@ from bench.soak.people import Observed, Person
 from bench.soak.report import print_report
 from bench.soak.site import Site
 from bench.soak.truth import Truth
-from resources.postgres import session
+from resources.stores.postgres import session
 
 TELL_SECONDS = 30
 SETTLE_SECONDS = 240

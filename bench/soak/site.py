@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import psutil
 
-from orchestration import run_state
-from resources.embedded.processes import free_port
+from orchestration.supervision import run_state
+from resources.servers.processes import free_port
 from resources.settings import Settings, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,7 +202,7 @@ def _role(service: str, child: psutil.Process) -> str:
         return f"{service}: child"
     if "parsing_worker" in line:
         return "parser"
-    if "orchestration.run_worker" in line:
+    if "orchestration.supervision.run_worker" in line:
         return "run worker"
     return f"{service}: child"
 

@@ -126,8 +126,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _write_as_owner() -> None:
-    from orchestration.rights import write_as_owner
-    from resources.errors import ConfigurationError
+    from orchestration.supervision.rights import write_as_owner
+    from resources.core.errors import ConfigurationError
     from resources.settings import load
 
     with suppress(ConfigurationError):  # the command itself says what is wrong with the settings
@@ -136,7 +136,7 @@ def _write_as_owner() -> None:
 
 def explain(error: Exception) -> int:
     """Print why a command failed and return its exit status."""
-    from resources.errors import ConcordanceError, InvalidRequestError, NotRunningError
+    from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 
     found = _of_a_disk(error)
     if found is not None:
@@ -155,9 +155,9 @@ def _of_a_disk(error: Exception) -> str | None:
     """Return the reason of an error that comes from a full or read-only disk, of HOME or elsewhere; None for any other."""
     import errno
 
-    from resources.damage import of_a_disk
-    from resources.errors import ConfigurationError
+    from resources.core.errors import ConfigurationError
     from resources.settings import load
+    from resources.stores.damage import of_a_disk
 
     try:
         found = of_a_disk(error, load())
@@ -173,7 +173,7 @@ def _of_a_disk(error: Exception) -> str | None:
 def _keep_trace() -> str:
     import traceback
 
-    from resources.errors import ConfigurationError
+    from resources.core.errors import ConfigurationError
     from resources.settings import load
 
     try:

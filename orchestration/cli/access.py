@@ -26,7 +26,7 @@ def token(
         How long it is valid: 30m, 12h, 7d.
     """
     from resources.settings import load
-    from serving.auth import mint
+    from serving.access.auth import mint
 
     say(mint(load(), email, group or (), admin=admin, expires=expires))
 
@@ -43,7 +43,7 @@ def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, exp
     """
     from orchestration.cli.installed import database
     from resources.settings import load
-    from serving import api_keys
+    from serving.access import api_keys
 
     with database(load()) as connection:
         until = datetime.now(UTC) + expires if expires is not None else None
@@ -81,7 +81,7 @@ def revoke_key(key_id: str, /) -> int:
     """
     from orchestration.cli.installed import database
     from resources.settings import load
-    from serving import api_keys
+    from serving.access import api_keys
 
     with database(load()) as connection:
         revoked = api_keys.revoke(connection, key_id.removeprefix("ck_").partition("_")[0])

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 
-from resources.durations import duration
+from resources.core.durations import duration
 
 
 def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
@@ -18,7 +18,7 @@ def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
 
 
 def _source(_kind: Any, tokens: Sequence[Token]) -> str:
-    from resources.domain import SourceName
+    from resources.core.domain import SourceName
 
     return SourceName.parse(tokens[0].value).value
 

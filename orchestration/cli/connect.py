@@ -23,10 +23,10 @@ def google(
     import httpx
 
     from orchestration.cli.installed import remedy
-    from orchestration.services import serving_address
-    from resources.errors import ConcordanceError, NotRunningError
+    from orchestration.supervision.services import serving_address
+    from resources.core.errors import ConcordanceError, NotRunningError
     from resources.settings import load
-    from serving.auth import mint
+    from serving.access.auth import mint
 
     settings = load()
     address = serving_address(settings)

@@ -27,12 +27,12 @@ def erase(
     """
     import msgspec
 
-    from assets.erase import cutoff_of
-    from assets.erase import erase as carry_out
-    from assets.sweep import sweep
+    from assets.upkeep.erase import cutoff_of
+    from assets.upkeep.erase import erase as carry_out
+    from assets.upkeep.sweep import sweep
     from orchestration.cli.installed import database
-    from resources.domain import SourceName
-    from resources.durations import duration
+    from resources.core.domain import SourceName
+    from resources.core.durations import duration
     from resources.settings import load
 
     settings = load()
@@ -62,7 +62,7 @@ def erase(
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
     """List deletions: when the source said so, and for each store when it was checked and what was found there."""
     from orchestration.cli.installed import database
-    from resources.domain import SourceName, document_id
+    from resources.core.domain import SourceName, document_id
     from resources.settings import load
     from sql import queries
 

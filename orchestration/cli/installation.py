@@ -16,7 +16,7 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from orchestration.run_state import RunState
+    from orchestration.supervision.run_state import RunState
     from resources.settings import Settings
 
 DETACH_SECONDS = 300
@@ -30,10 +30,10 @@ def up(
     ] = False,
 ) -> int:
     """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
-    from orchestration.run_state import AlreadyRunningError, running
-    from resources import disk
-    from resources.errors import StorageFullError
+    from orchestration.supervision.run_state import AlreadyRunningError, running
+    from resources.core.errors import StorageFullError
     from resources.settings import load
+    from resources.stores import disk
 
     settings = load()
     full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
@@ -42,7 +42,7 @@ def up(
     try:
         _give_up_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
         if sample:
-            from orchestration.sample import with_sample_roots
+            from orchestration.demo.sample import with_sample_roots
 
             settings = with_sample_roots(settings)
         if detach:
@@ -59,7 +59,7 @@ def up(
 
 def down() -> int:
     """Stop everything that `up` started, in order, and what a killed `up` left behind."""
-    from orchestration.run_state import end
+    from orchestration.supervision.run_state import end
     from resources.settings import load
 
     settings = load()
@@ -78,10 +78,10 @@ def status(
     json: Json = False,
 ) -> int:
     """Show what runs, where, and how many documents each source has."""
-    from orchestration import run_state
     from orchestration.cli.addresses import addresses, say_addresses
-    from resources import disk
+    from orchestration.supervision import run_state
     from resources.settings import load
+    from resources.stores import disk
 
     settings = load()
     hung = run_state.hung_supervisor(settings)
@@ -131,7 +131,7 @@ def doctor(*, json: Json = False) -> int:
 
 def demo(*, json: Json = False) -> int:
     """Index a sample company and ask it questions as two people. Uses a running `up`, or starts and stops its own set."""
-    from orchestration.demo import run
+    from orchestration.demo.walkthrough import run
     from resources.settings import load
 
     settings = load()
@@ -140,7 +140,7 @@ def demo(*, json: Json = False) -> int:
 
 
 def _give_up_root(settings: Settings, arguments: list[str]) -> None:
-    from orchestration.rights import drop, write_as_owner
+    from orchestration.supervision.rights import drop, write_as_owner
 
     if reason := drop(settings, arguments):
         note(reason)
@@ -150,9 +150,9 @@ def _give_up_root(settings: Settings, arguments: list[str]) -> None:
 
 def _first_sync(settings: Settings) -> None:
     """Index the sample company at once instead of at the next scheduled sync."""
-    from orchestration.simulated import simulated
-    from resources.domain import SourceName
-    from resources.errors import BusyError
+    from orchestration.demo.simulated import simulated
+    from resources.core.domain import SourceName
+    from resources.core.errors import BusyError
     from resources.launch import start_sync
 
     for source in (SourceName.FILES, *simulated(settings)):
@@ -163,11 +163,11 @@ def _first_sync(settings: Settings) -> None:
 
 def _question_set(settings: Settings) -> None:
     """Put the sample company's questions into a question set that is empty; one of the person's own is left alone."""
-    from orchestration import sample
+    from orchestration.demo import sample
+    from orchestration.demo.simulated import simulated
     from orchestration.question_set import put
-    from orchestration.simulated import simulated
-    from resources.domain import SourceName
-    from resources.postgres import session
+    from resources.core.domain import SourceName
+    from resources.stores.postgres import session
     from sql import queries
 
     with session(settings.postgres_dsn) as connection:
@@ -178,9 +178,9 @@ def _question_set(settings: Settings) -> None:
 def _keep_running(settings: Settings, sample: bool) -> None:
     import logging
 
-    from orchestration.run_state import AlreadyRunningError
-    from orchestration.simulated import with_simulators
-    from orchestration.supervisor import Supervisor
+    from orchestration.demo.simulated import with_simulators
+    from orchestration.supervision.run_state import AlreadyRunningError
+    from orchestration.supervision.supervisor import Supervisor
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("concordance").setLevel(logging.INFO)
@@ -216,12 +216,12 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _detach(settings: Settings, sample: bool) -> None:
-    from orchestration import run_state
-    from orchestration.environment import child_environment
-    from orchestration.services import check_fresh
-    from resources.embedded.processes import tail
-    from resources.errors import ConcordanceError
+    from orchestration.supervision import run_state
+    from orchestration.supervision.environment import child_environment
+    from orchestration.supervision.services import check_fresh
+    from resources.core.errors import ConcordanceError
     from resources.keys import make_home
+    from resources.servers.processes import tail
 
     if run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None:
         raise run_state.AlreadyRunningError(run_state.already(settings))
@@ -259,7 +259,7 @@ def _detach(settings: Settings, sample: bool) -> None:
 
 
 def _started_by(settings: Settings, pid: int) -> bool:
-    from orchestration import run_state
+    from orchestration.supervision import run_state
 
     state = run_state.read(settings)
     return state.supervisor is not None and state.supervisor.pid == pid
@@ -275,8 +275,8 @@ def _say_addresses(settings: Settings) -> None:
 
 
 def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
-    from orchestration.services import SLACK_EVENTS, external
-    from resources.embedded.processes import alive as is_alive
+    from orchestration.supervision.services import SLACK_EVENTS, external
+    from resources.servers.processes import alive as is_alive
     from resources.slack_socket import ask
 
     found: dict[str, dict[str, Any]] = {
@@ -297,7 +297,7 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
 def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
     """Return each source's counts; None when the database does not answer."""
     from orchestration.cli.installed import database
-    from resources.errors import NotRunningError
+    from resources.core.errors import NotRunningError
     from sql import statement
 
     try:

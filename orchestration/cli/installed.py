@@ -6,11 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from resources.errors import NotRunningError, ServiceUnavailableError, StorageFullError
+from resources.core.errors import NotRunningError, ServiceUnavailableError, StorageFullError
 
 if TYPE_CHECKING:
-    from resources.postgres import Connection
     from resources.settings import Settings
+    from resources.stores.postgres import Connection
 
 HOW_TO_START = "Start it with: concordance up"
 WAIT = "Concordance runs, but this part of it does not answer at the moment. See `concordance status`, then try again."
@@ -18,7 +18,7 @@ WAIT = "Concordance runs, but this part of it does not answer at the moment. See
 
 def remedy(settings: Settings) -> str:
     """Return what a person should do about a part that does not answer."""
-    from orchestration.run_state import supervisor
+    from orchestration.supervision.run_state import supervisor
 
     return HOW_TO_START if supervisor(settings) is None else WAIT
 
@@ -28,7 +28,7 @@ def database(settings: Settings) -> Generator[Connection]:
     """Open the database for a block, committed at its end. Raises `NotRunningError` when it does not answer."""
     from psycopg.errors import UndefinedTable
 
-    from resources.postgres import session
+    from resources.stores.postgres import session
 
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run on {settings.home}. {HOW_TO_START}")

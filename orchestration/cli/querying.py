@@ -58,9 +58,9 @@ def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any])
     import httpx
 
     from orchestration.cli.installed import remedy
-    from orchestration.services import serving_address
-    from resources.errors import ConcordanceError, InvalidRequestError, NotRunningError
-    from serving.auth import mint
+    from orchestration.supervision.services import serving_address
+    from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
+    from serving.access.auth import mint
 
     address = serving_address(settings)
     token = mint(settings, email, groups, expires=TOKEN_LIFE)

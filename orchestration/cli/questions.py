@@ -110,7 +110,7 @@ def remove(*ids: int, json: Json = False) -> int:
 
 def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> int:
     from orchestration.cli.installed import database
-    from resources.errors import InvalidRequestError
+    from resources.core.errors import InvalidRequestError
     from resources.settings import load
     from sql import queries
 

@@ -11,8 +11,8 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from assets.reindex import Estimate, Reindex
-    from assets.targets import Target
+    from assets.index.reindex import Estimate, Reindex
+    from assets.index.targets import Target
     from orchestration.replay import Verdict
     from resources.settings import Settings
 
@@ -37,10 +37,10 @@ def reindex(
     json: Json = False,
 ) -> int:
     """Build the index with another embedding model beside the present one, compare them, and switch. Run again, it goes on."""
-    from assets.reindex import open_reindex
-    from assets.switch import switch
+    from assets.index.reindex import open_reindex
+    from assets.index.switch import switch
+    from resources.core.errors import InvalidRequestError
     from resources.embedding import choose
-    from resources.errors import InvalidRequestError
     from resources.settings import load
 
     if rollback == (model is not None):
@@ -91,8 +91,8 @@ def cleanup(
     json: Json = False,
 ) -> int:
     """Drop indexes that no search uses: replaced by a reindex, or with --unfinished begun by one."""
-    from assets.reindex import open_reindex
-    from assets.switch import drop, obsolete
+    from assets.index.reindex import open_reindex
+    from assets.index.switch import drop, obsolete
     from resources.settings import load
 
     settings = load()

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from orchestration.cli.output import note, say
 
 if TYPE_CHECKING:
-    from orchestration.simulated import Simulator
-    from resources.simulators import App
+    from orchestration.demo.simulated import Simulator
+    from resources.sources.simulation import App
 
 Port = Annotated[int, Parameter(help="Port on this machine.")]
 Sample = Annotated[bool, Parameter(negative="--empty", help="Begin with what the sample company has, or with nothing.")]
@@ -19,9 +19,9 @@ Sample = Annotated[bool, Parameter(negative="--empty", help="Begin with what the
 
 def drive(*, port: Port = 8091, sample: Sample = True) -> int:
     """Serve a simulated Google Drive until Ctrl-C, and print the settings that lead to it."""
-    from orchestration.sample_sources import make_drive
-    from orchestration.simulated import DRIVE
-    from resources.simulators.drive import Drive, DriveApp
+    from orchestration.demo.sample_sources import make_drive
+    from orchestration.demo.simulated import DRIVE
+    from resources.sources.drive.simulator import Drive, DriveApp
 
     return _serve(DRIVE, DriveApp(make_drive() if sample else Drive()), port)
 
@@ -35,9 +35,9 @@ def slack(
     ] = False,
 ) -> int:
     """Serve a simulated Slack workspace until Ctrl-C, and print the settings that lead to it."""
-    from orchestration.sample_sources import make_workspace
-    from orchestration.simulated import SLACK
-    from resources.simulators.slack import SlackApp, Workspace
+    from orchestration.demo.sample_sources import make_workspace
+    from orchestration.demo.simulated import SLACK
+    from resources.sources.slack.simulator import SlackApp, Workspace
 
     workspace = make_workspace() if sample else Workspace()
     workspace.throttle = throttle
@@ -45,8 +45,8 @@ def slack(
 
 
 def _serve(simulator: Simulator, app: App, port: int) -> int:
-    from resources.errors import ConfigurationError
-    from resources.simulators import run_forever
+    from resources.core.errors import ConfigurationError
+    from resources.sources.simulation import run_forever
 
     def tell(base: str) -> None:
         for name, value in simulator.settings(base).items():

@@ -14,7 +14,7 @@ from orchestration.cli.arguments import Json, Source
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from resources.domain import SourceName
+    from resources.core.domain import SourceName
     from resources.launch import StartedSync
     from resources.settings import Settings
 
@@ -43,8 +43,8 @@ def sync(
     source
         google_drive, slack, upload or files.
     """
-    from orchestration.simulated import with_running_simulators
-    from resources.domain import SourceName
+    from orchestration.demo.simulated import with_running_simulators
+    from resources.core.domain import SourceName
     from resources.settings import load
 
     settings = with_running_simulators(load())
@@ -69,7 +69,7 @@ def _start(
     settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, patient: bool
 ) -> StartedSync:
     """Start a sync; with patience, after the one that runs already."""
-    from resources.errors import BusyError
+    from resources.core.errors import BusyError
     from resources.launch import start_sync
 
     while True:
@@ -87,7 +87,7 @@ def _start(
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
     """Return a job's row with its errors. Raises `NotRunningError` when Postgres does not answer."""
     from orchestration.cli.installed import database
-    from resources.errors import ConcordanceError
+    from resources.core.errors import ConcordanceError
     from sql import statement
 
     with database(settings) as connection:
@@ -106,8 +106,8 @@ def public(report: dict[str, Any]) -> dict[str, Any]:
 
 def follow(settings: Settings, job_id: str) -> dict[str, Any]:
     """Wait until a job has ended, showing how it goes, and return its last report."""
-    from orchestration.run_state import supervisor
-    from resources.errors import NotRunningError
+    from orchestration.supervision.run_state import supervisor
+    from resources.core.errors import NotRunningError
 
     read_at = time.monotonic()
     with _progress() as show:
@@ -131,8 +131,8 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
 def _check_running(settings: Settings) -> None:
     """Without the supervisor nothing would ever end the job. Installations of several machines have none."""
     from orchestration.cli.installed import HOW_TO_START
-    from orchestration.run_state import supervisor
-    from resources.errors import NotRunningError
+    from orchestration.supervision.run_state import supervisor
+    from resources.core.errors import NotRunningError
 
     if settings.embedded_postgres and supervisor(settings) is None:
         raise NotRunningError(f"Concordance does not run on {settings.home}. {HOW_TO_START}")

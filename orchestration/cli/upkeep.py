@@ -12,8 +12,8 @@ from orchestration.cli.arguments import Duration, Json, Source, operator
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from assets.reconcile import ReconcileReport
-    from resources.domain import SourceName
+    from assets.upkeep.reconcile import ReconcileReport
+    from resources.core.domain import SourceName
     from resources.settings import Settings
 
 SIDES = ("lake", "postgres", "qdrant")
@@ -42,8 +42,8 @@ def reconcile(
     """
     import msgspec
 
-    from assets.reconcile import reconcile as compare
-    from orchestration.simulated import with_running_simulators
+    from assets.upkeep.reconcile import reconcile as compare
+    from orchestration.demo.simulated import with_running_simulators
     from resources.settings import load
 
     settings = with_running_simulators(load())
@@ -90,8 +90,8 @@ def _tell(report: ReconcileReport, *, apply: bool) -> None:
 def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
     """Return the sources to work on, once the database is known to answer."""
     from orchestration.cli.installed import database
-    from resources.domain import SourceName
-    from resources.errors import InvalidRequestError
+    from resources.core.domain import SourceName
+    from resources.core.errors import InvalidRequestError
     from resources.sources import HOW_TO_SET_UP, configured
 
     with database(settings) as connection:
@@ -138,8 +138,8 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
         Only this root, channel or day.
     """
     from orchestration.cli.installed import database
-    from orchestration.simulated import with_running_simulators
-    from resources.domain import SourceName
+    from orchestration.demo.simulated import with_running_simulators
+    from resources.core.domain import SourceName
     from resources.settings import load
     from sql import queries
 
@@ -158,7 +158,7 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
 
 def _carry_out(settings: Settings, source: SourceName) -> tuple[str | None, str]:
     """Start the sync that removes what was approved; return its job's id and what to say."""
-    from resources.errors import BusyError, InvalidRequestError, NotRunningError
+    from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
     from resources.launch import start_sync
 
     try:
@@ -205,8 +205,8 @@ def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
     """
     import msgspec
 
-    from assets.audit import audit
-    from orchestration.simulated import with_running_simulators
+    from assets.upkeep.audit import audit
+    from orchestration.demo.simulated import with_running_simulators
     from resources.settings import load
 
     settings = with_running_simulators(load())
@@ -235,7 +235,7 @@ def audit_grants(
 ) -> None:
     """List rights to find documents that were given or taken, and when each took effect."""
     from orchestration.cli.installed import database
-    from resources import permissions
+    from resources.core import permissions
     from resources.settings import load
     from sql import queries
 

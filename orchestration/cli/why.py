@@ -11,7 +11,7 @@ from orchestration.cli.arguments import Groups, Json
 from orchestration.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from resources.domain import Access
+    from resources.core.domain import Access
     from resources.settings import Settings
     from serving.why import Trace
 
@@ -48,7 +48,7 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     """Return the trace. Raises `NotRunningError` when the database, or with a query the HTTP interface, does not answer."""
     from orchestration.cli.installed import database
     from orchestration.cli.querying import ask
-    from resources.durations import duration
+    from resources.core.durations import duration
     from serving.references import reference
     from serving.why import RANKS, parameters, trace
     from sql import statement
@@ -69,8 +69,8 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
 
 def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return who the person is, with what the synced directory says."""
-    from resources import permissions
-    from resources.domain import Access
+    from resources.core import permissions
+    from resources.core.domain import Access
     from sql import statement
 
     address = permissions.email(email)
@@ -83,8 +83,8 @@ def _access(connection: Any, email: str, groups: list[str], fresh_since: datetim
 
 
 def _points(settings: Settings, doc_id: str) -> int | None:
-    from resources import qdrant
-    from resources.errors import ConcordanceError
+    from resources.core.errors import ConcordanceError
+    from resources.stores import qdrant
 
     client = qdrant.client(settings)
     try:

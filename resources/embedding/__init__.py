@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resources import ports
+from resources.core import ports
+from resources.core.errors import ConfigurationError, InvalidRequestError
 from resources.embedding.folder import BUNDLED_NAMES, read_folder
 from resources.embedding.wordpieces import WordPieces
-from resources.errors import ConfigurationError, InvalidRequestError
 from resources.settings import Settings
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.core.errors import ConfigurationError
 from resources.embedding.folder import ModelFolder
-from resources.errors import ConfigurationError
 
 FORMAT = 1
 """Raise it when the conversion changes, so that folders converted by an older version are ignored."""

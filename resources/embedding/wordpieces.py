@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 
 
 class WordPieces:

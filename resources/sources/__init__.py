@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from resources.domain import SourceName
-from resources.ports import Memory, Source
+from resources.core.domain import SourceName
+from resources.core.ports import Memory, Source
 from resources.settings import Settings
 
 HOW_TO_SET_UP = {
@@ -44,11 +44,11 @@ def open_source(settings: Settings, name: SourceName, memory: Memory | None = No
 
         return Files(settings)
     if name is SourceName.UPLOAD:
-        from resources.blobs import Blobs
         from resources.sources.uploads import Uploads
+        from resources.stores.blobs import Blobs
 
         return Uploads(settings, Blobs(settings.lake_address))
-    from resources.memory import PostgresMemory
+    from resources.stores.memory import PostgresMemory
 
     memory = memory or PostgresMemory(settings.postgres_dsn)
     if name is SourceName.GOOGLE_DRIVE:

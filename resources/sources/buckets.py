@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
-from resources.filetypes import declared
+from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.core.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
 

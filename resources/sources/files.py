@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from resources import domain, permissions
-from resources.domain import Batch, Item, Refusal, SourceName
-from resources.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
-from resources.filetypes import declared, mime_type
-from resources.ports import Source
+from resources.core import domain, permissions
+from resources.core.domain import Batch, Item, Refusal, SourceName
+from resources.core.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
+from resources.core.filetypes import declared, mime_type
+from resources.core.ports import Source
 from resources.settings import FileRoot, Settings
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
@@ -37,7 +37,7 @@ _SHOWN = 200
 
 
 class Files(Source):
-    """`resources.ports.Source` over the configured roots. Thread-safe.
+    """`resources.core.ports.Source` over the configured roots. Thread-safe.
 
     `stores` provides the object store of a root by its name, instead of opening the root's url (other credentials, a test).
     """

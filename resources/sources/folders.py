@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from resources.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
-from resources.filetypes import declared
+from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.core.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
 

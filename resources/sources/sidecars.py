@@ -22,8 +22,8 @@ from typing import Any, cast
 
 import msgspec
 
-from resources import permissions
-from resources.errors import InvalidRequestError, SkipDocumentError
+from resources.core import permissions
+from resources.core.errors import InvalidRequestError, SkipDocumentError
 from resources.settings import FileRoot
 
 SUFFIX = ".meta.json"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 from resources.sources.sidecars import SUFFIX
 
 PIECE = 1024 * 1024

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from psycopg.types.json import Jsonb
 
-from resources import permissions as principals
-from resources.blobs import Blobs
-from resources.domain import Batch, Item, SourceName, document_id
-from resources.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
-from resources.ports import Source
-from resources.quotas import Quota
+from resources.core import permissions as principals
+from resources.core.domain import Batch, Item, SourceName, document_id
+from resources.core.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
+from resources.core.ports import Source
 from resources.settings import Settings
 from resources.sources.tree import PIECE
+from resources.stores.blobs import Blobs
+from resources.stores.quotas import Quota
 from sql import queries
 
 if TYPE_CHECKING:
-    from resources.postgres import Connection
+    from resources.stores.postgres import Connection
 
 PAGE = 1000
 LOCK = 0x75706C6F6164
@@ -216,7 +216,7 @@ def pending(conn: Connection) -> bool:
 
 
 class Uploads(Source):
-    """`resources.ports.Source` over the table `uploads`. `blobs` and `connect` default to those of the settings."""
+    """`resources.core.ports.Source` over the table `uploads`. `blobs` and `connect` default to those of the settings."""
 
     def __init__(
         self, settings: Settings, blobs: BlobReader | None = None, connect: Callable[[], Connection] | None = None
@@ -291,7 +291,7 @@ class Uploads(Source):
         )
 
     def _by_settings(self) -> Connection:
-        from resources.postgres import connect
+        from resources.stores.postgres import connect
 
         return connect(self._settings.postgres_dsn, autocommit=True)
 

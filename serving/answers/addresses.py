@@ -13,7 +13,7 @@ import unicodedata
 from linkify_it import LinkifyIt
 from linkify_it.tlds import TLDS
 
-from resources import filetypes
+from resources.core import filetypes
 
 LINK_REMOVED = "(link removed)"
 RESERVED = (

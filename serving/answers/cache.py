@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.answers.prompt import VERSION
 from serving.answers.schemas import AskRequest
 from serving.answers.support import Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from resources.errors import ConcordanceError
+from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.answers.citations import Sentence
 from serving.answers.extractive import headings

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from resources.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
 from resources.settings import Settings
 from serving.answers.prompt import ChatMessage
 

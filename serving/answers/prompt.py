@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TypedDict
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from serving.answers.cleaning import INVISIBLE
 from serving.answers.schemas import Message
 from serving.citations.format import label

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from resources.domain import Access
-from resources.errors import ConcordanceError, InvalidRequestError
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.context import gather

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from resources.domain import Access
-from resources.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import cache, store

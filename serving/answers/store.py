@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.answers.schemas import Answer, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
 from serving.database import Database

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Literal, NamedTuple, get_args
 
-from resources.domain import SOURCE_LABELS, SourceName
+from resources.core.domain import SOURCE_LABELS, SourceName
 
 Format = Literal["inline", "key", "footnote", "endnote", "prose"]
 FORMATS: tuple[str, ...] = get_args(Format)

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from resources.domain import SourceName, document_id
+from resources.core.domain import SourceName, document_id
 from serving.answers.schemas import Answer, AskRequest, Message
 from serving.contracts.relevance import FLOOR, NOT_RERANKED, judged
 from serving.schemas import Filters, Question, Result, SearchRequest, SearchResponse, Warning_

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from resources.sketch import decode
+from resources.core.sketch import decode
 from serving.retrieval.cache import Candidate, Candidates
 from serving.retrieval.hits import Hit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 
 STEPS: tuple[tuple[timedelta, float], ...] = ((timedelta(days=7), 1.10), (timedelta(days=30), 1.05))
 """Younger than the first, then its factor. Source: the platform's requirement 3.3 (under 7 days +10 %, under 30 days +5 %)."""

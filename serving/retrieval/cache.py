@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.database import Database
 from serving.retrieval.plan import Plan
 

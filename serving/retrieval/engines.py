@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 from qdrant_client import models
 
-from resources.bm25 import encode_query
-from resources.domain import Access
-from resources.errors import AbortSyncError, RetryLaterError, ServiceUnavailableError
+from resources.core.bm25 import encode_query
+from resources.core.domain import Access
+from resources.core.errors import AbortSyncError, RetryLaterError, ServiceUnavailableError
 from resources.logging import logger
-from resources.qdrant_search import Answer, Searches
+from resources.stores.qdrant_search import Answer, Searches
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.cache import Candidate, Candidates

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from resources.errors import ConcordanceError
+from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.answers.cleaning import INVISIBLE
 from serving.answers.prompt import BAR, ChatMessage, quoted

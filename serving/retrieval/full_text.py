@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import Access
-from resources.naming import split_compounds
+from resources.core.domain import Access
+from resources.core.naming import split_compounds
 from serving.database import Database
 from serving.retrieval.plan import Plan
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from resources.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError
 
 Scores = Mapping[str, float]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.domain import Access, Place, SourceName
+from resources.core.domain import Access, Place, SourceName
 from serving.database import Database
 
 
@@ -44,7 +44,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     start_char: int = 0
     places: list[Place] = []
     sketch: str | None = None
-    """A small copy of the vector; see `resources.sketch`."""
+    """A small copy of the vector; see `resources.core.sketch`."""
 
     def place(self, offset: int) -> Place:
         """Return where the character at `offset` of the text stands: the chunk's own place when it has only one."""

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from qdrant_client import models
 
-from resources.bm25 import SparseVector
-from resources.domain import Access, SourceName
-from resources.errors import InvalidRequestError
-from resources.qdrant import DENSE, KEYWORD, RESCORED
+from resources.core.bm25 import SparseVector
+from resources.core.domain import Access, SourceName
+from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
+from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
 from serving.schemas import MAX_QUERY, DateRange, Filters, SearchRequest
 
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")

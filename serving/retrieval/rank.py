@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from resources.domain import SourceName, text_hash
+from resources.core.domain import SourceName, text_hash
 from serving.retrieval.boost import boosts
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp

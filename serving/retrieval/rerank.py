@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.errors import ConcordanceError
+from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.retrieval.cache import Candidate
 from serving.retrieval.hits import Hit

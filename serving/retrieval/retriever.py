@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from resources.domain import Access
-from resources.durations import duration
+from resources.core.domain import Access
+from resources.core.durations import duration
 from resources.logging import logger
 from resources.settings import Settings
+from serving.access.rights import Rights
 from serving.audit import Audit, Event
 from serving.background import Background
 from serving.database import Database, RegistryDownError
@@ -29,7 +30,6 @@ from serving.retrieval.plan import Plan, plan
 from serving.retrieval.rerank import Reranker
 from serving.retrieval.results import results
 from serving.retrieval.scale import Scale
-from serving.rights import Rights
 from serving.schemas import Neighbour, SearchRequest, SearchResponse, Warning_
 
 MAX_DEPTH = 2000

@@ -14,8 +14,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from resources.domain import Access
-from resources.errors import ConcordanceError, InvalidRequestError
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from serving.answers import store
 from serving.answers.schemas import Answer, AskRequest, Event, FeedbackRequest, FeedbackResponse, KeptAnswer

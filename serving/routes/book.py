@@ -11,8 +11,8 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from resources.domain import Access
-from resources.errors import InvalidRequestError
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from serving.answers.schemas import Selection
 from serving.contracts.book import (
     BookAnswer,

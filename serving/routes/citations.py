@@ -9,8 +9,8 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from resources.domain import Access
-from resources.errors import InvalidRequestError
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from serving.citations.format import Cited, citation
 from serving.citations.links import link
 from serving.deps import Services

@@ -8,7 +8,7 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.answers.gate import gate_of
 from serving.contracts.copilot import (
     ChatRequest,

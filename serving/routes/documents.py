@@ -10,9 +10,9 @@ from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
-from resources.domain import Access
-from resources.errors import InvalidRequestError
-from resources.postgres import Connection
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.stores.postgres import Connection
 from serving.audit import Event
 from serving.citations.format import Cited, citation
 from serving.citations.links import link

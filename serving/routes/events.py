@@ -9,7 +9,7 @@ from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from slack_sdk.signature import SignatureVerifier
 
-from resources.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError
 from resources.sources.slack.events import Envelope
 from serving.deps import Services
 from serving.errors import UnauthorizedError

@@ -9,14 +9,14 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
-from resources.domain import Access
-from resources.errors import ConfigurationError, RetryLaterError
+from resources.core.domain import Access
+from resources.core.errors import ConfigurationError, RetryLaterError
 from resources.logging import logger
+from serving.access.auth import require_admin
+from serving.access.google import CALLBACK, GoogleSignIn, SignInError
 from serving.audit import Event
-from serving.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
-from serving.google import CALLBACK, GoogleSignIn, SignInError
 from serving.pages import page
 
 AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GET /api/auth/google</code>.</p>"

@@ -13,8 +13,8 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from resources.errors import ConcordanceError
-from serving.auth import access_from, credential_of
+from resources.core.errors import ConcordanceError
+from serving.access.auth import access_from, credential_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.schemas import Health, Readiness, ServiceState

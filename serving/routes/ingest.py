@@ -10,8 +10,8 @@ from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from resources.domain import Access, State
-from resources.errors import ConcordanceError
+from resources.core.domain import Access, State
+from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.contracts.ingest import MAX_CONTENT, Counts, IngestJob, IngestRequest, IngestResponse
 from serving.deps import Services

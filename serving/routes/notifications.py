@@ -10,9 +10,9 @@ from typing import Any
 from litestar import Request, post
 from litestar.di import NamedDependency
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.logging import logger
-from resources.waiting import changed
+from resources.stores.waiting import changed
 from serving.deps import Services
 from serving.errors import ProblemError
 

@@ -11,8 +11,8 @@ from litestar.di import NamedDependency
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import JSONBody
 
-from resources.domain import Access
-from resources.errors import ConcordanceError, InvalidRequestError
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.answers.gate import gate_of
 from serving.contracts.rag_search import MIN_QUERY, RagSearchRequest, RagSearchResponse, from_search, to_search
 from serving.contracts.relevance import NOT_EMBEDDED, least_cosine

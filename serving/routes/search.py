@@ -9,7 +9,7 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.schemas import SearchRequest, SearchResponse

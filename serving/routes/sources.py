@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, get
 from litestar.di import NamedDependency
 
-from resources.domain import Access, SourceName
+from resources.core.domain import Access, SourceName
 from resources.sources import configured
 from serving.deps import Services
 from serving.ledger import SourcesResponse, report

@@ -9,9 +9,9 @@ from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import BodyKwarg, FromPath
 
-from resources.domain import Access, SourceName
+from resources.core.domain import Access, SourceName
 from resources.sources import HOW_TO_SET_UP, configured
-from serving.auth import require_admin
+from serving.access.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import job_facts

@@ -12,14 +12,14 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 
-from resources.domain import Access, SourceName
-from resources.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
+from resources.core.domain import Access, SourceName
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
 from resources.logging import logger
-from resources.postgres import Connection
-from resources.quotas import quota_of
+from resources.stores.postgres import Connection
+from resources.stores.quotas import quota_of
+from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
 from serving.schemas import UploadResponse
-from serving.sharing import check_provenance, check_share
 from serving.uploads import Receiver
 
 LAUNCH_SECONDS = 10.0

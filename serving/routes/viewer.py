@@ -15,8 +15,8 @@ from litestar.di import NamedDependency
 from litestar.exceptions import ClientException
 from litestar.params import FromPath, QueryParameter
 
-from resources.domain import Access
-from serving.auth import COOKIE, access_from
+from resources.core.domain import Access
+from serving.access.auth import COOKIE, access_from
 from serving.citations.format import label, long_date
 from serving.citations.links import is_web
 from serving.deps import Services

@@ -9,10 +9,10 @@ from litestar import Request, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from resources.domain import Access
-from resources.errors import ConcordanceError
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError
 from resources.logging import logger
-from resources.qdrant import qdrant_errors
+from resources.stores.qdrant import qdrant_errors
 from serving.deps import Services
 from serving.references import MAX_LENGTH, reference
 from serving.retrieval.plan import Narrowing, filter_for

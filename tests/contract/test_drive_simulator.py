@@ -10,9 +10,9 @@ import pytest
 from googleapiclient.http import MediaIoBaseDownload
 from python_calamine import CalamineWorkbook
 
-from resources.simulators.drive import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, Drive
-from resources.simulators.drive.exports import MAX_EXPORT_BYTES, XLSX
-from resources.simulators.drive.resources import timestamp
+from resources.sources.drive.simulator import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, Drive
+from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES, XLSX
+from resources.sources.drive.simulator.resources import timestamp
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resources.simulators.drive import DOCUMENT, Drive
+from resources.sources.drive.simulator import DOCUMENT, Drive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, refused
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resources.simulators.drive import FOLDER, Drive
+from resources.sources.drive.simulator import FOLDER, Drive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 

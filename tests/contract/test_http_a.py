@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from tests.fixtures.serving import Running, Site
 
 ANN, ROOT = "ann@acme.com", "root@acme.com"

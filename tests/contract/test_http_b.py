@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.serving import Running
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resources.errors import ServiceUnavailableError
+from resources.core.errors import ServiceUnavailableError
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

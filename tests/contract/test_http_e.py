@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
 

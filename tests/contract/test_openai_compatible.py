@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.openai_compatible import CONCURRENCY, OpenAICompatible
-from resources.errors import ConfigurationError, ServiceUnavailableError
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
 
 SOON = {"retry_after_ms": "1"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestration import sample
+from orchestration.demo import sample
 from tests.fixtures import llm
 from tests.fixtures.company import Company
 from tests.fixtures.llm import ModelServer

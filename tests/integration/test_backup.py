@@ -11,18 +11,18 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestration import supervisor
 from orchestration.cli import run
 from orchestration.cli.querying import ask
-from orchestration.demo_client import Client
+from orchestration.demo.client import Client
+from orchestration.supervision import supervisor
 from resources import keys
-from resources.domain import SourceName
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.processes import free_port
-from resources.migrate import migrate
-from resources.postgres import session
+from resources.core.domain import SourceName
+from resources.servers.postgres import EmbeddedPostgres
+from resources.servers.processes import free_port
 from resources.settings import Settings, load
-from serving.auth import mint
+from resources.stores.migrate import migrate
+from resources.stores.postgres import session
+from serving.access.auth import mint
 from tests.fixtures.postgres import make_home
 
 ADA = "ada@acme.example"

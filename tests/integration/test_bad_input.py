@@ -21,10 +21,10 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from assets import pipeline
-from resources import qdrant
-from resources.domain import Batch, Item, SourceName
-from resources.errors import AbortSyncError, ConfigurationError
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.errors import AbortSyncError, ConfigurationError
 from resources.sources.files import Files
+from resources.stores import qdrant
 from resources.syncing import open_sync
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation

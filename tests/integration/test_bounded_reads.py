@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import sql
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from serving.retrieval.full_text import MOST_PASSAGES
 from tests.fixtures.serving import Site
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.confinement import Confinement, examine
-from assets.parsing import ParseJob, ParserPool
+from assets.parsing.confinement import Confinement, examine
+from assets.parsing.pool import ParseJob, ParserPool
 from orchestration import doctor
-from resources.embedded.drop_rights import CAP_DAC_READ_SEARCH
+from resources.servers.drop_rights import CAP_DAC_READ_SEARCH
 
 HOSTILE = [sys.executable, str(Path(__file__).parent.parent / "fixtures" / "hostile_parser.py")]
 NEEDS = {

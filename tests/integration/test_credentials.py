@@ -8,10 +8,10 @@ import pytest
 from cryptography.fernet import Fernet
 from pydantic import SecretStr
 
-from resources import credentials
-from resources.errors import AuthorizationError, InvalidRequestError
-from resources.postgres import session
+from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.settings import Settings
+from resources.stores import credentials
+from resources.stores.postgres import session
 
 REFRESH = "1//refresh"
 OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()

@@ -22,14 +22,14 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from orchestration import run_state
 from orchestration.cli.addresses import addresses
-from orchestration.dagster_gate import COOKIE
-from orchestration.services import services
-from orchestration.supervisor import Supervisor
+from orchestration.supervision import run_state
+from orchestration.supervision.dagster_gate import COOKIE
+from orchestration.supervision.services import services
+from orchestration.supervision.supervisor import Supervisor
 from resources import dagster_access
-from resources.embedded.processes import free_port
-from resources.embedded.sockets import socket_path
+from resources.servers.processes import free_port
+from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from tests.fixtures.postgres import TEMPLATE, PostgresProcess, make_home, with_database
 

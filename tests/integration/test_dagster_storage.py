@@ -9,8 +9,8 @@ import pytest
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy.exc import SQLAlchemyError
 
-from orchestration.environment import dagster_storage_url
-from orchestration.storage import Storage
+from orchestration.supervision.environment import dagster_storage_url
+from orchestration.supervision.storage import Storage
 
 PROCESSES = 8
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resources import keys
-from resources.errors import ServiceUnavailableError
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
@@ -114,7 +114,7 @@ def own_postgres(
     postgres_process: Any, vector_url: str, bundled_model: Any, tmp_path: Path
 ) -> Iterator[tuple[Site, Any]]:
     """An installation whose Postgres may be killed."""
-    from resources.migrate import migrate
+    from resources.stores.migrate import migrate
 
     migrate(postgres_process.dsn)
     settings = Settings(

@@ -9,9 +9,9 @@ from typing import Any
 import jwt
 import pytest
 
-from resources.domain import SourceName
-from resources.postgres import session
-from serving import api_keys
+from resources.core.domain import SourceName
+from resources.stores.postgres import session
+from serving.access import api_keys
 from tests.fixtures.serving import Running, Site
 
 MEMBER, GUEST, OUTSIDER = "mia@acme.com", "gus@partner.com", "eve@other.com"

@@ -10,11 +10,12 @@ import pytest
 
 from orchestration import doctor
 from orchestration.cli import run as command
-from resources import disk, keys
-from resources.domain import SourceName
-from resources.errors import StorageFullError, StorageReadOnlyError
+from resources import keys
+from resources.core.domain import SourceName
+from resources.core.errors import StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
 from resources.settings import Settings
+from resources.stores import disk
 from tests.fixtures.disks import Mount
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import jwt
 import pytest
 
-from resources.errors import NotRunningError
-from resources.postgres import session
-from serving import api_keys
+from resources.core.errors import NotRunningError
+from resources.stores.postgres import session
+from serving.access import api_keys
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ANN, BOB, ROOT = "ann@acme.com", "bob@acme.com", "root@acme.com"
@@ -117,7 +117,7 @@ def indexed_upload(site: Site, running: Running, who: str, text: str, share: tup
     content = text.encode()
     doc_id = upload(running, who, "u.txt", content)["doc_id"]
     source_id = f"{who}:{hashlib.sha256(content).hexdigest()}"
-    from resources.domain import SourceName
+    from resources.core.domain import SourceName
 
     assert site.add("Upload", [text], [who, *share], source=SourceName.UPLOAD, source_id=source_id, owner=who) == doc_id
     return str(doc_id)

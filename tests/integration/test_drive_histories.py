@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from resources.settings import Settings
-from resources.simulators import serve
-from resources.simulators.drive import Drive, DriveApp
+from resources.sources.drive.simulator import Drive, DriveApp
+from resources.sources.simulation import serve
 from tests.fixtures.drive_mirror import Mirror
 
 MEMBERS = ("user:ada@larkmoor.example", "user:bob@larkmoor.example", "group:staff@larkmoor.example")

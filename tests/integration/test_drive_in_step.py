@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from resources.domain import SourceName
-from resources.simulators.drive import Drive
+from resources.core.domain import SourceName
+from resources.sources.drive.simulator import Drive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import WORD, Person, Readers, Step, follow, web

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from orchestration.event_checks import drive as examine
-from resources.domain import SourceName
-from resources.memory import PostgresMemory
-from resources.simulators.drive import Drive
+from resources.core.domain import SourceName
 from resources.sources.drive import Drive as Source
+from resources.sources.drive.simulator import Drive
+from resources.stores.memory import PostgresMemory
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running

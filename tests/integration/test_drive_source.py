@@ -12,8 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from cryptography.fernet import Fernet
 
-from resources import credentials
-from resources.errors import (
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     ConcordanceError,
@@ -22,8 +21,9 @@ from resources.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.postgres import session
 from resources.settings import Settings
+from resources.stores import credentials
+from resources.stores.postgres import session
 from tests.fixtures.drive import DriveSite, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 

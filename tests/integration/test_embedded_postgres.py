@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from resources import keys
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.embedded.privileges import Account, closed_parent, run_as, unprivileged
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
+from resources.servers.postgres import EmbeddedPostgres
+from resources.servers.privileges import Account, closed_parent, run_as, unprivileged
 from resources.settings import Settings
 from tests.fixtures.postgres import PostgresProcess, home_settings, make_home
 
@@ -273,8 +273,8 @@ def test_where_the_right_is_missing_the_closed_folder_is_named(closed: Path) -> 
     script = """
 import sys
 from pathlib import Path
-from resources.embedded.postgres import EmbeddedPostgres
-from resources.errors import ConfigurationError
+from resources.servers.postgres import EmbeddedPostgres
+from resources.core.errors import ConfigurationError
 from resources.settings import Settings
 try:
     EmbeddedPostgres(Settings(_env_file=None, home=Path(sys.argv[1]))).start()
@@ -292,7 +292,7 @@ def test_leftovers_are_found_by_a_root_that_may_not_look_into_processes(postgres
     script = """
 import sys
 from pathlib import Path
-from resources.embedded.postgres import EmbeddedPostgres
+from resources.servers.postgres import EmbeddedPostgres
 from resources.settings import Settings
 server = EmbeddedPostgres(Settings(_env_file=None, home=Path(sys.argv[1]), postgres_port=int(sys.argv[2])))
 server.start()

@@ -14,18 +14,19 @@ import polars as pl
 import psycopg
 import pytest
 
-from assets.erase import cutoff_of, erase
-from assets.reindex import open_reindex
-from assets.sweep import sweep
+from assets.index.reindex import open_reindex
+from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.sweep import sweep
 from orchestration.cli import run
 from orchestration.erasure import daily_erasure
-from resources import keys, rebuilding, rewriting
-from resources.blobs import Blobs
-from resources.domain import SourceName, document_id
-from resources.errors import BusyError
-from resources.lake import Lake
-from resources.migrate import migrate
+from resources import keys
+from resources.core.domain import SourceName, document_id
+from resources.core.errors import BusyError
 from resources.sources import uploads
+from resources.stores import rebuilding, rewriting
+from resources.stores.blobs import Blobs
+from resources.stores.lake import Lake
+from resources.stores.migrate import migrate
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess

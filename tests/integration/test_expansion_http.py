@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 from resources.settings import load
 from serving.retrieval.expand import MOST, read
 from serving.retrieval.plan import plan

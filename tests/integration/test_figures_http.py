@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from sql import statement
 from tests.fixtures.serving import Running, Site
 

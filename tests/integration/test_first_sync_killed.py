@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from assets.raw import collect
-from resources.domain import SourceName
-from resources.simulators.drive import Drive
+from resources.core.domain import SourceName
 from resources.sources import open_source
+from resources.sources.drive.simulator import Drive
 from resources.syncing import open_sync
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation

@@ -20,12 +20,13 @@ from psycopg.sql import SQL, Identifier
 from pydantic import SecretStr
 
 from orchestration.cli import run
-from resources import credentials, keys
+from resources import keys
+from resources.core.retrying import Tally
 from resources.keys import secret_key
-from resources.retrying import Tally
-from resources.simulators import serve
 from resources.sources.drive.auth import Authority
-from serving import google
+from resources.sources.simulation import serve
+from resources.stores import credentials
+from serving.access import google
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from resources.domain import SourceName
-from resources.errors import ConcordanceError
-from resources.simulators.drive import Drive
-from resources.simulators.faults import Faults
-from resources.simulators.slack import Workspace
+from resources.core.domain import SourceName
+from resources.core.errors import ConcordanceError
+from resources.sources.drive.simulator import Drive
+from resources.sources.simulation.faults import Faults
+from resources.sources.slack.simulator import Workspace
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite

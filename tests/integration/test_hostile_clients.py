@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from resources.connections import Bounds
-from resources.embedded.processes import free_port
+from resources.servers.processes import free_port
 from tests.fixtures.serving import Running, Site
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from resources.domain import Access
+from resources.core.domain import Access
 from serving.database import Database
 from serving.retrieval.full_text import full_text
 from serving.retrieval.plan import plan

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from assets.reindex import open_reindex
-from assets.switch import switch
-from resources import bm25, qdrant
+from assets.index.reindex import open_reindex
+from assets.index.switch import switch
+from resources.core import bm25
+from resources.core.naming import keyword_text
 from resources.embedding import choose
-from resources.naming import keyword_text
+from resources.stores import qdrant
 from tests.fixtures.installation import Installation
 from tests.fixtures.tiny_model import make_tiny_model
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from resources.domain import SourceName, State, document_id
-from resources.errors import ConcordanceError
-from resources.migrate import migrate
+from resources.core.domain import SourceName, State, document_id
+from resources.core.errors import ConcordanceError
+from resources.stores.migrate import migrate
 from tests.fixtures.installation import Installation, install
 
 DOCUMENTS = 120
@@ -25,7 +25,7 @@ SECONDS = 120
 WORKER = """
 import sys
 from assets import pipeline
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.settings import load
 from resources.syncing import open_sync
 with open_sync(load(), SourceName.FILES, requested_by="worker") as run:

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resources.errors import AbortSyncError
-from resources.lake import COMPACT_PAST, Lake, missing
-from resources.tables import embedded_table, table
+from resources.core.errors import AbortSyncError
+from resources.core.tables import embedded_table, table
+from resources.stores.lake import COMPACT_PAST, Lake, missing
 from tests.fixtures.lake import NOW, raw
 
 VECTORS = embedded_table("Test/Model v1", 4)
@@ -115,7 +115,7 @@ def test_the_latest_wins_in_whatever_order_files_were_written(
 WRITER = """
 import sys
 from tests.fixtures.lake import raw
-from resources.lake import Lake
+from resources.stores.lake import Lake
 lake, first = Lake(sys.argv[1]), int(sys.argv[2])
 for seq in range(first, first + 20):
     lake.append("raw_files", raw([{"seq": seq, "doc_id": f"d{seq}", "title": str(seq)}]))
@@ -137,7 +137,7 @@ KILLED = """
 import os, signal, sys
 import deltalake
 from tests.fixtures.lake import raw
-from resources.lake import Lake
+from resources.stores.lake import Lake
 real = deltalake.write_deltalake
 def dying(location, data, **options):
     # the commit is the last thing written: take away the place where it would go, so that only the file is written
@@ -169,7 +169,7 @@ def test_death_between_file_and_commit_leaves_a_file_that_nobody_reads(lake: Lak
 BUSY = """
 import itertools, sys
 from tests.fixtures.lake import raw
-from resources.lake import Lake
+from resources.stores.lake import Lake
 lake = Lake(sys.argv[1])
 for seq in itertools.count():
     lake.append("raw_files", raw([{"seq": seq, "doc_id": f"{seq}-{n}", "title": "x" * 1000} for n in range(50)]))

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from resources.core.errors import ConfigurationError
 from resources.embedding import tokenizer
 from resources.embedding.convert import converted
 from resources.embedding.folder import bundled_folder, read_folder
 from resources.embedding.local import LocalEmbedder
-from resources.errors import ConfigurationError
 from resources.settings import BUNDLED_MODEL, Settings
 
 TEXTS = [

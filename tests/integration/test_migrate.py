@@ -10,8 +10,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from resources.errors import ConfigurationError, ServiceUnavailableError
-from resources.migrate import migrate, migrations
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.stores.migrate import migrate, migrations
 from tests.fixtures.postgres import PostgresProcess, with_database
 
 

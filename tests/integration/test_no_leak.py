@@ -18,8 +18,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from resources.domain import SourceName
-from resources.errors import ServiceUnavailableError
+from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
 from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.serving import Running, Site
 

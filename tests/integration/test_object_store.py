@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from resources.blobs import Blobs
-from resources.errors import AbortSyncError, FailedDocumentError, ServiceUnavailableError
-from resources.lake import Lake
+from resources.core.errors import AbortSyncError, FailedDocumentError, ServiceUnavailableError
+from resources.stores.blobs import Blobs
+from resources.stores.lake import Lake
 from tests.fixtures.lake import NOW, raw
 from tests.fixtures.s3 import BUCKET, S3Server
 

@@ -14,8 +14,8 @@ import pytest
 
 from orchestration import outsider
 from resources import keys
-from resources.embedded.processes import free_port
-from resources.embedded.sockets import socket_path
+from resources.servers.processes import free_port
+from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from tests.fixtures.postgres import PostgresProcess, make_home
 from tests.fixtures.vector import VectorProcess

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from resources.blobs import Blobs
-from resources.domain import SourceName
-from resources.postgres import session
+from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources import uploads
+from resources.stores.blobs import Blobs
+from resources.stores.postgres import session
 from tests.fixtures.desk import Desk, desk
 from tests.integration.test_parser_pool import HANGS
 

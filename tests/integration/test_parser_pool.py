@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assets.parsing import ParseJob, ParserPool
-from resources.errors import AbortSyncError
+from assets.parsing.pool import ParseJob, ParserPool
+from resources.core.errors import AbortSyncError
 
 HANGS = b"* * a\n" * 700_000
 """Nested lists that take half a minute to parse."""
@@ -24,7 +24,7 @@ def text_job(key: str, text: str = "Some words of a text.") -> ParseJob:
 
 
 def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "assets.parsing_worker" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "assets.parsing.worker" in child.cmdline()]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     import sys
 
     script = (
-        "import time\nfrom assets.parsing import *\n"
+        "import time\nfrom assets.parsing.pool import *\n"
         "pool = ParserPool(1, 30, 512)\n"
         "list(pool.run([ParseJob(key='a', mime_type='text/plain', title='x', data=b'hello there')]))\n"
         "print(pool._workers[0].process.pid, flush=True)\ntime.sleep(600)\n"

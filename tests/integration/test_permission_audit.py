@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from assets.audit import AuditReport, audit
+from assets.upkeep.audit import AuditReport, audit
 from orchestration.cli import run
-from resources import qdrant
-from resources.blobs import Blobs
-from resources.domain import SourceName, document_id
-from resources.errors import AbortSyncError
-from resources.postgres import session
+from resources.core.domain import SourceName, document_id
+from resources.core.errors import AbortSyncError
 from resources.sources import uploads
+from resources.stores import qdrant
+from resources.stores.blobs import Blobs
+from resources.stores.postgres import session
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment, do

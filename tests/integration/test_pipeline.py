@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orchestration.environment import child_environment
-from resources.blobs import Blobs
-from resources.domain import Access, SourceName, State, document_id
-from resources.errors import BusyError
-from resources.postgres import session
+from orchestration.supervision.environment import child_environment
+from resources.core.domain import Access, SourceName, State, document_id
+from resources.core.errors import BusyError
 from resources.sources.uploads import record
+from resources.stores.blobs import Blobs
+from resources.stores.postgres import session
 from resources.syncing import CreatedJob, create_job, open_sync
 from serving.database import Database
 from serving.retrieval.hits import Hit, from_payloads, recheck
@@ -221,7 +221,7 @@ def test_a_root_that_is_no_longer_listed_leaves_the_index(installation: Installa
 
 
 def test_a_lost_collection_is_rebuilt(installation: Installation) -> None:
-    from resources import qdrant
+    from resources.stores import qdrant
 
     installation.write("zebras.md", STRIPES)
     installation.sync()
@@ -238,7 +238,7 @@ def test_a_lost_collection_is_rebuilt(installation: Installation) -> None:
 def test_a_collection_of_an_earlier_version_is_quantized_by_the_next_sync(installation: Installation) -> None:
     from qdrant_client import models
 
-    from resources import qdrant
+    from resources.stores import qdrant
 
     installation.write("zebras.md", STRIPES)
     installation.sync()
@@ -275,7 +275,7 @@ def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> No
 
 
 LAUNCH = """
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.launch import start_sync
 from resources.settings import load
 start_sync(load(), SourceName.FILES, partitions=None, full=False, requested_by="test")
@@ -399,7 +399,7 @@ def test_a_file_gives_its_own_title_and_a_sidecar_a_better_one(installation: Ins
 
 
 def test_the_capacity_is_never_passed(installation: Installation) -> None:
-    from resources.errors import CapacityError
+    from resources.core.errors import CapacityError
 
     installation.write("zebras.md", STRIPES)
     installation.write("taxes.md", TAXES)
@@ -413,7 +413,7 @@ def test_the_capacity_is_never_passed(installation: Installation) -> None:
 
 
 def test_the_budget_stops_embedding_and_a_higher_one_goes_on(installation: Installation) -> None:
-    from resources.errors import BudgetExceededError
+    from resources.core.errors import BudgetExceededError
 
     installation.write("zebras.md", STRIPES)
     dear = installation.settings.model_copy(update={"embedding_price": 1_000_000.0, "embedding_budget": 1.0})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from orchestration.cli import run
-from resources.domain import SourceName
-from resources.postgres import session
+from resources.core.domain import SourceName
+from resources.stores.postgres import session
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment

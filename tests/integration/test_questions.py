@@ -14,8 +14,8 @@ from orchestration.asking import Answer, EvaluationQuestion
 from orchestration.cli import run as command
 from orchestration.definitions import definitions
 from orchestration.relevance import shown_without_right
-from resources.domain import Access, SourceName, document_id
-from resources.postgres import session
+from resources.core.domain import Access, SourceName, document_id
+from resources.stores.postgres import session
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import as_environment

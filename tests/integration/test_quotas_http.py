@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from resources.blobs import Blobs
-from resources.domain import SourceName
+from resources.core.domain import SourceName
+from resources.stores.blobs import Blobs
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

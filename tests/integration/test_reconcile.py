@@ -12,20 +12,20 @@ import pytest
 from qdrant_client import models
 from structlog.testing import capture_logs
 
-from assets.reconcile import ReconcileReport, reconcile
-from assets.rows import raw_table
-from assets.witness import Witness
+from assets.intake.rows import raw_table
+from assets.intake.witness import Witness
+from assets.upkeep.reconcile import ReconcileReport, reconcile
 from orchestration.cli import run
-from resources import qdrant
-from resources.blobs import Blobs
-from resources.domain import SourceName, chunk_id, document_id
-from resources.errors import AbortSyncError, AuthorizationError, BusyError
-from resources.lake import Lake
-from resources.ports import Source
-from resources.postgres import session
+from resources.core.domain import SourceName, chunk_id, document_id
+from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
+from resources.core.ports import Source
+from resources.core.tables import table
 from resources.sources import uploads
+from resources.stores import qdrant
+from resources.stores.blobs import Blobs
+from resources.stores.lake import Lake
+from resources.stores.postgres import session
 from resources.syncing import create_job, hold
-from resources.tables import table
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment, do

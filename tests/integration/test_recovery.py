@@ -13,13 +13,13 @@ import httpx
 import psutil
 import pytest
 
-from orchestration import run_state
-from orchestration.launcher import WORKER_TAG
-from resources.domain import SourceName
-from resources.embedded.processes import Identity
-from resources.embedded.sockets import socket_path
-from resources.embedded.succession import SERVING
+from orchestration.supervision import run_state
+from orchestration.supervision.launcher import WORKER_TAG
+from resources.core.domain import SourceName
 from resources.launch import JOB_TAG, start_sync
+from resources.servers.processes import Identity
+from resources.servers.sockets import socket_path
+from resources.servers.succession import SERVING
 from resources.syncing import hold
 from tests.fixtures.company import Company
 

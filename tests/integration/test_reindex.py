@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from assets.reindex import Reindex, open_reindex
-from assets.switch import switch
-from assets.targets import Target
+from assets.index.reindex import Reindex, open_reindex
+from assets.index.switch import switch
+from assets.index.targets import Target
 from orchestration.cli import run as command
-from orchestration.environment import child_environment
-from resources import qdrant
+from orchestration.supervision.environment import child_environment
 from resources.embedding import choose
+from resources.stores import qdrant
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Running
@@ -36,7 +36,7 @@ SECONDS = 60
 
 WORKER = """
 import os, signal, sys
-from assets.reindex import open_reindex
+from assets.index.reindex import open_reindex
 from resources.embedding import choose
 from resources.settings import load
 parts = []

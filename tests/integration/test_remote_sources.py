@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from resources.domain import Batch, Item, SourceName, State
-from resources.errors import (
+from resources.core.domain import Batch, Item, SourceName, State
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     LostPartitionError,
     RateLimitedError,
     RetryLaterError,
 )
-from resources.memory import PostgresMemory
-from resources.ports import Source
+from resources.core.ports import Source
+from resources.stores.memory import PostgresMemory
 from tests.fixtures.installation import Installation
 
 TEXT = "Document {name}: the heron stands in the shallow water of pond number {name} and waits for a frog.\n"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from resources.core.errors import ConfigurationError
 from resources.embedding.cross_encoder import CrossEncoder
 from resources.embedding.wordpieces import WordPieces
-from resources.errors import ConfigurationError
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow, web
 from tests.fixtures.tiny_model import HEADS, LAYERS, WIDTH, make_tiny_model

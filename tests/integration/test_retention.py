@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from assets.retention import TABLES, prune
-from resources.errors import ConfigurationError
+from assets.upkeep.retention import TABLES, prune
+from resources.core.errors import ConfigurationError
 from resources.settings import load
 from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import do

@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestration import rights, run_state
-from orchestration.environment import ROOT, child_environment
-from resources.embedded import privileges
-from resources.embedded.drop_rights import CAP_DAC_READ_SEARCH
-from resources.embedded.handover import OWN_NAMES, hand_over
-from resources.embedded.privileges import CAP_NET_BIND_SERVICE, FALLBACKS, NAME, Account, passing, run_as, unprivileged
-from resources.embedded.processes import free_port
-from resources.embedded.sockets import socket_path
+from orchestration.supervision import rights, run_state
+from orchestration.supervision.environment import ROOT, child_environment
+from resources.servers import privileges
+from resources.servers.drop_rights import CAP_DAC_READ_SEARCH
+from resources.servers.handover import OWN_NAMES, hand_over
+from resources.servers.privileges import CAP_NET_BIND_SERVICE, FALLBACKS, NAME, Account, passing, run_as, unprivileged
+from resources.servers.processes import free_port
+from resources.servers.sockets import socket_path
 from resources.settings import FileRoot, Settings
 
 pytestmark = pytest.mark.skipif(
@@ -60,7 +60,7 @@ def run(script: str, settings: Settings) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-DROP = 'from orchestration.rights import drop; print(drop(settings, ["token", "ada@acme.example"]))'
+DROP = 'from orchestration.supervision.rights import drop; print(drop(settings, ["token", "ada@acme.example"]))'
 """The command stands for `up`: it makes the keys."""
 
 
@@ -120,13 +120,13 @@ def test_what_root_writes_belongs_to_the_owner_of_home(settings: Settings, accou
     script = """
 import os, subprocess
 from pathlib import Path
-from orchestration.rights import write_as_owner
+from orchestration.supervision.rights import write_as_owner
 closed = settings.home.parent / "closed"
 closed.touch(mode=0)
 os.setgroups([])  # as in some containers
 write_as_owner(settings.home)
 (settings.home / "written").write_text(closed.read_text())
-from resources.embedded.postgres import binaries
+from resources.servers.postgres import binaries
 subprocess.run([binaries() / "pg_dump", "--version"], check=True, stdout=subprocess.DEVNULL)
 print(os.geteuid(), subprocess.check_output(["sh", "-c", "id -u; grep ^Uid /proc/self/status"], text=True).split())
 """
@@ -189,7 +189,7 @@ def test_sockets_of_a_long_home_are_handed_over(folder: Path, settings: Settings
     long = settings.model_copy(update={"home": folder / ("long" * 30)})
     place = socket_path(long.model_copy(update={"home": folder}), "code.sock").parent
     assert place.is_relative_to(folder)
-    done = run("from resources.embedded.sockets import socket_path; socket_path(settings, 'code.sock')", long)
+    done = run("from resources.servers.sockets import socket_path; socket_path(settings, 'code.sock')", long)
     assert "FileNotFoundError" in done.stderr, "there is no HOME yet"
     long.home.mkdir()
     elsewhere = socket_path(long, "code.sock").parent

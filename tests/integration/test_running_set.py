@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from assets.agreement import agree, ledger, totals
-from orchestration.demo_client import Client
-from orchestration.launcher import WORKER_TAG
+from assets.index.agreement import agree, ledger, totals
+from orchestration.demo.client import Client
 from orchestration.outsider import look
+from orchestration.supervision.launcher import WORKER_TAG
 from resources import dagster_access
-from resources.domain import STAGES, SourceName
+from resources.core.domain import STAGES, SourceName
 from resources.launch import start_sync
 from resources.syncing import open_sync
 from tests.fixtures.company import Company

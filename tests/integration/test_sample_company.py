@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from orchestration import demo, sample, sample_sources
-from orchestration.demo_client import Client
+from orchestration.demo import sample, sample_sources
+from orchestration.demo import walkthrough as demo
+from orchestration.demo.client import Client
 from orchestration.question_set import put
 from orchestration.relevance import evaluate
-from resources.domain import SourceName
-from resources.postgres import session
+from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources.sidecars import SUFFIX
+from resources.stores.postgres import session
 from tests.fixtures.company import SOURCES, Company
 
 pytestmark = pytest.mark.xdist_group("company")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestration import sample
+from orchestration.demo import sample
 from orchestration.evaluation import Report, configuration, evaluate
 from resources.settings import Settings
 from tests.fixtures.openai_server import OpenAIServer

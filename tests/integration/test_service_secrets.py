@@ -11,11 +11,11 @@ import psutil
 import pytest
 from cryptography.fernet import Fernet
 
-from orchestration import run_state
-from orchestration.environment import SECRETS
-from orchestration.supervisor import Supervisor
+from orchestration.supervision import run_state
+from orchestration.supervision.environment import SECRETS
+from orchestration.supervision.supervisor import Supervisor
 from resources import keys
-from resources.embedded.processes import free_port
+from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from tests.fixtures.postgres import PostgresProcess
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from serving.sign_ins import UNNAMED, WITHOUT
-from serving.turns import CLASSES
+from serving.access.sign_ins import UNNAMED, WITHOUT
+from serving.access.turns import CLASSES
 from tests.fixtures.serving import Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

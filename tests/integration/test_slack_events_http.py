@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources.domain import SourceName
-from resources.memory import PostgresMemory
+from resources.core.domain import SourceName
 from resources.sources.slack import Slack
-from serving.auth import access_of
+from resources.stores.memory import PostgresMemory
+from serving.access.auth import access_of
 from serving.retrieval.hits import from_payloads
 from tests.fixtures.slack_desk import ADA, SlackDesk
 

@@ -17,13 +17,13 @@ from pydantic import SecretStr
 
 from orchestration import event_checks
 from orchestration.cli import run
-from orchestration.environment import child_environment
-from orchestration.services import SLACK_EVENTS, services
-from orchestration.supervisor import Supervisor
+from orchestration.supervision.environment import child_environment
+from orchestration.supervision.services import SLACK_EVENTS, services
+from orchestration.supervision.supervisor import Supervisor
 from resources import slack_socket
 from resources.settings import Settings
-from resources.simulators.slack import events
 from resources.slack_socket import SocketState
+from resources.sources.slack.simulator import events
 from tests.fixtures.slack_desk import SlackDesk, eventually
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from resources.errors import AuthorizationError, RetryLaterError, SkipDocumentError
+from resources.core.errors import AuthorizationError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
-from resources.simulators.slack import Workspace
 from resources.sources.slack import Slack
+from resources.sources.slack.simulator import Workspace
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.slack_index import SlackIndex
 

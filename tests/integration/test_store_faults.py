@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 
 from assets import pipeline
-from assets.integrity import expected_tables, lost_contents
-from assets.reconcile import reconcile
-from resources import qdrant
-from resources.blobs import Blobs
-from resources.damage import damaged_tables
-from resources.domain import SourceName
-from resources.errors import AbortSyncError
-from resources.lake import Lake
-from resources.postgres import session
+from assets.upkeep.integrity import expected_tables, lost_contents
+from assets.upkeep.reconcile import reconcile
+from resources.core.domain import SourceName
+from resources.core.errors import AbortSyncError
+from resources.stores import qdrant
+from resources.stores.blobs import Blobs
+from resources.stores.damage import damaged_tables
+from resources.stores.lake import Lake
+from resources.stores.postgres import session
 from resources.syncing import open_sync
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation

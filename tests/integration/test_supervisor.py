@@ -15,15 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestration import cli, heartbeat, run_state
-from orchestration.environment import child_environment
-from orchestration.liveness import BUSY_MISSES, Pulse
-from orchestration.service import Service
-from orchestration.services import answers
-from orchestration.supervisor import AlreadyRunningError, Supervisor
-from resources.embedded.processes import Identity, alive, free_port, identify
-from resources.embedded.sockets import socket_path
-from resources.errors import ConfigurationError, ServiceUnavailableError
+from orchestration import cli
+from orchestration.supervision import heartbeat, run_state
+from orchestration.supervision.environment import child_environment
+from orchestration.supervision.liveness import BUSY_MISSES, Pulse
+from orchestration.supervision.service import Service
+from orchestration.supervision.services import answers
+from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.servers.processes import Identity, alive, free_port, identify
+from resources.servers.sockets import socket_path
 from resources.settings import Settings
 
 TOY = """
@@ -168,7 +169,7 @@ import sys, threading
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 from pathlib import Path
 from test_supervisor import toy
-from orchestration.supervisor import Supervisor
+from orchestration.supervision.supervisor import Supervisor
 from resources.settings import Settings
 settings = Settings(_env_file=None, home=Path(sys.argv[3]))
 ports = [int(port) for port in sys.argv[4:]]
@@ -333,7 +334,7 @@ def test_a_silent_supervisor_is_hung(
 TAKES_TURNS = """
 import http.server, pathlib, socket, sys
 sys.path.insert(0, sys.argv[1])
-from resources.embedded.succession import Succession
+from resources.servers.succession import Succession
 from serving.standby import receive_listener
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -406,7 +407,7 @@ import sys, threading
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 from pathlib import Path
 from test_supervisor import pair
-from orchestration.supervisor import Supervisor
+from orchestration.supervision.supervisor import Supervisor
 from resources.settings import Settings
 settings = Settings(_env_file=None, home=Path(sys.argv[3]))
 Supervisor(settings, [[pair(settings, int(sys.argv[4]))]]).start()

@@ -7,10 +7,10 @@ import json
 import pytest
 from qdrant_client import models
 
-from assets.sweep import sweep
+from assets.upkeep.sweep import sweep
 from orchestration.cli import run
-from resources import qdrant
-from resources.domain import SourceName, document_id
+from resources.core.domain import SourceName, document_id
+from resources.stores import qdrant
 from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import as_environment, do
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestration import run_state
-from orchestration.environment import child_environment
-from orchestration.service import Service
-from orchestration.supervisor import Supervisor
-from resources.embedded.processes import free_port
+from orchestration.supervision import run_state
+from orchestration.supervision.environment import child_environment
+from orchestration.supervision.service import Service
+from orchestration.supervision.supervisor import Supervisor
+from resources.servers.processes import free_port
 from resources.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from assets.audit import audit
-from assets.reconcile import reconcile
-from resources import qdrant
-from resources.blobs import Blobs
-from resources.domain import SourceName
-from resources.simulators.drive import Drive
+from assets.upkeep.audit import audit
+from assets.upkeep.reconcile import reconcile
+from resources.core.domain import SourceName
+from resources.sources.drive.simulator import Drive
+from resources.stores import qdrant
+from resources.stores.blobs import Blobs
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite

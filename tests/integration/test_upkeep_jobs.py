@@ -8,14 +8,14 @@ import dagster as dg
 import pytest
 from pydantic import SecretStr
 
-from assets.agreement import differing_partitions
+from assets.index.agreement import differing_partitions
 from orchestration.checks import completeness_metadata
 from orchestration.definitions import definitions
 from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
 from resources.bindings import Syncs
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from resources.launch import WHOLE
-from resources.postgres import session
+from resources.stores.postgres import session
 from resources.syncing import hold
 from sql import queries
 from tests.fixtures.installation import Installation

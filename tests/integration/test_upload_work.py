@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from resources.blobs import Blobs
-from resources.domain import SourceName
-from resources.postgres import session
+from resources.core.domain import SourceName
 from resources.sources import uploads
+from resources.stores.blobs import Blobs
+from resources.stores.postgres import session
 from tests.fixtures.installation import Installation
 
 ADA, EVE = "ada@acme.example", "eve@acme.example"

@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from resources.blobs import Blobs
-from resources.domain import Batch, Item, SourceName, document_id
-from resources.errors import FailedDocumentError, InvalidRequestError
-from resources.postgres import Connection, connect
+from resources.core.domain import Batch, Item, SourceName, document_id
+from resources.core.errors import FailedDocumentError, InvalidRequestError
 from resources.settings import Settings
 from resources.sources.uploads import UploadRecord, Uploads, pending, record, remove, share
+from resources.stores.blobs import Blobs
+from resources.stores.postgres import Connection, connect
 
 ADA, BOB = "ada@acme.com", "bob@acme.com"
 

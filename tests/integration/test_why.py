@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestration.cli import run
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from serving.why import trace
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.serving import PUBLIC_URL, Running, Site

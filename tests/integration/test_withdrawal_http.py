@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resources.domain import SourceName
+from resources.core.domain import SourceName
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_degradation_http import codes, own_postgres, until_ready
 

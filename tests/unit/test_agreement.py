@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from resources import sketch
+from resources.core import sketch
 from resources.embedding.background import HIGHEST, PROBES, similarity_floor
 from serving.retrieval.agree import NEIGHBOURS, agree
 from serving.retrieval.fuse import Leg, fuse

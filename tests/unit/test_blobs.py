@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.blobs import Blob, Blobs
-from resources.errors import ConfigurationError, FailedDocumentError
+from resources.core.errors import ConfigurationError, FailedDocumentError
+from resources.stores.blobs import Blob, Blobs
 
 ABSENT = "0" * 64
 
@@ -105,7 +105,7 @@ def test_no_unfinished_file_stays(tmp_path: Path) -> None:
 
 def test_a_killed_writer_leaves_no_blob_and_the_sweep_takes_the_rest(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from resources.blobs import Blobs;"
+        "import os, signal, sys; from resources.stores.blobs import Blobs;"
         "w = Blobs(sys.argv[1]).writer(); w.write(b'half' * 100000); os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run([sys.executable, "-c", code, tmp_path.as_uri()], check=False, timeout=60)

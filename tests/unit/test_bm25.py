@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length
+from resources.core.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length
 
 TERMS = ["fox", "dog", "survey", "budget", "ship"]
 """Words that stemming does not change."""

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 from litestar.routes import HTTPRoute
 from msgspec import inspect
 
-from resources.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 from resources.sources.sidecars import MAX_TAG_BYTES, MAX_TAG_NAME, MAX_TAGS, check_plain
 from serving.app import create_app

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from resources.breaker import Breaker, UnresponsiveError
+from resources.core.breaker import Breaker, UnresponsiveError
 
 PATIENCE = 30.0
 

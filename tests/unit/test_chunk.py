@@ -13,9 +13,9 @@ from assets.stages.measure import PART, PIECE, Measure
 from assets.stages.normalize import BlockDraft, assemble
 from assets.stages.parse import parse
 from assets.stages.profiles import PROFILES, Profile, resolve
-from resources.domain import Chunk, ParsedDocument
+from resources.core.domain import Chunk, ParsedDocument
+from resources.core.errors import ConfigurationError
 from resources.embedding import tokenizer
-from resources.errors import ConfigurationError
 
 TOKENS = tokenizer()
 AUTO = resolve("auto", 256)

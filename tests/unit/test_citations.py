@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.domain import Place
+from resources.core.domain import Place
 from serving.citations.format import Cited, citation
 from serving.citations.links import is_web, link
 from serving.documents import rebuild

@@ -11,7 +11,7 @@ import pytest
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
-from resources.embedded.processes import free_port
+from resources.servers.processes import free_port
 from resources.settings import Settings
 
 COMMANDS = [

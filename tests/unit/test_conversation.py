@@ -10,9 +10,9 @@ import pytest
 from assets.stages.chunk import chunk
 from assets.stages.parse import parse
 from assets.stages.profiles import resolve
-from resources.domain import ParsedDocument
+from resources.core.domain import ParsedDocument
+from resources.core.errors import SkipDocumentError
 from resources.embedding import tokenizer
-from resources.errors import SkipDocumentError
 from serving.citations.links import link
 
 MIME = "application/vnd.concordance.conversation+json"

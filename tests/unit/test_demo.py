@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestration import demo, sample
-from resources.domain import SourceName
+from orchestration.demo import sample
+from orchestration.demo import walkthrough as demo
+from resources.core.domain import SourceName
 
 SECRET = "company/executive/project-sandpiper.md"
 QUESTION = next(question for question in sample.questions() if question.source_id == SECRET)

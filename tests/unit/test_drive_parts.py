@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from resources.domain import Item, Refusal, SourceName
-from resources.errors import (
+from resources.core.domain import Item, Refusal, SourceName
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     ConcordanceError,
@@ -18,7 +18,7 @@ from resources.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.filetypes import DOCX, XLSX
+from resources.core.filetypes import DOCX, XLSX
 from resources.settings import Settings
 from resources.sources.drive import cursor
 from resources.sources.drive.client import Backoff

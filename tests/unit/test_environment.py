@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.environment import (
+from orchestration.supervision.environment import (
     NEEDS,
     SECRETS,
     bare_environment,
@@ -16,8 +16,8 @@ from orchestration.environment import (
     service_environment,
     without_password,
 )
-from resources.domain import SourceName
-from resources.errors import ConfigurationError
+from resources.core.domain import SourceName
+from resources.core.errors import ConfigurationError
 from resources.settings import FileRoot, Settings, load
 from resources.sources import configured
 

@@ -12,7 +12,7 @@ import pytest
 from assets.evaluate import Row, parse_row, read_collection
 from assets.stages.measure_ranking import compare, score, summarise
 from orchestration.evaluation import Configuration, configuration
-from resources.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 
 JUDGEMENTS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"d": 1}}

@@ -10,8 +10,14 @@ import obstore
 import pytest
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
-from resources.domain import Batch, Item
-from resources.errors import AbortSyncError, ConfigurationError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.core.domain import Batch, Item
+from resources.core.errors import (
+    AbortSyncError,
+    ConfigurationError,
+    FailedDocumentError,
+    RetryLaterError,
+    SkipDocumentError,
+)
 from resources.settings import Settings
 from resources.sources.files import Files
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from resources.domain import Batch, Item, Refusal, SourceName
-from resources.errors import AbortSyncError, ConfigurationError, FailedDocumentError, SkipDocumentError
+from resources.core.domain import Batch, Item, Refusal, SourceName
+from resources.core.errors import AbortSyncError, ConfigurationError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
 from resources.sources.files import Files
 

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from assets.stages.parse import SUPPORTED
-from resources.errors import SkipDocumentError
-from resources.filetypes import DOCX, MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, mime_type, mime_type_of
+from resources.core.errors import SkipDocumentError
+from resources.core.filetypes import DOCX, MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, mime_type, mime_type_of
 
 EXE = b"MZ\x90\x00\x03\x00\x00\x00" + b"\x00" * 120
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"

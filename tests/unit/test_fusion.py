@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.domain import Access, text_hash
-from resources.durations import duration
-from resources.errors import InvalidRequestError
+from resources.core.domain import Access, text_hash
+from resources.core.durations import duration
+from resources.core.errors import InvalidRequestError
 from serving.retrieval.boost import recency
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted

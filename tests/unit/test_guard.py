@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from resources.guard import Rules, any_type, host_name, rules_for
-from resources.simulators import serve
+from resources.core.guard import Rules, any_type, host_name, rules_for
+from resources.sources.simulation import serve
 
 HERE = "127.0.0.1:6333"
 JSON = {"content-type": "application/json", "content-length": "2"}

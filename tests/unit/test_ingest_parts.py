@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from resources.domain import SourceName, document_id
-from resources.errors import InvalidRequestError
+from resources.core.domain import SourceName, document_id
+from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot
 from serving.ingest import locate
 from serving.references import page, reference

@@ -11,7 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from resources import keys
-from resources.errors import ConfigurationError
+from resources.core.errors import ConfigurationError
 from resources.settings import Settings
 
 

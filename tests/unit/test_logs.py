@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.logs import rotate
+from orchestration.supervision.logs import rotate
 
 LINES = 20_000
 WRITER = f"import os\nfor number in range({LINES}): os.write(1, b'line %08d of the log\\n' % number)"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.naming import MOST_WORDS, keyword_text, name_words, names_of, split_compounds
+from resources.core.naming import MOST_WORDS, keyword_text, name_words, names_of, split_compounds
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from assets.stages.chunk import chunk
 from assets.stages.normalize import MAX_NAME, MAX_STACKED, BlockDraft, assemble, clean, dehyphenate
 from assets.stages.parse import parse
 from assets.stages.profiles import resolve
-from resources.domain import ParsedDocument
+from resources.core.domain import ParsedDocument
+from resources.core.errors import SkipDocumentError
 from resources.embedding import tokenizer
-from resources.errors import SkipDocumentError
 
 OFFICE = "application/vnd.openxmlformats-officedocument."
 DOCX = OFFICE + "wordprocessingml.document"

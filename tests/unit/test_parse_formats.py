@@ -11,8 +11,8 @@ import pytest
 
 from assets.stages.language import identify_language
 from assets.stages.parse import SUPPORTED, parse, word_count
-from resources.domain import ParsedDocument
-from resources.errors import SkipDocumentError
+from resources.core.domain import ParsedDocument
+from resources.core.errors import SkipDocumentError
 
 OFFICE = "application/vnd.openxmlformats-officedocument."
 DOCX = OFFICE + "wordprocessingml.document"

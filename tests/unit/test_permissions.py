@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.errors import InvalidRequestError
-from resources.permissions import granted, normalize, principals_of
+from resources.core.errors import InvalidRequestError
+from resources.core.permissions import granted, normalize, principals_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from assets.stages.chunk import chunk
 from assets.stages.parse import parse
 from assets.stages.profiles import resolve
-from orchestration import sample
-from resources import filetypes
-from resources.domain import Chunk, Place
+from orchestration.demo import sample
+from resources.core import filetypes
+from resources.core.domain import Chunk, Place
 from resources.embedding import tokenizer
 from serving.retrieval.highlight import snippet, terms
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from assets.stages.measure_ranking import QueryScores
-from orchestration import sample
 from orchestration.asking import Answer, EvaluationQuestion
+from orchestration.demo import sample
 from orchestration.question_set import Stored, read
 from orchestration.relevance import Outcome, figures
-from resources.domain import Access, SourceName, document_id
-from resources.errors import InvalidRequestError
+from resources.core.domain import Access, SourceName, document_id
+from resources.core.errors import InvalidRequestError
 
 ACCESS = Access(email="a@acme.example", principals=frozenset({"a@acme.example"}))
 

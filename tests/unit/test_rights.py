@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from resources.errors import RetryLaterError
-from serving import rights
-from serving.rights import Rights
+from resources.core.errors import RetryLaterError
+from serving.access import rights
+from serving.access.rights import Rights
 
 AGE = timedelta(hours=24)
 

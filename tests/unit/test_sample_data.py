@@ -17,12 +17,12 @@ from assets.stages.chunk import chunk
 from assets.stages.grant import effective_permissions
 from assets.stages.parse import parse, word_count
 from assets.stages.profiles import resolve
-from orchestration import sample
-from resources import filetypes
-from resources.domain import Chunk, Item, ParsedDocument
+from orchestration.demo import sample
+from resources.core import filetypes
+from resources.core.domain import Chunk, Item, ParsedDocument
+from resources.core.errors import DocumentError
+from resources.core.permissions import principals_of
 from resources.embedding import tokenizer
-from resources.errors import DocumentError
-from resources.permissions import principals_of
 from resources.settings import FileRoot, load
 from resources.sources import sidecars
 

@@ -10,17 +10,17 @@ import pytest
 from assets.stages.chunk import chunk
 from assets.stages.parse import parse, word_count
 from assets.stages.profiles import resolve
-from orchestration import sample, sample_sources
-from resources.domain import Chunk, ParsedDocument, SourceName
+from orchestration.demo import sample, sample_sources
+from resources.core.domain import Chunk, ParsedDocument, SourceName
+from resources.core.errors import SkipDocumentError
+from resources.core.filetypes import XLSX, mime_type
+from resources.core.permissions import principals_of
 from resources.embedding import tokenizer
-from resources.errors import SkipDocumentError
-from resources.filetypes import XLSX, mime_type
-from resources.permissions import principals_of
 from resources.settings import Settings
-from resources.simulators.drive import SHORTCUT, Drive
-from resources.simulators.drive.exports import export
-from resources.simulators.drive.tree import DOCUMENT, PRESENTATION, SPREADSHEET
-from resources.simulators.slack import Workspace
+from resources.sources.drive.simulator import SHORTCUT, Drive
+from resources.sources.drive.simulator.exports import export
+from resources.sources.drive.simulator.tree import DOCUMENT, PRESENTATION, SPREADSHEET
+from resources.sources.slack.simulator import Workspace
 
 FILM = "1LK-all-flume-film"
 EXPORTS = {DOCUMENT: "text/markdown", SPREADSHEET: XLSX, PRESENTATION: "text/plain"}

@@ -9,13 +9,14 @@ from typing import Any
 import jwt
 import pytest
 
-from resources.bm25 import SparseVector
-from resources.domain import Access
-from resources.errors import InvalidRequestError
+from resources.core.bm25 import SparseVector
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from resources.logging import mask, mask_event
 from resources.settings import Settings
-from serving import auth, errors
-from serving.limits import RateLimit
+from serving import errors
+from serving.access import auth
+from serving.access.limits import RateLimit
 from serving.multipart import Multipart
 from serving.retrieval import cache
 from serving.retrieval.plan import normalise, plan, queries

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 from resources.settings import FileRoot
 from resources.sources.sidecars import Sidecar, check_required, merge, parse, path_tags, root_tags
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from pydantic import SecretStr
 
-from orchestration import run_state
-from orchestration.run_state import RunState, ServiceState
-from orchestration.simulated import DRIVE, SLACK, simulated, with_running_simulators, with_simulators
-from resources.domain import SourceName
+from orchestration.demo.simulated import DRIVE, SLACK, simulated, with_running_simulators, with_simulators
+from orchestration.supervision import run_state
+from orchestration.supervision.run_state import RunState, ServiceState
+from resources.core.domain import SourceName
 from resources.settings import Settings
-from resources.simulators.drive import Drive
-from resources.simulators.slack import Workspace
 from resources.sources import configured
+from resources.sources.drive.simulator import Drive
+from resources.sources.slack.simulator import Workspace
 
 
 def settings(home: Path, **more: object) -> Settings:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resources.domain import Item, Refusal
+from resources.core.domain import Item, Refusal
 from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.directory import People

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from resources.embedded.succession import fetch_listener
+from resources.servers.succession import fetch_listener
 from serving.standby import await_turn
 
 HOLDS = """
 import pathlib, sys
-from resources.embedded.succession import Succession
+from resources.servers.succession import Succession
 Succession(pathlib.Path(sys.argv[1])).await_turn()
 print("holds", flush=True)
 sys.stdin.read()

@@ -7,8 +7,8 @@ from pathlib import Path
 from litestar.routes import HTTPRoute
 
 from resources.settings import Settings
+from serving.access.turns import CLASS_OF, CLASSES
 from serving.app import create_app
-from serving.turns import CLASS_OF, CLASSES
 
 
 def test_every_route_has_limits(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resources.embedded.vector.filters import Condition, Match, Range, spread
+from resources.servers.vector.filters import Condition, Match, Range, spread
 
 ANY = Condition(key="permissions", match=Match(any=["ada@acme.example", "public"]))
 OTHER = Condition(key="rank", match=Match(value=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 
-from orchestration.workers import SPARES, Workers
+from orchestration.supervision.workers import SPARES, Workers
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'D')")
 """A worker whose every task is done at once."""

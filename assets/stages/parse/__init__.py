@@ -1,6 +1,6 @@
 """Parse the bytes of one file into a normalised `ParsedDocument`, or raise with a reason.
 
-Pure and single-threaded; time and memory are bounded by the process that calls it (`assets.parsing`). Parsers are imported
+Pure and single-threaded; time and memory are bounded by the process that calls it (`assets.parsing.pool`). Parsers are imported
 when a file of their format is first parsed: a worker that sees only Markdown never loads the PDF library.
 """
 
@@ -11,8 +11,8 @@ from importlib import import_module
 
 from assets.stages.normalize import MAX_NAME, BlockDraft, assemble
 from assets.stages.parse.result import Parsed
-from resources.domain import ParsedDocument
-from resources.errors import DocumentError, FailedDocumentError, SkipDocumentError
+from resources.core.domain import ParsedDocument
+from resources.core.errors import DocumentError, FailedDocumentError, SkipDocumentError
 
 PARSER_VERSION = "p2"
 """Increment it whenever the same bytes may yield different text: everything is then parsed again."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 MAX_UNPACKED = 400 * 1024 * 1024
 """Maximum unpacked size of the whole file, in bytes."""

@@ -15,7 +15,7 @@ import msgspec
 from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 _FENCE = re.compile(r"```[ \t]*+\n?+(.*?)```", re.DOTALL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -11,7 +11,7 @@ from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop) ?(\d)", re.IGNORECASE)
 _NESTING = 5

@@ -11,7 +11,7 @@ from typing import Any
 from assets.stages.normalize import BlockDraft
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 MAX_PIXELS = 100_000_000
 """Larger images are not opened: unpacked they would take over 300 MB."""

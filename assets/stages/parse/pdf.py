@@ -9,7 +9,7 @@ from typing import Any
 from assets.stages.normalize import BlockDraft, clean, dehyphenate, one_line, strip_repeated
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 _HEAD = 1024
 """The header `%PDF-` must occur within the first kilobyte. Source: ISO 32000-1, annex H, implementation note 13."""

@@ -10,7 +10,7 @@ from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 _MAX_LEVEL = 8
 

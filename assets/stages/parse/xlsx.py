@@ -14,7 +14,7 @@ from assets.stages.parse.archive import check
 from assets.stages.parse.delimited import is_header
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
-from resources.errors import SkipDocumentError
+from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
 MAX_CELLS = 50_000_000

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 
-from resources.domain import Batch, Item, SourceName
-from resources.errors import AbortSyncError, LostPartitionError
-from resources.ports import Memory, Source
-from resources.retrying import Tally
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.errors import AbortSyncError, LostPartitionError
+from resources.core.ports import Memory, Source
+from resources.core.retrying import Tally
 from resources.settings import Settings
 from resources.sources.drive import content, cursor
 from resources.sources.drive.auth import Authority
@@ -37,7 +37,7 @@ _ROUNDS = 3
 
 
 class Drive(Source):
-    """`resources.ports.Source` over Google Drive. `changes` is for one thread at a time, `fetch` for many."""
+    """`resources.core.ports.Source` over Google Drive. `changes` is for one thread at a time, `fetch` for many."""
 
     fetchers = 12
     costly = True

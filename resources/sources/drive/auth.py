@@ -18,12 +18,12 @@ from google.auth.exceptions import GoogleAuthError, RefreshError
 from google.oauth2.credentials import Credentials
 from google.oauth2.service_account import Credentials as ServiceAccount
 
-from resources import credentials as kept
-from resources.errors import AuthorizationError, ConfigurationError, RetryLaterError
+from resources.core.errors import AuthorizationError, ConfigurationError, RetryLaterError
 from resources.settings import Settings
+from resources.stores import credentials as kept
 
 if TYPE_CHECKING:
-    from resources.retrying import Tally
+    from resources.core.retrying import Tally
 
 SCOPES = ("https://www.googleapis.com/auth/drive.readonly",)
 """Read-only: listing, changes, permissions and content. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from resources.domain import SourceName
-from resources.errors import AuthorizationError, ConcordanceError, ServiceUnavailableError
+from resources.core.domain import SourceName
+from resources.core.errors import AuthorizationError, ConcordanceError, ServiceUnavailableError
 from resources.logging import logger
-from resources.postgres import session
 from resources.settings import Settings
 from resources.sources.drive.auth import GOOGLE
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.feeds import Feeds
+from resources.stores.postgres import session
 from sql import queries
 
 PATH = "/api/drive/notifications"

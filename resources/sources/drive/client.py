@@ -19,8 +19,8 @@ from googleapiclient.discovery import build
 from googleapiclient.errors import BatchError, HttpError
 from googleapiclient.http import BatchHttpRequest
 
-from resources.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
-from resources.retrying import Tally, call_with_retry
+from resources.core.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
+from resources.core.retrying import Tally, call_with_retry
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
 from resources.sources.drive.faults import explain

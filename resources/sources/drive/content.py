@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from resources.domain import Item
-from resources.errors import RetryLaterError, SkipDocumentError
-from resources.filetypes import mime_type
+from resources.core.domain import Item
+from resources.core.errors import RetryLaterError, SkipDocumentError
+from resources.core.filetypes import mime_type
 from resources.sources.drive.client import PIECE, DriveClient
 from resources.sources.drive.kinds import name_for
 from resources.sources.tree import EMPTY, too_large

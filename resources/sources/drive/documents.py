@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from resources.domain import Item, Refusal
-from resources.errors import ConcordanceError
+from resources.core.domain import Item, Refusal
+from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError

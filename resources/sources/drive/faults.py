@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from resources.errors import (
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     ConcordanceError,

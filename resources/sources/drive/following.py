@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from resources.domain import Batch
+from resources.core.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON
 from resources.sources.drive.cursor import DriveCursor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from resources.errors import SkipDocumentError
-from resources.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, XLSX, declared, extension
+from resources.core.errors import SkipDocumentError
+from resources.core.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, XLSX, declared, extension
 
 GOOGLE_APPS = "application/vnd.google-apps."
 FOLDER = f"{GOOGLE_APPS}folder"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
-from resources.domain import Batch
-from resources.errors import AbortSyncError
+from resources.core.domain import Batch
+from resources.core.errors import AbortSyncError
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor, ListingPosition

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import SourceName
-from resources.ports import Memory
+from resources.core.domain import SourceName
+from resources.core.ports import Memory
 
 _AFTER_HEAD = '"'
 """The character after `!`."""

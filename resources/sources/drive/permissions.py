@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from resources import permissions as principals
-from resources.errors import InvalidRequestError
+from resources.core import permissions as principals
+from resources.core.errors import InvalidRequestError
 
 LINK_ID = "anyoneWithLink"
 """Id of the permission of anyone with the link, the same on every file."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from resources.errors import ConcordanceError
+from resources.core.errors import ConcordanceError
 from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError

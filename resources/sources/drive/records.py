@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from resources.domain import Folder, Item, Refusal
-from resources.errors import SkipDocumentError
+from resources.core.domain import Folder, Item, Refusal
+from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
 from resources.sources.drive import readers
 from resources.sources.drive.client import JSON

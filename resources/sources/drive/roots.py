@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from resources.errors import LostPartitionError
+from resources.core.errors import LostPartitionError
 from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError

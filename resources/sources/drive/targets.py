@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from resources.domain import Batch
+from resources.core.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import BATCH, JSON
 from resources.sources.drive.cursor import DriveCursor

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from resources import domain
-from resources.errors import ConcordanceError
+from resources.core import domain
+from resources.core.errors import ConcordanceError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote

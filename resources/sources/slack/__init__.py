@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.domain import Batch, Item, SourceName
-from resources.durations import duration
-from resources.errors import (
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.durations import duration
+from resources.core.errors import (
     AbortSyncError,
     ConfigurationError,
     FailedDocumentError,
     LostPartitionError,
 )
+from resources.core.ports import Memory, Source
+from resources.core.retrying import Tally
 from resources.logging import logger
-from resources.ports import Memory, Source
-from resources.postgres import session
-from resources.retrying import Tally
 from resources.settings import Settings
 from resources.sources.slack import directory, permissions
 from resources.sources.slack.budget import RereadBudget
@@ -38,6 +37,7 @@ from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
 from resources.sources.slack.settle import ChannelBatchBuilder
+from resources.stores.postgres import session
 from sql import queries
 
 log = logger("sync")
@@ -60,7 +60,7 @@ class Identity(NamedTuple):
 
 
 class Slack(Source):
-    """`resources.ports.Source` over Slack's Web API. `page` is the maximum number of messages per response.
+    """`resources.core.ports.Source` over Slack's Web API. `page` is the maximum number of messages per response.
 
     `timer`, `sleep` and `rng` replace time and randomness in tests.
     """

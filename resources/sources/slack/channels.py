@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from resources.domain import Batch
-from resources.errors import LostPartitionError
+from resources.core.domain import Batch
+from resources.core.errors import LostPartitionError
 from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import SlackClient
 from resources.sources.slack.history import HistoryPage, pages

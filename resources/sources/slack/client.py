@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from resources.errors import (
+from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     LostPartitionError,
     RateLimitedError,
     RetryLaterError,
 )
-from resources.retrying import WAITS, Tally, call_with_retry
+from resources.core.retrying import WAITS, Tally, call_with_retry
 from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
 HISTORY_LIMIT = 900

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from resources import permissions
-from resources.errors import AuthorizationError, InvalidRequestError
+from resources.core import permissions
+from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.sources.slack.client import LIST_LIMIT, SlackClient
 
 BOTS = frozenset({"USLACKBOT"})

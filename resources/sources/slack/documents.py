@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import Item
+from resources.core.domain import Item
 from resources.sources.slack.messages import Message
 from resources.sources.slack.windows import SECOND, stamp
 

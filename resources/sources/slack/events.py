@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from resources.domain import SourceName
-from resources.postgres import Connection
+from resources.core.domain import SourceName
 from resources.sources.slack.windows import LONGEST, micros, stamp
+from resources.stores.postgres import Connection
 from sql import queries
 
 SLACK = SourceName.SLACK.value

@@ -13,15 +13,15 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from resources.domain import Item, Refusal
-from resources.errors import (
+from resources.core.domain import Item, Refusal
+from resources.core.errors import (
     FailedDocumentError,
     RateLimitedError,
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime_type, supported
-from resources.retrying import Tally
+from resources.core.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime_type, supported
+from resources.core.retrying import Tally
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.documents import ChannelInfo, file_name
 from resources.sources.slack.paces import RateLimiter

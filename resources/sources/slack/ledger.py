@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from resources.domain import SourceName
-from resources.ports import Memory
+from resources.core.domain import SourceName
+from resources.core.ports import Memory
 from resources.sources.slack.windows import LONGEST, Window, stamp
 
 _AFTER = "\x7f"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from resources.permissions import normalize
+from resources.core.permissions import normalize
 from resources.sources.slack.directory import People
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from resources.domain import Batch, Item, Refusal
+from resources.core.domain import Batch, Item, Refusal
 from resources.sources.slack.client import SlackClient, ThreadNotFoundError
 from resources.sources.slack.documents import ChannelInfo, conversation
 from resources.sources.slack.files import describe

@@ -1,0 +1,128 @@
+"""Create the collection that a sync writes to if it is missing, and point the alias to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import polars as pl
+import structlog
+
+from assets.chunked import TABLE as CHUNKED
+from assets.chunked import chunk_version
+from assets.index.targets import IndexCollection, Target
+from assets.parsed import Pending
+from assets.stages.parse import PARSER_VERSION
+from resources.core import bm25
+from resources.core.errors import CapacityError
+from resources.core.naming import keyword_text, name_words
+from resources.embedding import choice
+from resources.stores import qdrant
+from resources.syncing import SyncRun
+from sql import queries
+
+SAMPLE_DOCUMENTS = 5000
+WARN_SHARE = 0.8
+BYTES_A_DIMENSION = 4
+
+registry = queries("registry")
+log = structlog.get_logger("index")
+
+
+def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) -> Target:
+    """Return the target to write to. A collection that Qdrant lost is created again, and all documents become pending.
+
+    Points of a collection that is not in this database are kept and reported, since another installation may have written them.
+    """
+    name = active.collection.name
+    known = registry.collection(run.connection, name=name)
+    average = average_length(run, active, pending) if known is None else known["bm25_avg_len"]
+    collection = msgspec.structs.replace(active.collection, bm25_avg_len=average)
+    with qdrant.qdrant_errors("look for the collection"):
+        exists = run.qdrant.collection_exists(name)
+    if not exists:
+        registry.forget_index(run.connection, collection=name)
+    qdrant.create_collection(run.qdrant, name, collection.dimensions)
+    if not exists:
+        log.info("collection.created", collection=name, bm25_avg_len=round(average, 2))
+    elif known is None and (points := qdrant.count_points(run.qdrant, name)):
+        log.warning(
+            "collection.unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
+        )
+    found = msgspec.structs.replace(active, collection=collection)
+    if known is None:
+        record(run, found)
+    if known is None or not known["active"]:
+        _activate(run, name)
+    elif qdrant.current_collection(run.qdrant) != name:
+        qdrant.switch_alias(run.qdrant, name)  # a crash happened between the registry update and the alias switch
+    if active.choice[:2] != choice(run.settings)[:2]:
+        log.warning("settings.other_model", collection=name, model=collection.model, change_with="concordance reindex")
+    return found
+
+
+def record(run: SyncRun, made: Target) -> None:
+    """Record the parameters of a new collection."""
+    registry.save_collection(
+        run.connection,
+        name=made.collection.name,
+        model=made.collection.model,
+        dimensions=made.collection.dimensions,
+        chunking_version=PARSER_VERSION,
+        bm25_avg_len=made.collection.bm25_avg_len,
+        provider=made.choice.provider,
+        model_source=made.choice.source,
+        model_dimensions=made.choice.dimensions,
+        model_window=made.choice.window,
+    )
+
+
+def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None:
+    """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
+    settings = run.settings
+    if settings.max_vectors is None and settings.max_index_bytes is None:
+        return
+    held = qdrant.count_points(run.qdrant, collection.name)
+    limits = {
+        "MAX_VECTORS": (held + more, settings.max_vectors),
+        "MAX_INDEX_BYTES": ((held + more) * collection.dimensions * BYTES_A_DIMENSION, settings.max_index_bytes),
+    }
+    for variable, (amount, limit) in limits.items():
+        if limit is None:
+            continue
+        if amount > limit:
+            raise CapacityError(
+                f"The index would exceed CONCORDANCE_{variable}={limit} ({amount} needed). Nothing was lost: raise the limit "
+                "or remove documents, then sync again."
+            )
+        if amount > WARN_SHARE * limit:
+            log.warning("index.capacity", variable=variable, amount=amount, limit=limit)
+
+
+def _activate(run: SyncRun, name: str) -> None:
+    qdrant.switch_alias(run.qdrant, name)
+    with run.connection.transaction():
+        registry.deactivate_others(run.connection, name=name)
+        registry.activate(run.connection, name=name)
+        registry.raise_version(run.connection)
+    log.info("collection.activated", collection=name)
+
+
+def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:
+    """Return the mean BM25 length of the chunks about to be indexed, which fixes the corpus's length normalisation.
+
+    Only the title from the source is counted; a title inside the file is usually part of its text.
+    """
+    names = {document.content_key: document.title for document in pending[:SAMPLE_DOCUMENTS]}
+    versions = [chunk_version(profile) for profile in made.profiles.values()]
+    rows = (
+        run.lake.scan(CHUNKED)
+        .filter(
+            pl.col("content_key").is_in(list(names)) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0)
+        )
+        .select("content_key", "chunk_index", "text")
+        .collect()
+    )
+    return bm25.mean_length(
+        [keyword_text(name_words([names[key]], index, text), text) for key, index, text in rows.iter_rows()]
+    )

@@ -1,0 +1,167 @@
+"""Compare the stores of one source with the registry and return the differences. The caller holds the source's lock.
+
+Documents are compared as sets of ids, points page by page, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+import polars as pl
+
+from assets.intake.rows import raw_table
+from resources.core.domain import SourceName, State
+from resources.stores import qdrant
+from resources.syncing import SyncRun
+from sql import queries
+
+PAGE_DOCUMENTS = 500
+"""Documents whose points are looked up at a time."""
+HEADS = 16
+"""Concurrent requests to the blob store; a local folder needs none."""
+FIRST_ID = str(UUID(int=0))
+
+upkeep = queries("upkeep")
+
+
+class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents by source id; for those that only the lake has, with their partition."""
+
+    orphans: dict[str, str]
+    missing: set[str]
+    gone: set[str]
+    """Contents whose bytes are missing or damaged."""
+    held: set[str]
+    """All documents that the source has according to the lake."""
+
+
+class IncompleteDocument(NamedTuple):
+    """A live document whose index entry is incomplete."""
+
+    doc_id: str
+    source_id: str
+    points: int
+    """Chunks without a point."""
+    rows: int
+    """Chunks that Postgres has counted but no longer has."""
+
+
+def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
+    """Compare the lake with the registry: rows in both directions and the presence of bytes; with `deep`, also their hashes."""
+    held = (
+        run.lake.latest(raw_table(run.source))
+        .filter(pl.col("op") == "upsert")
+        .select("doc_id", "source_id", "partition", "content_hash")
+        .collect()
+    )
+    rows = list(upkeep.contents(run.connection, source=run.source.value))
+    schema = pl.Schema({name: pl.String() for name in ("doc_id", "source_id", "content_hash", "state")})
+    wanted = pl.DataFrame(rows, schema=schema)
+    orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
+    # documents that we can no longer read cannot be fetched again; they are checked when they return
+    readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
+    without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
+    hashes = readable["content_hash"].unique().to_list()
+    gone = _without_bytes(run, hashes)
+    if deep:
+        gone += corrupt(run, sorted(set(hashes) - set(gone)))
+    without_bytes = readable.filter(pl.col("content_hash").is_in(gone))
+    return LakeFaults(
+        orphans=dict(orphans.select("source_id", "partition").iter_rows()),
+        missing=set(without_row["source_id"]) | set(without_bytes["source_id"]),
+        gone=set(gone),
+        held=set(held["source_id"]),
+    )
+
+
+def corrupt(run: SyncRun, hashes: list[str]) -> list[str]:
+    """Return the contents whose stored bytes do not match their hash. Reads all of them."""
+    return [one for one in hashes if hashlib.sha256(run.blobs.read(one)).hexdigest() != one]
+
+
+def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:
+    blobs = run.blobs
+    if not hashes or blobs.local_path(hashes[0]) is not None:
+        return [content_hash for content_hash in hashes if not blobs.exists(content_hash)]
+    with ThreadPoolExecutor(HEADS, thread_name_prefix="blobs") as pool:
+        return [found for found, there in zip(hashes, pool.map(blobs.exists, hashes), strict=True) if not there]
+
+
+class OrphanPoints(NamedTuple):
+    """Points of one collection without a chunk of a live document, and the documents in their payloads."""
+
+    collection: str
+    ids: list[Any]
+    doc_ids: list[str]
+
+
+def orphan_points(run: SyncRun) -> Iterator[OrphanPoints]:
+    """Yield points without a chunk of a live document, page by page.
+
+    Points that name none of our sources are attributed to `files`, which every installation has.
+    """
+    others = [name.value for name in SourceName if name is not run.source] if run.source is SourceName.FILES else []
+    chosen = qdrant.of_source(run.source.value, others)
+    for name in qdrant.collections(run.qdrant):
+        for records in qdrant.pages(run.qdrant, name, chosen, ("doc_id",)):
+            there = _live(run, [record.id for record in records if isinstance(record.id, str)])
+            found = [
+                record for record in records if not isinstance(record.id, str) or str(UUID(record.id)) not in there
+            ]
+            if found:
+                named = {str((record.payload or {}).get("doc_id")) for record in found}
+                yield OrphanPoints(name, [record.id for record in found], sorted(filter(_is_id, named)))
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _live(run: SyncRun, chunk_ids: list[str]) -> set[str]:
+    rows = upkeep.live_points(run.connection, source=run.source.value, chunk_ids=chunk_ids)
+    return {row["chunk_id"] for row in rows}
+
+
+def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
+    """Yield live documents with missing points or chunks, page by page."""
+    active = qdrant.current_collection(run.qdrant)
+    there = set(qdrant.collections(run.qdrant))
+    after = FIRST_ID
+    while True:
+        page = list(upkeep.live_page(run.connection, source=run.source.value, after=after, most=PAGE_DOCUMENTS))
+        if not page:
+            return
+        after = page[-1]["doc_id"]
+        wanted: dict[str, list[str]] = {}
+        for row in page:
+            name = _collection(row["indexed_content"]) or active or ""
+            wanted.setdefault(name, []).extend(row["chunk_ids"])
+        found: set[str] = set()
+        for name, ids in wanted.items():
+            if name in there:
+                found |= qdrant.existing(run.qdrant, name, ids)
+        faults = [
+            IncompleteDocument(
+                doc_id=row["doc_id"],
+                source_id=row["source_id"],
+                points=sum(chunk_id not in found for chunk_id in row["chunk_ids"]),
+                rows=max(0, row["chunk_count"] - len(row["chunk_ids"])) if row["indexed_content"] else 0,
+            )
+            for row in page
+        ]
+        if damaged := [fault for fault in faults if fault.points or fault.rows]:
+            yield damaged
+
+
+def _collection(indexed_content: str | None) -> str:
+    """Return the collection that contains a document's entry: the last part of its signature."""
+    return (indexed_content or "").rpartition("|")[2]

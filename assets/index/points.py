@@ -1,0 +1,208 @@
+"""Write documents to both stores: Postgres rows first, then Qdrant points, then the mark that the entry is complete.
+
+While Qdrant receives one group, Postgres receives the next. A group is marked as complete only once both have it, and in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assets.chunked import batches
+from assets.index.collection import check_capacity
+from assets.index.targets import IndexCollection
+from assets.parsed import Pending
+from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
+from resources.core import bm25, sketch
+from resources.core.domain import chunk_id
+from resources.core.naming import keyword_text, name_words, names_of
+from resources.core.tables import embedded_table
+from resources.stores import qdrant
+from resources.stores.damage import rows_lost
+from resources.syncing import SyncRun
+from sql import queries
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+WRITE_POINTS = 1000
+
+registry = queries("registry")
+_json = msgspec.json.Encoder()
+
+
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A document with all parts of its index entry."""
+
+    document: Pending
+    chunks: list[dict[str, Any]]
+    version: str
+    """Version of the chunks: part of every chunk's id."""
+    signature: str
+    facts: dict[str, Any]
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    point_id: str
+    doc_id: str
+    chunk: dict[str, Any]
+    words: str
+    """Words of the document's names that keyword search finds in addition to the text."""
+
+
+VERSION = f"{bm25.VERSION} {sketch.VERSION}"
+"""Version of the data derived from a passage besides its dense vector (keyword vector and sketch). Changing it makes the next sync
+rebuild that data.
+"""
+
+
+def keywords_of(row: Mapping[str, Any]) -> str:
+    """Return the inputs of a document's keyword vectors besides its text, as stored in the registry; see `keywords_to_refresh`."""
+    return "\n".join([VERSION, *names_of(row)])
+
+
+class PointWriter:
+    """Writes groups of entries, with Postgres one group ahead of Qdrant. Leaving the block completes the last group."""
+
+    def __init__(self, run: SyncRun, collection: IndexCollection) -> None:
+        self._run = run
+        self._collection = collection
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="points")
+        self._flying: tuple[Future[None], list[dict[str, Any]]] | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Complete the current group, unless the block ends with an error."""
+        try:
+            if kind is None:
+                self._complete()
+        finally:
+            self._pool.shutdown(wait=True)
+
+    def write(self, group: Sequence[IndexEntry], vectors: Vectors) -> int:
+        """Write one group and return its number of points."""
+        run = self._run
+        ids = [entry.document.doc_id for entry in group]
+        self._begin(group)
+        facts = {str(row["doc_id"]): row for row in registry.rows(run.connection, doc_ids=ids)}
+        group = [
+            entry for entry in group if entry.document.doc_id in facts
+        ]  # an upload may have been deleted meanwhile
+        rows = [
+            _Row(
+                point_id=chunk_id(entry.document.doc_id, entry.version, piece["chunk_index"]),
+                doc_id=entry.document.doc_id,
+                chunk=piece,
+                words=name_words(names_of(facts[entry.document.doc_id]), piece["chunk_index"], piece["text"]),
+            )
+            for entry in group
+            for piece in entry.chunks
+        ]
+        check_capacity(run, self._collection, len(rows))
+        with run.connection.transaction():
+            (registry.drop_chunks if self._collection.active else registry.drop_beside)(run.connection, doc_ids=ids)
+            self._copy(rows, vectors)
+        self._complete()
+        stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
+        done = [
+            {
+                "doc_id": entry.document.doc_id,
+                "indexed_content": f"{entry.document.content_key}|{entry.signature}",
+                "indexed_payload": facts[entry.document.doc_id]["payload_hash"],
+                "indexed_keywords": keywords_of(facts[entry.document.doc_id]),
+                "chunk_count": len(entry.chunks),
+            }
+            for entry in group
+        ]
+        self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
+        return len(rows)
+
+    def _begin(self, group: Sequence[IndexEntry]) -> None:
+        """Mark the documents as incomplete while their points are written."""
+        rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
+        if self._collection.active:
+            registry.begin_indexing(self._run.connection, rows=rows)
+        else:
+            registry.begin_beside(self._run.connection, collection=self._collection.name, rows=rows)
+
+    def _complete(self) -> None:
+        """Wait for the group in Qdrant and mark its documents."""
+        if self._flying is None:
+            return
+        future, done = self._flying
+        self._flying = None
+        future.result()
+        rows = _json.encode(done).decode()
+        if not self._collection.active:  # it is not searched, so no search result has changed
+            registry.indexed_beside(self._run.connection, collection=self._collection.name, rows=rows)
+            return
+        with self._run.connection.transaction():
+            registry.indexed(self._run.connection, rows=rows)
+            registry.raise_version(self._run.connection)
+        self._run.counts.synced += len(done)
+
+    def _send(
+        self, rows: Sequence[_Row], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
+    ) -> None:
+        """Upsert points, then delete points of earlier versions of the documents."""
+        from qdrant_client import models  # takes 0.5 s to import and is needed only for writing
+
+        shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
+        for part in batches(rows, WRITE_POINTS):
+            texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
+            sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len)
+            dense = vectors.rows([row.chunk["text_hash"] for row in part])
+            points = models.Batch(
+                ids=[row.point_id for row in part],
+                vectors={
+                    qdrant.DENSE: dense.tolist(),
+                    qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
+                },
+                payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
+            )
+            qdrant.upsert(self._run.qdrant, self._collection.name, points)
+        if stale:
+            kept = [row.point_id for row in rows]
+            qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
+
+    def _copy(self, rows: Sequence[_Row], vectors: Vectors) -> None:
+        table = "chunks" if self._collection.active else "chunks_beside"
+        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
+        sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))
+        with (
+            self._run.connection.cursor() as cursor,
+            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
+        ):
+            for row, small in zip(rows, sketches, strict=True):
+                values = [row.chunk[name] for name in CHUNK_FIELDS]
+                tokens = row.chunk["tokens"]
+                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, tokens, row.words, small))
+
+
+class Vectors:
+    """Vectors of one window of documents, by text hash."""
+
+    def __init__(self, run: SyncRun, collection: IndexCollection, hashes: set[str]) -> None:
+        ordered = sorted(hashes)
+        table = embedded_table(collection.model, collection.dimensions)
+        found, matrix = run.lake.vectors(table, ordered)
+        if not found.all():
+            raise rows_lost(run.lake, table, run.source.value, [f"{int((~found).sum())} chunks"])
+        self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
+        self._matrix = matrix
+
+    def rows(self, hashes: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row per hash, in order."""
+        return self._matrix[[self._rows[text_hash] for text_hash in hashes]]

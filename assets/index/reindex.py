@@ -1,0 +1,268 @@
+"""Build a secondary collection for another embedding model from the lake's texts, while searches continue.
+
+Nothing is fetched or parsed again. Texts are chunked for the new model's window and embedded in the background; the syncs of a source
+wait only while a batch of points is written. Syncs write to both collections as soon as the new one exists. Every step is an anti-join,
+so a run after a crash continues where it stopped; `assets/index/switch.py` makes the result active.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import polars as pl
+import structlog
+
+from assets.chunked import batches, chunk_missing
+from assets.embedded import embed_missing, texts_of
+from assets.index.collection import average_length, record
+from assets.index.targets import Target, active_target, pending_for_secondary, proposed, target
+from assets.indexed import index_missing
+from assets.parsed import Pending
+from resources.core.domain import SourceName
+from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
+from resources.core.tables import embedded_table
+from resources.embedding import ModelChoice, embedder
+from resources.settings import Settings
+from resources.stores import qdrant
+from resources.stores.postgres import Connection, connect
+from resources.syncing import SyncRun, hold, unclaimed
+from sql import queries
+
+BATCH_DOCUMENTS = 1000
+"""Documents whose points are written at a time: about 2,500 chunks, for which syncs of the source wait two or three seconds."""
+SAMPLE_TEXTS = 48
+"""Texts embedded to measure the model's rate; less than a second at the bundled model's 70 per second."""
+LOCK = "concordance.reindex"
+
+registry = queries("registry")
+log = structlog.get_logger("reindex")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of chunks embedded and the number to embed."""
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reindex would do and cost."""
+
+    collection: str
+    model: str
+    dimensions: int
+    documents: int
+    """Documents that are not in the new collection yet."""
+    chunks: int
+    """Distinct chunk texts of these."""
+    to_embed: int
+    """Those without a vector of this model in the lake."""
+    tokens: int
+    cost_usd: float | None
+    """None if the price of the model is unknown."""
+    chunks_per_second: float | None
+    """Measured now; None if there is nothing to embed."""
+    hours: float
+
+
+class Reindex:
+    """Fills one secondary collection. Made by `open_reindex`."""
+
+    def __init__(self, settings: Settings, connection: Connection) -> None:
+        self.settings = settings
+        self.connection = connection
+        self._runs = {source: unclaimed(settings, source, connection) for source in SourceName}
+
+    def runs(self) -> Sequence[SyncRun]:
+        """Return a run for each source, without its lock."""
+        return list(self._runs.values())
+
+    def active_name(self) -> str:
+        """Return the active collection's name. Raises `InvalidRequestError` when there is none."""
+        row = registry.active_collection(self.connection)
+        if row is None:
+            raise InvalidRequestError("There is no index yet: set the model by CONCORDANCE_EMBEDDING_MODEL and sync.")
+        return row["name"]
+
+    def active(self) -> Target:
+        """Return the active collection. Raises `ConfigurationError` if its model is no longer available."""
+        return active_target(self.runs()[0])
+
+    def wanted(self, chosen: ModelChoice) -> Target:
+        """Return the target for a model, whether new or started earlier.
+
+        Raises `InvalidRequestError` if it is already active, another secondary collection exists, or documents use chunks larger than
+        the model's window.
+        """
+        found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, active=False)
+        name = found.collection.name
+        for row in registry.collections(self.connection):
+            if row["name"] == name and row["active"]:
+                raise InvalidRequestError(f"The index already uses {row['model']}.")
+            if row["name"] != name and row["building"]:
+                raise InvalidRequestError(
+                    f"A reindex to {row['model']} is under way. Finish it with the same model, or drop the unfinished collection: "
+                    "concordance cleanup --unfinished --yes"
+                )
+            if row["name"] != name and row["replaced_at"] is not None:
+                raise InvalidRequestError(
+                    f"The index of {row['model']} is still kept for rollback. Drop it first: concordance cleanup --yes"
+                )
+        too_large = [
+            f"{row['profile']} ({row['documents']} documents)"
+            for row in registry.profiles_in_use(self.connection)
+            if row["profile"] not in found.profiles
+        ]
+        if too_large:
+            raise InvalidRequestError(
+                f"{found.collection.model} sees {found.embedder.window} tokens, which is less than the chunks of these profiles: "
+                f"{', '.join(too_large)}. Give their roots a smaller profile, or choose a model with a larger window."
+            )
+        return found
+
+    def kept(self) -> Target:
+        """Return the collection that was replaced last. Raises `InvalidRequestError` if none is kept."""
+        row = registry.kept_collection(self.connection)
+        if row is None:
+            raise InvalidRequestError("No earlier index is kept, so there is nothing to roll back to.")
+        return target(self.settings, row, active=False)
+
+    def estimate(self, made: Target) -> Estimate:
+        """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
+        known = set[str]()
+        rate: float | None = None
+        documents, chunks, to_embed, tokens = 0, 0, 0, 0
+        for run in self.runs():
+            todo = pending_for_secondary(run, made)
+            documents += len(todo)
+            for part in batches(todo, BATCH_DOCUMENTS):
+                chunk_missing(run, part, made.profiles, made.tokenizer())
+                texts = texts_of(run, part, made.profiles)
+                texts = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
+                known.update(texts["text_hash"])
+                missing = _without_vector(run, made, texts)
+                chunks += texts.height
+                to_embed += missing.height
+                tokens += int(missing["tokens"].sum())
+                if rate is None and missing.height:
+                    rate = _rate(made, missing["text"].head(SAMPLE_TEXTS).to_list())
+        price = made.embedder.price_per_million
+        return Estimate(
+            collection=made.collection.name,
+            model=made.collection.model,
+            dimensions=made.collection.dimensions,
+            documents=documents,
+            chunks=chunks,
+            to_embed=to_embed,
+            tokens=tokens,
+            cost_usd=None if price is None else round(tokens / 1e6 * price, 4),
+            chunks_per_second=None if rate is None else round(rate, 1),
+            hours=0.0 if rate is None else round(to_embed / rate / 3600, 4),
+        )
+
+    def begin(self, made: Target) -> Target:
+        """Create the collection if needed and make syncs write to it. One that Qdrant lost starts from scratch."""
+        name = made.collection.name
+        run = self.runs()[0]
+        known = registry.collection(self.connection, name=name)
+        average = self._average(made) if known is None else known["bm25_avg_len"]
+        made = msgspec.structs.replace(made, collection=msgspec.structs.replace(made.collection, bm25_avg_len=average))
+        with qdrant.qdrant_errors("look for the collection"):
+            exists = run.qdrant.collection_exists(name)
+        qdrant.create_collection(run.qdrant, name, made.collection.dimensions)
+        with self.connection.transaction():
+            record(run, made)
+            if not exists:
+                registry.forget_entries(self.connection, collection=name)
+            registry.begin_building(self.connection, name=name)
+        return made
+
+    def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
+        """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
+        for run in self.runs():
+            while todo := pending_for_secondary(run, made):
+                written = 0
+                for part in batches(todo, batch):
+                    chunk_missing(run, part, made.profiles, made.tokenizer())
+                    embed_missing(run, made, part)
+                    progress(sum(one.counts.embedded for one in self.runs()), to_embed)
+                    run.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
+                    with hold(self.settings, run.source) as held:
+                        written += _write(held, made, part)
+                if not written:
+                    break  # not parsed yet: the sync that parses them writes to both collections
+
+    def _average(self, made: Target) -> float:
+        """Return the mean BM25 length of the source with the most documents."""
+        todo = max((pending_for_secondary(run, made) for run in self.runs()), key=len)
+        return average_length(self.runs()[0], made, todo)
+
+
+@contextmanager
+def open_reindex(settings: Settings) -> Generator[Reindex]:
+    """Open a reindex; only one process at a time may hold it. Raises `BusyError` or `ServiceUnavailableError`."""
+    connection = connect(settings.postgres_dsn, autocommit=True)
+    try:
+        row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (LOCK,)).fetchone()
+        if row is None or not row["free"]:
+            raise BusyError("Another process is reindexing or cleaning up.", "")
+        yield Reindex(settings, connection)
+    finally:
+        connection.close()
+
+
+def catch_up(run: SyncRun, made: Target) -> None:
+    """Write the remaining documents of a source to the collection while its syncs wait."""
+    if todo := pending_for_secondary(run, made):
+        chunk_missing(run, todo, made.profiles, made.tokenizer())
+        embed_missing(run, made, todo)
+        _write(run, made, todo)
+
+
+def _write(held: SyncRun, made: Target, documents: Sequence[Pending]) -> int:
+    """Write the documents that have not changed since they were embedded; return their number."""
+    were = {(document.doc_id, document.content_key) for document in documents}
+    ids = [document.doc_id for document in documents]
+    todo = [one for one in pending_for_secondary(held, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
+    if not todo:
+        return 0
+    return index_missing(held, made, todo)["documents"]
+
+
+def _without_vector(run: SyncRun, made: Target, texts: pl.DataFrame) -> pl.DataFrame:
+    table = embedded_table(made.collection.model, made.collection.dimensions)
+    held = run.lake.scan(table).select("text_hash").collect()
+    return texts.join(held, on="text_hash", how="anti")
+
+
+def _rate(made: Target, texts: list[str]) -> float:
+    """Measure and return chunks per second; the first text only warms up the model."""
+    made.embedder.embed(texts[:1])
+    began = time.perf_counter()
+    made.embedder.embed(texts)
+    return len(texts) / max(1e-6, time.perf_counter() - began)
+
+
+def expected_points(connection: Connection, made: Target) -> Mapping[str, Any]:
+    """Return the number of missing documents, their sources, and the number of points the collection should have."""
+    return registry.left_behind(connection, collection=made.collection.name, signatures=made.signatures())
+
+
+def check_complete(run: SyncRun, made: Target) -> None:
+    """Raise `AbortSyncError` unless the collection has all documents of the active one and all their points."""
+    name = made.collection.name
+    row = expected_points(run.connection, made)
+    if row["documents"]:
+        raise AbortSyncError(
+            f"{row['documents']} documents of {', '.join(row['sources'])} are not in the new index because their sync has not finished. "
+            "Sync, then run the same command again; it continues from here."
+        )
+    held = qdrant.count_points(run.qdrant, name)
+    if held != row["points"]:
+        registry.forget_entries(run.connection, collection=name)
+        with qdrant.qdrant_errors(f"delete {name}"):
+            run.qdrant.delete_collection(name)
+        raise AbortSyncError(
+            f"The new index has {held} points, but {row['points']} were written. Run the same command again to rebuild it from the lake; "
+            "nothing is embedded twice."
+        )

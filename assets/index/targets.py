@@ -1,0 +1,157 @@
+"""The target collections of a sync: the active one and one under construction, each with its model and chunking.
+
+The model belongs to the collection. The settings determine it for the first collection only; after that `concordance reindex`
+changes it. A changed setting therefore never mixes vectors of two models, and searches keep the model they started with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from assets.parsed import Pending
+from assets.stages.identify import signature
+from assets.stages.parse import PARSER_VERSION
+from assets.stages.profiles import PROFILES, Profile, resolve
+from resources.core.domain import DEFAULT_PROFILE
+from resources.core.errors import ConcordanceError, ConfigurationError
+from resources.embedding import Embedder, ModelChoice, choice, embedder_of, recorded, tokenizer
+from resources.embedding.wordpieces import WordPieces
+from resources.settings import Settings
+from resources.stores import qdrant
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+log = structlog.get_logger("index")
+
+
+class IndexCollection(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection of the vector index and the parameters fixed at its creation."""
+
+    name: str
+    model: str
+    dimensions: int
+    bm25_avg_len: float
+    active: bool = True
+    """Whether it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
+
+    def signature(self, profile: Profile) -> str:
+        """Return the suffix of the index entry of a document with this profile, after its content key."""
+        return signature(PARSER_VERSION, profile.version, self.name)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection, its model and its chunking profiles."""
+
+    collection: IndexCollection
+    embedder: Embedder
+    profiles: Mapping[str, Profile]
+    choice: ModelChoice
+    settings: Settings
+    """Settings that select its model."""
+
+    def signatures(self) -> str:
+        """Return the signatures of all profiles as JSON, for SQL."""
+        found = {name: self.collection.signature(profile) for name, profile in self.profiles.items()}
+        return msgspec.json.encode(found).decode()
+
+    def tokenizer(self) -> WordPieces:
+        """Return the tokenizer that measures its chunks."""
+        return tokenizer(self.settings)
+
+
+def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
+    """Return every profile that fits the window. Raises `ConfigurationError` if the default one does not."""
+    found = {DEFAULT_PROFILE: resolve(settings.chunk_profile, window)}
+    for name in ("auto", *PROFILES):
+        try:
+            found[name] = resolve(name, window)
+        except ConfigurationError:
+            continue  # larger than the window: the sources refuse a root that requests it
+    return found
+
+
+def target(settings: Settings, row: Mapping[str, Any], *, active: bool) -> Target:
+    """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
+    chosen = recorded(row) or choice(settings)
+    found = embedder_of(settings, row)
+    collection = IndexCollection(
+        name=row["name"],
+        model=row["model"],
+        dimensions=row["dimensions"],
+        bm25_avg_len=row["bm25_avg_len"],
+        active=active,
+    )
+    return Target(
+        collection=collection,
+        embedder=found,
+        profiles=profiles_for(settings, found.window),
+        choice=chosen,
+        settings=chosen.settings(settings),
+    )
+
+
+def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, average: float, active: bool) -> Target:
+    """Return the target for a new collection of this model."""
+    name = qdrant.collection_name(embedder.model, embedder.dimensions)
+    collection = IndexCollection(
+        name=name, model=embedder.model, dimensions=embedder.dimensions, bm25_avg_len=average, active=active
+    )
+    return Target(
+        collection=collection,
+        embedder=embedder,
+        profiles=profiles_for(settings, embedder.window),
+        choice=chosen._replace(window=embedder.window),
+        settings=chosen.settings(settings),
+    )
+
+
+def active_target(run: SyncRun) -> Target:
+    """Return the active collection, or the one that the settings describe if there is none yet."""
+    row = registry.active_collection(run.connection)
+    if row is None:
+        return proposed(run.settings, choice(run.settings), run.embedder, average=1, active=True)
+    return target(run.settings, row, active=True)
+
+
+def building(run: SyncRun) -> Target | None:
+    """Return the collection that a reindex is filling."""
+    row = registry.building_collection(run.connection)
+    return None if row is None else target(run.settings, row, active=False)
+
+
+def pending_for_secondary(
+    run: SyncRun, secondary: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
+) -> list[Pending]:
+    """Return documents whose entry in the secondary collection is missing or out of date.
+
+    With `active`, only those that the current sync processes and those already indexed there in an earlier version; the reindex does
+    the rest.
+    """
+    rows = registry.pending_beside(
+        run.connection,
+        source=run.source.value,
+        partitions=run.partitions,
+        doc_ids=None if doc_ids is None else list(doc_ids),
+        collection=secondary.collection.name,
+        signatures=secondary.signatures(),
+        served=None if active is None else active.signatures(),
+    )
+    fields = Pending.__struct_fields__
+    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in secondary.profiles]
+
+
+def run_for_secondary(
+    run: SyncRun, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]
+) -> None:
+    """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
+    try:
+        secondary = building(run)
+        if secondary is not None and (documents := pending_for_secondary(run, secondary, active)):
+            work(secondary, documents)
+    except ConcordanceError as error:
+        log.warning("building.behind", job_id=run.job_id, stage=stage, reason=str(error))

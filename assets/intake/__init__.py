@@ -1,0 +1,1 @@
+"""Parts of the raw stage: fetching, which listings are trusted, held-back deletions, and the rows written."""

@@ -1,0 +1,101 @@
+"""Fetch the bytes of documents in parallel. An error of one document does not affect the others.
+
+Each document fetched over a network is recorded at once, so that a killed sync does not fetch it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import msgspec
+
+from resources.core.domain import Item
+from resources.core.errors import DocumentError, RetryLaterError, ServiceUnavailableError, SkipDocumentError
+from resources.core.ports import Source
+from resources.core.retrying import Tally, call_with_retry
+from resources.syncing import SyncRun
+from sql import queries
+
+registry = queries("registry")
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """One document's bytes in the blob store, or the error."""
+
+    item: Item
+    content_hash: str | None = None
+    size: int | None = None
+    error: str | None = None
+    skipped: bool = False
+
+
+def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
+    """Fetch several items at a time and yield each as it completes. Raises `AbortSyncError` if the source refuses all requests."""
+    if source.costly and items:
+        fetched_before = _fetched_before(run, items)
+        yield from fetched_before.values()
+        items = [item for item in items if item.source_id not in fetched_before]
+    if len(items) < source.fetchers:
+        for item in items:
+            yield _fetch(run, source, item)
+        return
+    pool = ThreadPoolExecutor(source.fetchers, thread_name_prefix="fetch")
+    try:
+        for future in as_completed([pool.submit(_fetch, run, source, item) for item in items]):
+            run.progress("raw")
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _fetched_before(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
+    versions = {item.source_id: item for item in items}
+    rows: list[dict[str, Any]] = list(
+        registry.fetched(run.connection, source=run.source.value, source_ids=list(versions))
+    )
+    return {
+        row["source_id"]: Fetched(item=versions[row["source_id"]], content_hash=row["content_hash"], size=row["size"])
+        for row in rows
+        if row["version"] == versions[row["source_id"]].version and run.blobs.exists(row["content_hash"])
+    }
+
+
+def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
+    def put() -> Any:
+        return run.blobs.put(source.fetch(item))
+
+    try:
+        blob = call_with_retry(put, run.tally, waits=run.settings.retry_seconds)
+    except SkipDocumentError as error:
+        return Fetched(item=item, error=str(error), skipped=True)
+    except DocumentError as error:
+        return Fetched(item=item, error=str(error))
+    except ServiceUnavailableError:
+        raise  # our own blob store is down: not an error of the document
+    except RetryLaterError as error:
+        return Fetched(item=item, error=str(error))
+    if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
+        registry.note_fetched(
+            run.connection,
+            source=run.source.value,
+            source_id=item.source_id,
+            version=item.version,
+            content_hash=blob.content_hash,
+            size=blob.size,
+        )
+    return Fetched(item=item, content_hash=blob.content_hash, size=blob.size)
+
+
+def merged(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """Return calls by method, retries and failed retries summed over several tallies."""
+    calls: dict[str, int] = {}
+    for tally in tallies:
+        for method, number in tally.calls.items():
+            calls[method] = calls.get(method, 0) + number
+    return {
+        "calls": calls,
+        "retries": sum(tally.retries for tally in tallies),
+        "retries_failed": sum(tally.gave_up for tally in tallies),
+    }

@@ -1,0 +1,163 @@
+"""Build registry and lake rows from fetched, rewritten and refused documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from assets.intake.fetching import Fetched
+from assets.stages.diff import GONE, MAX_ATTEMPTS, Known
+from assets.stages.grant import effective_permissions
+from assets.stages.identify import content_key, payload_hash
+from resources.core.domain import Item, Refusal, SourceName, State, document_id
+from resources.core.tables import table
+from resources.syncing import SyncRun
+
+_json = msgspec.json.Encoder()
+
+
+def raw_table(source: SourceName) -> str:
+    """Return the lake table that holds a source's change rows."""
+    return f"raw_{source.value}"
+
+
+def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
+    permissions = effective_permissions(item)
+    return {
+        **{name: getattr(item, name) for name in Item.__struct_fields__},
+        "doc_id": document_id(source, item.source_id),
+        "permissions": permissions,
+        "payload_hash": payload_hash(item, permissions),
+        "reason": None,
+        "stage": None,
+        "attempts": 0,
+        **desired,
+    }
+
+
+def fetched_row(run: SyncRun, result: Fetched, before: Known | None) -> dict[str, Any]:
+    """Return the row of a document whose bytes were requested."""
+    item = result.item
+    if result.content_hash is not None:
+        key = content_key(item, result.content_hash)
+        size = result.size if item.size is None else item.size
+        return _row(run.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
+    run.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
+    attempts = (
+        1
+        if before is None or (before.version != item.version and before.attempts >= MAX_ATTEMPTS)
+        else before.attempts + 1
+    )
+    fault = {"reason": result.error, "stage": "raw", "attempts": attempts}
+    if result.skipped:
+        return _row(run.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
+    if before is not None and before.state == State.LIVE and attempts < MAX_ATTEMPTS:
+        # The indexed version stays searchable, with current permissions, while the new bytes are retried.
+        kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
+        return _row(run.source, item, state=State.LIVE, **kept, **fault)
+    return _row(run.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
+
+
+def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
+    """Return the row of a document whose metadata or permissions changed, or that is back, with unchanged bytes.
+
+    The parse outcome is kept unless it depends on title and description.
+    """
+    key = content_key(item, before.content_hash) if before.content_hash else None
+    same = key == before.content_key and before.state not in GONE
+    return _row(
+        run.source,
+        item,
+        content_hash=before.content_hash,
+        content_key=key,
+        state=before.state if same else State.LIVE,
+        reason=before.reason if same else None,
+        stage=before.stage if same else None,
+        attempts=before.attempts if same else 0,
+    )
+
+
+def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any] | None:
+    """Return the row of a document that the source refuses to provide; None if the registry already says so."""
+    item = Item(
+        source_id=refusal.source_id,
+        partition=refusal.partition,
+        title=refusal.title,
+        path=refusal.path,
+        mime_type="",
+        version=refusal.version,
+        permissions=(),
+        owner=refusal.owner,
+        collection_ids=refusal.collection_ids,
+    )
+    if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
+        if before.payload_hash == payload_hash(item, ()):
+            return None  # otherwise it has moved
+    else:
+        run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
+    return _row(
+        run.source,
+        item,
+        content_hash=None,
+        content_key=None,
+        state=State.SKIPPED,
+        reason=refusal.reason,
+        stage="raw",
+        attempts=1,
+    )
+
+
+def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:
+    """Append change rows to the lake: current documents and tombstones."""
+    now = datetime.now(UTC)
+    rows = [
+        {
+            "op": "upsert",
+            "doc_id": row["doc_id"],
+            **{name: row[name] for name in _LAKE_FIELDS},
+            "permissions": list(row["permissions"]),
+            "meta": _json.encode({name: row[name] for name in _META_FIELDS}).decode(),
+        }
+        for row in stored
+    ]
+    for source_id, partition in gone:
+        tombstone = {"op": "delete", "doc_id": document_id(run.source, source_id), "source_id": source_id}
+        rows.append(dict.fromkeys((*_LAKE_FIELDS, "permissions", "meta")) | tombstone | {"partition": partition})
+    if not rows:
+        return
+    first = run.next_sequence(len(rows))
+    for number, row in enumerate(rows):
+        row |= {"seq": first + number, "at": now}
+    run.lake.append(raw_table(run.source), pl.DataFrame(rows, schema=table(raw_table(run.source)).schema))
+
+
+def item_of(row: Mapping[str, Any], permissions: tuple[str, ...]) -> Item:
+    """Return the item of a registry row with different permissions. Not for uploads, the only `owner_scoped` items."""
+    elsewhere = ("title", "permissions", "collection_ids", "folders", "owner_scoped")
+    names = [name for name in Item.__struct_fields__ if name not in elsewhere]
+    return Item(
+        title=row["source_title"],
+        permissions=permissions,
+        collection_ids=tuple(row["collection_ids"]),
+        **{name: row[name] for name in names},
+    )
+
+
+_LAKE_FIELDS = (
+    "source_id",
+    "partition",
+    "version",
+    "content_hash",
+    "mime_type",
+    "profile",
+    "title",
+    "description",
+    "owner",
+    "created_at",
+    "modified_at",
+)
+_META_FIELDS = ("path", "url", "author", "size", "collection_ids", "folders", "tags", "content_key", "locator")

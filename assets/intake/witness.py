@@ -1,0 +1,119 @@
+"""Wrap a `Source` and record what it lists, without changing its behaviour.
+
+Reconciliation compares the record with what the stores held before, so that one listing serves both the comparison and the repairing
+sync. Only a complete listing is evidence that something is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from resources.core.domain import Batch
+from resources.core.errors import ConcordanceError, LostPartitionError
+from resources.core.ports import Source
+
+EVERYTHING = "*"
+"""Placeholder for all partitions, if the source cannot list them."""
+
+
+class Witness:
+    """Forwards calls to a source and records the answers. One instance serves one sync or one survey."""
+
+    def __init__(self, port: Source) -> None:
+        self._port = port
+        self.shown: set[str] = set()
+        """Source ids of all documents that the source has, including refused ones."""
+        self.deleted: set[str] = set()
+        """Source ids of explicit tombstones."""
+        self.complete: set[str] = set()
+        """Partitions that were listed completely."""
+        self.retired_partitions: set[str] = set()
+        self.lost_partitions: set[str] = set()
+        self.unlisted: dict[str, str] = {}
+        """Partitions that could not be listed completely, with the reason; `*`: none could."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    @property
+    def source(self) -> Source:
+        """This witness, typed as the wrapped source."""
+        return cast("Source", self)
+
+    def partitions(self) -> list[str]:
+        """Return what the source returns."""
+        try:
+            return self._port.partitions()
+        except ConcordanceError as error:
+            self.unlisted[EVERYTHING] = str(error)
+            raise
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return what the source returns."""
+        lost = self._port.lost(known)
+        self.lost_partitions.update(lost)
+        return lost
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return what the source returns."""
+        retired = self._port.retired(known)
+        self.retired_partitions.update(retired)
+        return retired
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what the source yields."""
+        last = None
+        try:
+            for batch in self._port.changes(partition, cursor):
+                self._note(batch)
+                last = batch
+                yield batch
+        except LostPartitionError:
+            self.lost_partitions.add(partition)
+            raise
+        except ConcordanceError as error:
+            self.unlisted[partition] = str(error)
+            raise
+        if last is not None and last.listing == "page":
+            self.unlisted[partition] = "Part of it could not be listed."
+
+    def begin(self, known: list[str]) -> list[str]:
+        """Make the calls that a sync begins with and return the partitions to list; none if the source refuses."""
+        try:
+            self._port.directory()
+            partitions = self.partitions()
+            self.lost(known)
+        except ConcordanceError as error:
+            self.unlisted[EVERYTHING] = str(error)
+            return []
+        return partitions
+
+    def listing(self, partition: str) -> Iterator[Batch]:
+        """Yield the partition from the beginning; a listing that fails ends and is recorded."""
+        try:
+            yield from self.changes(partition, None)
+        except ConcordanceError:
+            return  # recorded by `changes`
+
+    def survey(self, known: list[str]) -> None:
+        """List everything without fetching anything."""
+        for partition in self.begin(known):
+            for _ in self.listing(partition):
+                pass
+        if EVERYTHING not in self.unlisted:
+            self.retired(known)
+
+    def is_authoritative_for(self, partition: str) -> bool:
+        """Return True if the source listed the partition completely, or reported that it no longer exists."""
+        return partition in self.complete or partition in self.retired_partitions
+
+    def _note(self, batch: Batch) -> None:
+        ids = [item.source_id for item in batch.seen]
+        ids += [refusal.source_id for refusal in batch.refused]
+        self.deleted.update(batch.deleted)
+        self.shown.difference_update(batch.deleted)
+        self.shown.update(ids)
+        self.deleted.difference_update(ids)
+        if batch.listing == "complete":
+            self.complete.add(batch.partition)

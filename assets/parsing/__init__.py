@@ -1,0 +1,1 @@
+"""Parsing of untrusted files in confined worker processes."""

@@ -1,0 +1,187 @@
+"""The parser process: read jobs from standard input and write one outcome per job to standard output, in order.
+
+`assets.parsing.pool` runs it as `python -m assets.parsing.worker SECONDS MEMORY_MB`. It confines itself before the first job
+(`assets.parsing.confinement`) and opens no file of the lake: the bytes of each file follow its job. If a file takes too much processor
+time, a timer ends the process; if it takes too much memory, the result is `MemoryError` or a crash. The pool derives the cause
+from the exit status. The process ends when its input closes, so it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from assets.parsing.confinement import confine
+from resources.core.domain import ParsedDocument
+from resources.core.errors import DocumentError, SkipDocumentError
+
+FRAME = struct.Struct("!I")
+"""The length before each frame. A job is one msgpack frame; the frames of its file follow, ending with an empty one."""
+UNREADABLE = 2**32 - 1
+"""Sent instead of a frame's length if the rest of the file cannot be read."""
+
+WALL_FACTOR = 10
+"""Wall-clock seconds allowed per second of processor time. Processor time depends on the file alone, so a file that exceeds the limit
+will do so again; wall-clock time also depends on the load of the machine.
+"""
+START_SECONDS = 60
+"""Time limit for the process to become ready, because a hanging start would block its parent."""
+CPU_FACTOR = 20
+"""The process is replaced after this multiple of a file's processor time limit; it may exceed that by at most one file."""
+_LIBRARIES = (
+    "assets.stages.parse.markdown", "assets.stages.parse.html", "assets.stages.parse.pdf", "assets.stages.parse.docx",
+    "assets.stages.parse.pptx", "assets.stages.parse.xlsx", "assets.stages.parse.image", "assets.stages.parse.records",
+    "markdown_it", "selectolax.lexbor", "pypdf", "docx", "pptx", "python_calamine", "charset_normalizer", "PIL.Image",
+)  # fmt: skip
+
+
+class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One file to parse: the pool reads it from `path` and sends the bytes; `data` is for bytes that are not in a local file."""
+
+    key: str
+    mime_type: str
+    title: str
+    path: str | None = None
+    data: bytes | None = None
+    description: str | None = None
+    profile: str = "auto"
+    content_hash: str | None = None
+    """Expected SHA-256 of the bytes in hex; None: not checked."""
+
+
+class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a job: a document, or an error with a human-readable reason (`skipped`: a retry will not help)."""
+
+    key: str
+    document: ParsedDocument | None = None
+    error: str | None = None
+    skipped: bool = False
+    seconds: float = 0.0
+    unread: bool = False
+    """Whether the stored bytes are missing or damaged, so that the file itself was not parsed."""
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame from the worker: ready (no outcome), or the outcome of its oldest job."""
+
+    outcome: ParseOutcome | None = None
+    leaving: bool = False
+    """Whether the worker exits after this frame and leaves its other jobs undone, because its memory has grown."""
+
+
+def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
+    """Parse one file; `data` is None if it could not be read. Every error becomes an outcome."""
+    from assets.stages.parse import parse
+
+    if data is None:
+        return ParseOutcome(key=job.key, error="The stored file could not be read.", unread=True)
+    started = time.monotonic()
+    document, error, skipped = None, None, False
+    try:
+        document = parse(data, job.mime_type, title=job.title, description=job.description, profile=job.profile)
+    except DocumentError as fault:
+        error, skipped = str(fault), isinstance(fault, SkipDocumentError)
+    except MemoryError:
+        error = "memory"
+    return ParseOutcome(
+        key=job.key, document=document, error=error, skipped=skipped, seconds=time.monotonic() - started
+    )
+
+
+_ADDRESS_SPACE, _RESIDENT = 0, 1
+
+
+def _memory(field: int) -> int:
+    """Return the current memory of this process in bytes. Source: proc(5), `/proc/pid/statm`.
+
+    `ru_maxrss` is not used: across fork and exec it starts from the parent's value, so children of a large parent look large.
+    """
+    if sys.platform != "linux":
+        return 0
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[field]) * resource.getpagesize()
+
+
+def _bound_memory(megabytes: int) -> None:
+    """Limit the growth of the process from its current size."""
+    limit = _memory(_ADDRESS_SPACE) + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _read(stream: BinaryIO) -> bytes | None:
+    """Return the next frame, or None if the input has closed or the file being sent cannot be read."""
+    head = stream.read(FRAME.size)
+    if len(head) < FRAME.size:
+        return None
+    (length,) = FRAME.unpack(head)
+    if length == UNREADABLE:
+        return None
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def _read_file(stream: BinaryIO) -> bytes | None:
+    file = io.BytesIO()
+    while part := _read(stream):
+        file.write(part)
+    return None if part is None else file.getvalue()
+
+
+def _compile_libraries() -> None:
+    """Import libraries that have no bytecode yet: once confined, the process could not save it for the next one."""
+    for name in _LIBRARIES:
+        found = find_spec(name)
+        if found is not None and found.cached is not None and not Path(found.cached).exists():
+            import_module(name)
+
+
+def main(seconds: float, memory_mb: int) -> None:
+    """Process jobs until the input closes."""
+    signal.setitimer(signal.ITIMER_REAL, max(WALL_FACTOR * seconds, START_SECONDS))
+    source = sys.stdin.buffer
+    # Libraries that print would corrupt the stream, so they get standard error instead.
+    target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    encoder = msgspec.msgpack.Encoder()
+    decoder = msgspec.msgpack.Decoder(ParseJob)
+    _compile_libraries()
+    confine(time.process_time() + (CPU_FACTOR + 2) * seconds)
+    _bound_memory(memory_mb)
+
+    def send(report: WorkerReport) -> None:
+        body = encoder.encode(report)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        target.write(FRAME.pack(len(body)) + body)
+        target.flush()
+
+    send(WorkerReport())
+    while (body := _read(source)) is not None:
+        job = decoder.decode(body)
+        data = _read_file(source)
+        # The default action of both signals ends the process even in C code that never returns to Python.
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)
+        outcome = perform(job, data)
+        del data
+        leaving = _memory(_RESIDENT) > memory_mb * 2**20 // 2 or time.process_time() > CPU_FACTOR * seconds
+        send(WorkerReport(outcome=outcome, leaving=leaving))
+        if leaving:
+            return
+
+
+if __name__ == "__main__":
+    try:
+        main(float(sys.argv[1]), int(sys.argv[2]))
+    except BrokenPipeError:
+        os._exit(0)  # the parent is gone; nothing is left to report or flush

@@ -1,0 +1,1 @@
+"""Work beside the syncs: audits, repairs, retention and erasure."""

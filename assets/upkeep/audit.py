@@ -1,0 +1,189 @@
+"""The permission audit: compare the permissions that a source reports now with the registry and the points in Qdrant.
+
+Syncs follow each change. The audit finds changes that were never reported, and permissions altered in the stores. An excess grant is
+revoked at once, first in the registry, which every hit is checked against, and raises an alert. A missing grant is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from assets.intake.witness import Witness
+from assets.stages.grant import effective_permissions
+from assets.stages.payload import document_payload
+from resources.alerts import alert
+from resources.core.domain import SOURCE_LABELS, Batch, SourceName
+from resources.core.permissions import granted
+from resources.core.ports import Source
+from resources.settings import Settings
+from resources.sources import open_source
+from resources.stores import qdrant
+from resources.syncing import SyncRun, hold
+from sql import queries
+
+PAGE_DOCUMENTS = 500
+EXAMPLES = 20
+
+registry = queries("registry")
+upkeep = queries("upkeep")
+_json = msgspec.json.Encoder()
+
+
+class Grants(msgspec.Struct):
+    """Numbers of grants; one grant is one principal on one document."""
+
+    postgres: int = 0
+    qdrant: int = 0
+
+
+class AuditReport(msgspec.Struct):
+    """What the audit of one source found and did."""
+
+    source: SourceName
+    checked: int = 0
+    """Live documents whose permissions were compared."""
+    excess: Grants = msgspec.field(default_factory=Grants)
+    missing: Grants = msgspec.field(default_factory=Grants)
+    mended: int = 0
+    """Documents whose permissions were corrected."""
+    unlisted: dict[str, str] = {}
+    """Partitions whose permissions could not be read, with the reason."""
+    examples: list[str] = []
+
+
+class _Rights(msgspec.Struct, frozen=True):
+    """The stored permissions of a document and those that the source grants."""
+
+    doc_id: str
+    source_id: str
+    partition: str
+    held: frozenset[str]
+    given: frozenset[str]
+
+    @property
+    def excess(self) -> frozenset[str]:
+        return self.held - self.given
+
+    @property
+    def missing(self) -> frozenset[str]:
+        return self.given - self.held
+
+    def row(self) -> dict[str, Any]:
+        """Return the row for the SQL statements."""
+        return {"doc_id": self.doc_id, "permissions": sorted(self.given)}
+
+
+def audit(settings: Settings, source: SourceName, *, port: Source | None = None) -> AuditReport:
+    """Compare and correct the permissions of every live document in a source's listing. Nothing is fetched.
+
+    Syncs of the source wait meanwhile. Raises `BusyError` or `ServiceUnavailableError`.
+    """
+    witness = Witness(port if port is not None else open_source(settings, source))
+    report = AuditReport(source=source, unlisted=witness.unlisted)
+    with hold(settings, source) as run:
+        names = qdrant.collections(run.qdrant)
+        known = [row["partition"] for row in registry.partition_names(run.connection, source=source.value)]
+        for partition in witness.begin(known):
+            for batch in witness.listing(partition):
+                for page in _rights(run, batch):
+                    _settle(run, names, page, report)
+                if batch.permissions is not None:
+                    break  # these permissions apply to the whole partition: no need to list the rest
+    excess = report.excess.postgres + report.excess.qdrant
+    if excess:
+        alert(
+            settings,
+            f"The permission audit of {SOURCE_LABELS[source]} found {excess} grants that the source does not give, on documents "
+            f"such as {report.examples[0]}. They were revoked. See: concordance audit grants --since 1d",
+        )
+    return report
+
+
+def _rights(run: SyncRun, batch: Batch) -> Iterator[list[_Rights]]:
+    """Yield stored and granted permissions for the documents of a batch, or for its whole partition."""
+    source = run.source.value
+    if batch.permissions is None:
+        given = {item.source_id: frozenset(effective_permissions(item)) for item in batch.seen}
+        ids = list(given)
+        for start in range(0, len(ids), PAGE_DOCUMENTS):
+            part = ids[start : start + PAGE_DOCUMENTS]
+            rows = upkeep.granted(run.connection, source=source, source_ids=part)
+            yield [_of(row, given[row["source_id"]]) for row in rows]
+        return
+    after = ""
+    while True:
+        page = list(
+            upkeep.granted_in(
+                run.connection, source=source, partition=batch.partition, after=after, most=PAGE_DOCUMENTS
+            )
+        )
+        if not page:
+            return
+        after = page[-1]["source_id"]
+        yield [_of(row, frozenset(granted(batch.permissions, row["owner"], row["tags"]))) for row in page]
+
+
+def _of(row: dict[str, Any], given: frozenset[str]) -> _Rights:
+    return _Rights(row["doc_id"], row["source_id"], row["partition"], frozenset(row["permissions"]), given)
+
+
+def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditReport) -> None:
+    """Count and correct a page of documents, excess grants first."""
+    report.checked += len(page)
+    too_much = [rights for rights in page if rights.excess]
+    if too_much:
+        with run.connection.transaction():
+            upkeep.narrow(run.connection, rows=_rows(too_much))
+            registry.raise_version(run.connection)
+    too_little = [rights for rights in page if rights.missing]
+    if too_little:
+        _give(run, too_little)
+    indexed = {name: qdrant.grants(run.qdrant, name, [rights.doc_id for rights in page]) for name in names}
+    outdated: list[_Rights] = []
+    for rights in page:
+        variants = [variant for points in indexed.values() for variant in points.get(rights.doc_id, ())]
+        excess = frozenset[str]().union(*variants) - rights.given
+        missing = frozenset(right for right in rights.given if any(right not in variant for variant in variants))
+        report.excess.qdrant += len(excess)
+        report.missing.qdrant += len(missing)
+        if excess or missing:
+            outdated.append(rights)
+        if (excess or rights.excess) and len(report.examples) < EXAMPLES:
+            report.examples.append(f"{rights.source_id}: {', '.join(sorted(excess | rights.excess))}")
+    report.excess.postgres += sum(len(rights.excess) for rights in too_much)
+    report.missing.postgres += sum(len(rights.missing) for rights in too_little)
+    _update_payloads(run, names, [rights.doc_id for rights in outdated])
+    report.mended += len({rights.doc_id for rights in (*too_much, *too_little, *outdated)})
+
+
+def _give(run: SyncRun, too_little: list[_Rights]) -> None:
+    """Add missing grants. For uploads, whose owners may change them meanwhile, the next sync does this from a new listing."""
+    if run.source is SourceName.UPLOAD:
+        upkeep.mark_changed(run.connection, doc_ids=[rights.doc_id for rights in too_little])
+        days = sorted({rights.partition for rights in too_little})
+        upkeep.mark_for_relisting(run.connection, source=run.source.value, partitions=days)
+        return
+    with run.connection.transaction():
+        upkeep.grant(run.connection, rows=_rows(too_little))
+        registry.raise_version(run.connection)
+
+
+def _update_payloads(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
+    """Update the payloads of these documents from the registry."""
+    if not doc_ids:
+        return
+    rows = list(registry.rows(run.connection, doc_ids=doc_ids))
+    payloads = {str(row["doc_id"]): document_payload(row) for row in rows}
+    for name in names:
+        qdrant.set_payload(run.qdrant, name, payloads)
+    done = [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
+    with run.connection.transaction():
+        registry.payloads_updated(run.connection, rows=_json.encode(done).decode())
+        registry.raise_version(run.connection)
+
+
+def _rows(rights: list[_Rights]) -> str:
+    return _json.encode([one.row() for one in rights]).decode()

@@ -1,0 +1,180 @@
+"""Erasure: remove deleted documents from every store and record for each store what was checked and when.
+
+A deleted document leaves the index at once. Its bytes, texts and vectors are kept for CONCORDANCE_ERASE_AFTER, so that a mistake can
+be undone without parsing and embedding again; then they are erased, together with answers that quote them. What to erase is derived
+from the stores, so the next erasure completes an interrupted one. Syncs and `reindex` wait meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import structlog
+
+from assets.chunked import TABLE as CHUNKED
+from assets.index.reindex import LOCK as REINDEX_LOCK
+from assets.parsed import TABLE as PARSED
+from assets.upkeep.doomed import ErasurePlan, plan_erasure
+from assets.upkeep.redaction import distinctive, forget, redact
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, InvalidRequestError
+from resources.settings import Settings
+from resources.sources.uploads import LOCK as UPLOADS_LOCK
+from resources.stores import rewriting
+from resources.stores.lake_erasure import drop_rows, left, scrub
+from resources.syncing import SyncRun, hold
+from sql import queries
+
+BATCH_CONTENTS = 500
+"""Blobs deleted at a time; uploads wait meanwhile."""
+
+erase_sql = queries("upkeep")
+log = structlog.get_logger("erase")
+_json = msgspec.json.Encoder()
+
+
+class Check(msgspec.Struct):
+    """The check of one store: when (None: not checked) and with what result."""
+
+    checked_at: datetime | None
+    detail: str
+
+
+class ErasureReport(msgspec.Struct):
+    """What one erasure removed."""
+
+    documents: int = 0
+    contents: int = 0
+    """Blobs."""
+    lake_rows: int = 0
+    redacted: dict[str, int] = {}
+    """Rows that lost their texts, by table."""
+    shared: int = 0
+    """Contents that are kept because another document has the same."""
+    stores: dict[str, Check] = {}
+
+
+def erase(
+    settings: Settings, *, cutoff: datetime, document: str | None = None, thorough: bool = False
+) -> ErasureReport:
+    """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites files even if nothing is due.
+
+    Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
+    for a document that is not deleted, or `ServiceUnavailableError`.
+    """
+    with alone(settings) as run:
+        if document is not None:
+            _check_deleted(run, document)
+        found = plan_erasure(run, cutoff=cutoff, document=document)
+        report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
+        if not found.empty():
+            _erase_rows(run, found, report, cutoff, document)
+        _rewrite_files(run, report, changed=not found.empty(), thorough=thorough)
+    log.info("erase.done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
+    return report
+
+
+@contextmanager
+def alone(settings: Settings) -> Generator[SyncRun]:
+    """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
+    with ExitStack() as stack:
+        runs = [stack.enter_context(hold(settings, source)) for source in SourceName]
+        row = (
+            runs[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
+        )
+        if row is None or not row["free"]:
+            raise BusyError("`concordance reindex` is running. Run the command again once it has ended.", "")
+        yield runs[0]
+
+
+def _check_deleted(run: SyncRun, document: str) -> None:
+    found = list(erase_sql.named(run.connection, document=document))
+    if not found:
+        raise InvalidRequestError(
+            f"There is no document {document}, or it is erased already. See: concordance receipts"
+        )
+    alive = [row for row in found if row["state"] != "deleted"]
+    if alive:
+        raise InvalidRequestError(
+            f"{alive[0]['source_id']} is not deleted (it is {alive[0]['state']}). Delete it at its source and sync first."
+        )
+
+
+def _erase_rows(
+    run: SyncRun, found: ErasurePlan, report: ErasureReport, cutoff: datetime, document: str | None
+) -> None:
+    """Redact texts that quote the documents, then erase their rows: the words that identify such texts come from those rows."""
+    words = distinctive(run.connection, found.words)
+    since = found.since or datetime.min.replace(tzinfo=UTC)
+    report.redacted = redact(run.connection, found.documents, words, since)
+    _drop_blobs(run, found)
+    kept_blobs = [content for content in found.contents if run.blobs.exists(content)]
+    texts = {name: ("text_hash", found.texts) for name in run.lake.names() if name.startswith("embedded_")}
+    keyed = {PARSED: ("content_key", found.keys), CHUNKED: ("content_key", found.keys), **texts}
+    ids = [row["doc_id"] for row in found.documents]
+    for name, (column, values) in keyed.items():
+        report.lake_rows += drop_rows(run.lake, name, column, values)
+    for name, numbers in found.changes.items():
+        report.lake_rows += drop_rows(run.lake, name, "seq", numbers)
+    remaining = {name: left(run.lake, name, column, values) for name, (column, values) in keyed.items()}
+    remaining |= {name: left(run.lake, name, "doc_id", ids) for name in found.changes}
+    for name in run.lake.names():
+        scrub(run.lake, name)
+    now = datetime.now(UTC)
+    report.stores = {
+        "blobs": Check(now, _said(len(kept_blobs), "contents") + _shared(found.shared)),
+        **{f"lake.{name}": Check(now, _said(rows, "rows")) for name, rows in sorted(remaining.items())},
+        **{
+            f"postgres.{table}": Check(now, f"{rows} rows {'dropped' if table in _DROPPED else 'redacted'}")
+            for table, rows in report.redacted.items()
+        },
+        "postgres.documents": Check(now, "dropped"),
+    }
+    with run.connection.transaction():
+        forget(run.connection, found.documents, cutoff, document)
+        erase_sql.note_erased(run.connection, doc_ids=ids, stores=_json.encode(report.stores).decode())
+
+
+_DROPPED = frozenset({"questions", "answer_cache", "search_cache"})
+
+
+def _drop_blobs(run: SyncRun, found: ErasurePlan) -> None:
+    """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
+    for start in range(0, len(found.contents), BATCH_CONTENTS):
+        part = found.contents[start : start + BATCH_CONTENTS]
+        with run.connection.transaction():
+            erase_sql.lock_uploads(run.connection, key=UPLOADS_LOCK)
+            taken = {row["content_hash"] for row in erase_sql.uploads_using(run.connection, content_hashes=part)}
+            for content in part:
+                if content not in taken:
+                    run.blobs.delete(content)
+
+
+def _rewrite_files(run: SyncRun, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
+    """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
+    stores = list(rewriting.STORES)
+    due = erase_sql.files_due(run.connection, stores=stores)["due"]
+    if not (changed or due or thorough):
+        return
+    notes = rewriting.rewrite(run.settings, run.connection, run.qdrant)
+    now = datetime.now(UTC)
+    checks = {store: Check(now if note.done else None, note.detail) for store, note in notes.items()}
+    report.stores |= checks
+    with run.connection.transaction():
+        erase_sql.note_files(run.connection, stores=_json.encode(checks).decode())
+
+
+def cutoff_of(after: timedelta) -> datetime:
+    """Return the time before which deleted documents are erased."""
+    return datetime.now(UTC) - after
+
+
+def _said(number: int, what: str) -> str:
+    return f"nothing left of {what}" if not number else f"{number} {what} left: another document needs them"
+
+
+def _shared(number: int) -> str:
+    return f"; {number} stay because other documents have the same" if number else ""

@@ -1,0 +1,218 @@
+"""Reconciliation: compare a source with the lake, Postgres and Qdrant in both directions, report differences and repair them.
+
+A sync processes what changed since the last one. Reconciliation finds what no change reports: a row lost with a disk, a point left by
+a crash, a document that a change feed omitted. Differences from the source are repaired by a sync with a full listing, the rest from
+the registry. A partition that cannot be listed is reported and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from assets.index.comparison import IncompleteDocument, LakeFaults, incomplete_documents, lake_faults, orphan_points
+from assets.intake.rows import append
+from assets.intake.witness import EVERYTHING, Witness
+from assets.pipeline import WORK, raw
+from resources.core.domain import STAGES, SourceName, State
+from resources.core.errors import AbortSyncError
+from resources.core.ports import Source
+from resources.settings import Settings
+from resources.sources import open_source
+from resources.stores import qdrant
+from resources.syncing import SyncRun, hold, open_sync
+from sql import queries
+
+EXAMPLES = 20
+HELD_STATES = (State.LIVE, State.SKIPPED, State.FAILED)
+"""States of documents that the source should show."""
+
+registry = queries("registry")
+upkeep = queries("upkeep")
+
+
+class Sides(msgspec.Struct):
+    """Counts by store: documents in the lake and Postgres, points in Qdrant."""
+
+    lake: int = 0
+    postgres: int = 0
+    qdrant: int = 0
+
+    def total(self) -> int:
+        """Return the sum."""
+        return self.lake + self.postgres + self.qdrant
+
+
+class ReconcileReport(msgspec.Struct):
+    """What reconciliation found and did in one source."""
+
+    source: SourceName
+    checked: int = 0
+    """Distinct documents found in any store."""
+    orphans: Sides = msgspec.field(default_factory=Sides)
+    """Surplus entries: in the lake without Postgres, in Postgres without the source, points without a live chunk."""
+    missing: Sides = msgspec.field(default_factory=Sides)
+    """Missing entries: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
+    mended: int = 0
+    waiting: int = 0
+    """Deletions awaiting approval. They do not count as differences, because a person decides."""
+    unlisted: dict[str, str] = {}
+    """Partitions that could not be listed, with the reason; they were left alone."""
+    error: str | None = None
+    """Why the repairing sync ended early."""
+    examples: dict[str, list[str]] = {}
+
+    def faults(self) -> int:
+        """Return how many differences there were."""
+        return self.orphans.total() + self.missing.total()
+
+    def clean(self) -> bool:
+        """Return True if all differences were repaired and everything could be checked."""
+        return self.faults() <= self.mended and not self.unlisted and self.error is None
+
+
+class _Found:
+    """The differences of one source, before or after the repair."""
+
+    def __init__(self, run: SyncRun, *, repair: bool = False, deep: bool = False) -> None:
+        rows = upkeep.known(run.connection, source=run.source.value)
+        self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
+        self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
+        self.lake: LakeFaults = lake_faults(run, deep=deep)
+        self.incomplete: list[IncompleteDocument] = [
+            document for page in incomplete_documents(run) for document in page
+        ]
+        self.points = 0
+        self.examples: list[str] = []
+        for orphans in orphan_points(run):
+            self.points += len(orphans.ids)
+            self.examples += [f"{orphans.collection}/{point}" for point in orphans.ids[: EXAMPLES - len(self.examples)]]
+            if repair:
+                # first, so that a document that returns is indexed completely
+                upkeep.mark_points_incomplete(run.connection, doc_ids=orphans.doc_ids)
+                qdrant.delete_points(run.qdrant, orphans.collection, orphans.ids)
+
+    def held(self) -> set[str]:
+        """Return the documents that exist at the source according to the registry."""
+        return {source_id for source_id, (_, state) in self.known.items() if state in HELD_STATES}
+
+    def unshown(self, witness: Witness) -> set[str]:
+        """Return documents that the source no longer has, except those whose deletion awaits approval."""
+        gone = (self.held() - witness.shown) - self.waiting
+        return {
+            source_id
+            for source_id in gone
+            if source_id in witness.deleted
+            or witness.is_authoritative_for(self.known[source_id][0])
+            or self.known[source_id][0] in witness.lost_partitions
+        }
+
+    def unknown(self, witness: Witness) -> set[str]:
+        """Return documents that the source has and that the registry lacks or has marked as gone."""
+        return witness.shown - self.held()
+
+
+def reconcile(
+    settings: Settings, source: SourceName, *, apply: bool, deep: bool = False, port: Source | None = None
+) -> ReconcileReport:
+    """Compare the stores of one source and, with `apply`, repair differences. Syncs of the source wait meanwhile.
+
+    With `deep`, all stored bytes are read and compared with their hashes.
+
+    Raises `BusyError` or `ServiceUnavailableError`; errors of the source are in the report.
+    """
+    witness = Witness(port if port is not None else open_source(settings, source))
+    if apply:
+        with open_sync(settings, source, requested_by="reconcile") as run:
+            return _repair(run, witness, deep=deep)
+    with hold(settings, source) as run:
+        witness.survey(_partitions(run))
+        return _report(run, witness, _Found(run, deep=deep))
+
+
+def _repair(run: SyncRun, witness: Witness, *, deep: bool) -> ReconcileReport:
+    """Repair from the registry first, then by a sync with a full listing, then count again."""
+    before = _Found(run, repair=True, deep=deep)
+    if before.incomplete:
+        upkeep.mark_for_rewrite(run.connection, doc_ids=[document.doc_id for document in before.incomplete])
+    for content in before.lake.gone:
+        run.blobs.delete(content)  # damaged bytes must not count as present
+    if before.lake.missing:
+        upkeep.mark_for_refetch(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
+    error = _sync(run, witness)
+    _remove_lake_orphans(run, witness)
+    report = _report(run, witness, before)
+    report.error = error
+    after = _Found(run)
+    left = [
+        len(before.lake.orphans.keys() & after.lake.orphans.keys()),
+        len(before.lake.missing & after.lake.missing),
+        len(before.unshown(witness) & after.held()),
+        len(before.unknown(witness) - after.held()),
+        after.points,
+        sum(document.points + bool(document.rows) for document in after.incomplete),
+    ]
+    report.mended = max(0, report.faults() - sum(left))
+    report.waiting = len(after.waiting)
+    return report
+
+
+def _sync(run: SyncRun, witness: Witness) -> str | None:
+    """Run the stages with a full listing and return the error, if any. An error of the source does not stop the later stages."""
+    run.relist = True
+    refused = None
+    for stage in STAGES:
+        try:
+            with run.stage(stage):
+                if stage == "raw":
+                    raw(run, source=witness.source)
+                else:
+                    WORK[stage](run)
+        except AbortSyncError as error:
+            if stage != "raw":
+                return str(error)
+            refused = str(error)
+    return refused or run.error
+
+
+def _remove_lake_orphans(run: SyncRun, witness: Witness) -> None:
+    """Tombstone documents that only the lake has, except in partitions that could not be listed."""
+    orphans = lake_faults(run).orphans
+    known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(witness, partition)}
+    append(run, [], list(known.items()))
+
+
+def _unclear(witness: Witness, partition: str) -> bool:
+    return partition in witness.unlisted or EVERYTHING in witness.unlisted
+
+
+def _report(run: SyncRun, witness: Witness, found: _Found) -> ReconcileReport:
+    unshown, unknown = found.unshown(witness), found.unknown(witness)
+    without_rows = {document.source_id for document in found.incomplete if document.rows}
+    without_points = [document.source_id for document in found.incomplete if document.points]
+    examples: dict[str, Iterable[str]] = {
+        "orphans.lake": sorted(found.lake.orphans),
+        "orphans.postgres": sorted(unshown),
+        "orphans.qdrant": found.examples,
+        "missing.lake": sorted(found.lake.missing),
+        "missing.postgres": sorted(unknown | without_rows),
+        "missing.qdrant": without_points,
+    }
+    return ReconcileReport(
+        source=run.source,
+        checked=len(found.held() | witness.shown | found.lake.held),
+        orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),
+        missing=Sides(
+            lake=len(found.lake.missing),
+            postgres=len(unknown) + len(without_rows),
+            qdrant=sum(document.points for document in found.incomplete),
+        ),
+        waiting=len(found.waiting),
+        unlisted=witness.unlisted,
+        examples={kind: ids for kind, all_ids in examples.items() if (ids := list(all_ids)[:EXAMPLES])},
+    )
+
+
+def _partitions(run: SyncRun) -> list[str]:
+    return [row["partition"] for row in registry.partition_names(run.connection, source=run.source.value)]

@@ -1,0 +1,42 @@
+"""Retention: delete records of questions, answers and syncs that are older than the settings allow."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from resources.core.durations import kept_for
+from resources.settings import Settings
+from resources.stores.postgres import session
+from sql import queries
+
+BATCH_ROWS = 5000
+"""Rows deleted per statement. Each statement is its own transaction, so that locks are short."""
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "answers": ("answers",),
+    "questions": ("questions",),
+    "conversations": ("conversations",),
+    "feedback": ("feedback",),
+    "jobs": ("sync_jobs", "ingest_jobs"),
+    "sync_errors": ("sync_errors",),
+    "audit": ("audit_log", "grant_audit"),
+}
+"""The tables governed by each setting `CONCORDANCE_RETENTION_…`."""
+
+
+def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
+    """Delete rows that are too old and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
+    statements = queries("upkeep")
+    deleted: dict[str, int] = {}
+    now = datetime.now(UTC)
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        for kind, tables in TABLES.items():
+            kept = kept_for(getattr(settings, f"retention_{kind}"))
+            if kept is None:
+                continue
+            for table in tables:
+                delete = getattr(statements, f"prune_{table}")
+                deleted[table] = 0
+                while rows := int(delete(connection, before=now - kept, most=batch) or 0):
+                    deleted[table] += rows
+    return deleted

@@ -1,0 +1,111 @@
+"""The daily deletion sweep: verify that nothing of deleted documents is left in any store, and complete their receipts.
+
+A sync removes what it tombstones in the same run. The sweep verifies that for every deletion and every collection, and removes what a
+crash left behind. It also drops the saved state of interrupted listings.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from assets.index.comparison import FIRST_ID
+from resources.core.domain import SourceName
+from resources.core.errors import AbortSyncError
+from resources.settings import Settings
+from resources.stores import qdrant
+from resources.syncing import SyncRun, hold
+from sql import queries
+
+PAGE_DOCUMENTS = 1000
+
+registry = queries("registry")
+upkeep = queries("upkeep")
+_json = msgspec.json.Encoder()
+
+
+class SweepReport(msgspec.Struct):
+    """What the sweep of one source checked and what it removed."""
+
+    source: SourceName
+    documents: int = 0
+    """Deleted and lost documents that were checked."""
+    points: int = 0
+    chunks: int = 0
+    caches: int = 0
+    """Cached search results from before the index changed, of all sources."""
+    notes: int = 0
+    """Rows of interrupted listings that will not be resumed."""
+    receipts: int = 0
+    """Deletions verified for the first time."""
+
+
+def sweep(settings: Settings, source: SourceName) -> SweepReport:
+    """Remove what is left of deleted documents and complete their receipts, without contacting the source.
+
+    Syncs of the source wait meanwhile. Raises `AbortSyncError` if points remain, `BusyError` or `ServiceUnavailableError`.
+    """
+    report = SweepReport(source=source)
+    with hold(settings, source) as run:
+        names = qdrant.collections(run.qdrant)
+        after = FIRST_ID
+        while page := list(upkeep.gone(run.connection, source=source.value, after=after, most=PAGE_DOCUMENTS)):
+            after = page[-1]["doc_id"]
+            _clear(run, names, page, report)
+        report.caches += int(registry.drop_caches(run.connection) or 0)
+        report.notes += int(upkeep.forget_listings(run.connection, source=source.value) or 0)
+        report.notes += int(upkeep.forget_fetched(run.connection, source=source.value) or 0)
+    return report
+
+
+def _clear(run: SyncRun, names: list[str], page: list[dict[str, Any]], report: SweepReport) -> None:
+    """Remove a page of documents from Qdrant, then from Postgres together with their receipts in one transaction."""
+    ids = [row["doc_id"] for row in page]
+    points = sum(_remove(run, name, ids) for name in names)
+    chunks = sum(row["chunks"] for row in page)
+    lingering = [row["doc_id"] for row in page if row["indexed"] or row["chunks"]]
+    with run.connection.transaction():
+        if points or lingering:
+            registry.drop_chunks(run.connection, doc_ids=lingering)
+            registry.removed(run.connection, doc_ids=lingering)
+            registry.raise_version(run.connection)
+        report.caches += int(registry.drop_caches(run.connection) or 0)
+        proved = list(
+            upkeep.verify_receipts(
+                run.connection,
+                source=run.source.value,
+                rows=_json.encode([_receipt(row) for row in page if row["deleted_at"] is not None]).decode(),
+            )
+        )
+    report.documents += len(page)
+    report.points += points
+    report.chunks += chunks
+    report.receipts += len(proved)
+
+
+def _remove(run: SyncRun, name: str, doc_ids: list[str]) -> int:
+    """Delete the points of these documents from a collection and return their number."""
+    found = qdrant.count_points(run.qdrant, name, doc_ids)
+    if found:
+        qdrant.delete_documents(run.qdrant, name, doc_ids)
+        left = qdrant.count_points(run.qdrant, name, doc_ids)
+        if left:
+            raise AbortSyncError(f"{name} still holds {left} points of deleted documents; run the sweep again.")
+    return found
+
+
+def _receipt(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a receipt for a deletion that no sync recorded; a document that was never indexed counts as removed at its deletion."""
+    gone_at = datetime.now(UTC) if row["indexed"] or row["chunks"] else row["deleted_at"]
+    return {
+        "doc_id": row["doc_id"],
+        "source_id": row["source_id"],
+        "tombstone_at": row["deleted_at"],
+        "source_time": row["gone_at_source"],
+        "source_time_is_exact": row["gone_is_exact"],
+        "points_deleted": row["chunk_count"],
+        "points_gone_at": gone_at,
+        "caches_gone_at": gone_at,
+    }

@@ -1,0 +1,252 @@
+"""What the sample company has in Drive and in Slack: the files of `examples/sample_company` enter, filled simulators leave.
+
+Runs within a simulator's process. Ids and times are those of the files, so that every start makes the very same Drive and
+workspace, and a sync after a restart finds nothing new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from resources.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resources.sources.drive.simulator import Drive
+    from resources.sources.slack.simulator import Workspace
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "sample_company"
+DRIVE_FILE = "drive/drive.json"
+SLACK_FILE = "slack.json"
+MADE = datetime(2026, 7, 10, 12, tzinfo=UTC)
+"""What the simulators' clocks show while they are filled."""
+
+_MENTION = re.compile(r"<@([a-z]+)>")
+
+
+class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom an item is shared with; a domain or anyone needs `discoverable` to find it, a link alone gives nobody search."""
+
+    who: str = msgspec.field(name="with")
+    role: str = "reader"
+    discoverable: bool = False
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file, folder or shortcut. Its content is a `file` of the sample company or a `text`; no parent: in `owner`'s Drive."""
+
+    id: str
+    name: str
+    type: str
+    """`folder`, `shortcut`, `document`, `spreadsheet`, `presentation`, or a mime type."""
+    parent: str | None
+    owner: str | None = None
+    file: str | None = None
+    text: str = ""
+    target: str = ""
+    modified: datetime = MADE
+    limited: bool = False
+    share: list[Share] = []
+
+
+class SharedDrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A shared drive and its members' roles; the account is one as well."""
+
+    id: str
+    name: str
+    members: dict[str, str]
+
+
+class DriveManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `drive/drive.json`. An entry comes after its parent and its target."""
+
+    account: str
+    shared_drives: list[SharedDrive]
+    items: list[Entry]
+
+
+class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody of the workspace, a guest, somebody of a connected workspace, or a program."""
+
+    name: str
+    email: str | None = None
+    guest: bool = False
+    external: bool = False
+    bot: bool = False
+
+
+class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that messages share."""
+
+    id: str
+    name: str
+    by: str
+    text: str
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message with its replies. `edited` is what it says since; users are named by their key, `<@ines>` too."""
+
+    at: datetime
+    by: str
+    text: str
+    replies: list[Message] = []
+    files: list[str] = []
+    edited: str | None = None
+    deleted: bool = False
+    subtype: str | None = None
+
+    @property
+    def ts(self) -> str:
+        """Slack's id of the message within its channel."""
+        return f"{int(self.at.timestamp())}.000100"
+
+
+class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A channel; the bot is a member of every one."""
+
+    id: str
+    name: str
+    members: list[str]
+    messages: list[Message]
+    topic: str = ""
+    private: bool = False
+    archived: bool = False
+
+
+class SlackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `slack.json`."""
+
+    name: str
+    team: str
+    domain: str
+    users: dict[str, User]
+    files: list[Upload]
+    channels: list[Channel]
+
+
+def read(name: str) -> bytes:
+    """Return a file of the sample company. Raises `ConfigurationError` outside of a checkout."""
+    try:
+        return (FOLDER / name).read_bytes()
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"The sample company is not here ({FOLDER / name}). It lies in the repository: run this in a checkout."
+        ) from None
+
+
+def drive_manifest() -> DriveManifest:
+    """Return what the company has in Drive."""
+    return msgspec.json.decode(read(DRIVE_FILE), type=DriveManifest)
+
+
+def slack_manifest() -> SlackManifest:
+    """Return what the company wrote in Slack."""
+    return msgspec.json.decode(read(SLACK_FILE), type=SlackManifest)
+
+
+def make_drive() -> Drive:
+    """Return a Drive with all that the sample company has in it."""
+    from resources.sources.drive.simulator import Drive
+
+    clock = _Clock()
+    drive = Drive(drive_manifest().account, clock=clock)
+    fill_drive(drive)
+    clock.go()
+    return drive
+
+
+def make_workspace() -> Workspace:
+    """Return a Slack workspace with all that the sample company wrote in it."""
+    from resources.sources.slack.simulator import Workspace
+
+    clock, manifest = _Clock(), slack_manifest()
+    workspace = Workspace(manifest.name, manifest.team, manifest.domain, clock=lambda: clock().timestamp())
+    fill_slack(workspace)
+    clock.go()
+    return workspace
+
+
+def fill_drive(drive: Drive) -> None:
+    """Put the company's folders, files and shortcuts into a Drive, and share them."""
+    manifest = drive_manifest()
+    for shared in manifest.shared_drives:
+        drive.shared_drive(shared.name, shared.members, id=shared.id)
+    for entry in manifest.items:
+        _put(drive, entry)
+        for share in entry.share:
+            drive.share(entry.id, share.who, share.role, share.discoverable)
+        if entry.limited:
+            drive.limit(entry.id)
+
+
+def fill_slack(workspace: Workspace) -> None:
+    """Bring the company's people, channels and messages into a workspace; edits, deletions and archiving come last."""
+    manifest = slack_manifest()
+    users = {
+        key: workspace.user(user.name, user.email, guest=user.guest, external=user.external, bot=user.bot)
+        for key, user in manifest.users.items()
+    }
+    for upload in manifest.files:
+        workspace.upload(users[upload.by], upload.name, upload.text, id=upload.id)
+    for channel in manifest.channels:
+        members = [users[key] for key in channel.members]
+        workspace.channel(channel.name, members, private=channel.private, topic=channel.topic, id=channel.id)
+        for message in channel.messages:
+            _post(workspace, channel.id, users, message, None)
+        if channel.archived:
+            workspace.archive(channel.id)
+
+
+def _put(drive: Drive, entry: Entry) -> None:
+    parent = drive.my_drive if entry.parent == "my_drive" else entry.parent
+    known: dict[str, Any] = {"id": entry.id, "created": entry.modified, "modified": entry.modified}
+    if entry.type == "folder":
+        drive.folder(entry.name, parent, **known)
+    elif entry.type == "shortcut":
+        drive.shortcut(entry.target, parent or drive.my_drive, entry.name, **known)
+    else:
+        content: Any = entry.text if entry.file is None else read(entry.file)
+        if entry.type == "spreadsheet":
+            content = msgspec.json.decode(content)
+        drive.file(entry.name, parent, content, entry.type, entry.owner, **known)
+
+
+def _post(workspace: Workspace, channel: str, users: dict[str, str], message: Message, thread: str | None) -> None:
+    def named(text: str) -> str:
+        return _MENTION.sub(lambda match: f"<@{users[match[1]]}>", text)
+
+    ts = workspace.post(
+        channel,
+        users[message.by],
+        named(message.text),
+        ts=message.ts,
+        thread=thread,
+        files=message.files,
+        subtype=message.subtype,
+    )
+    for reply in message.replies:
+        _post(workspace, channel, users, reply, ts)
+    if message.edited is not None:
+        workspace.edit(channel, ts, named(message.edited))
+    if message.deleted:
+        workspace.delete(channel, ts)
+
+
+class _Clock:
+    """Stands still until `go`, then shows the time of day."""
+
+    def __init__(self) -> None:
+        self._time: Callable[[], datetime] = lambda: MADE
+
+    def __call__(self) -> datetime:
+        return self._time()
+
+    def go(self) -> None:
+        """Run."""
+        self._time = lambda: datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""The running set: the supervisor and the services that it starts, checks and restarts."""

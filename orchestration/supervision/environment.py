@@ -1,0 +1,170 @@
+"""What a process that we start sees of our settings and of our environment, and addresses fit to be shown.
+
+Enter: settings, wherever each came from. Leave: environment variables. A service gets the secrets that it uses and no others, and of
+our own environment only what programs need to run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, get_args
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from pydantic import SecretStr
+
+from resources.settings import Settings
+from resources.stores.migrate import DAGSTER_SCHEMA
+from resources.withheld import variable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation))
+"""The settings that hold secrets."""
+
+RUN_NAMES = frozenset({
+    "HOME", "PATH", "USER", "LOGNAME", "TZ", "TMPDIR", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LD_PRELOAD", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
+})  # fmt: skip
+RUN_PREFIXES = (
+    "LC_",
+    "PYTHON",
+    "XDG_",
+    "MALLOC_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "POLARS_",
+    "RAYON_",
+    "GRPC_",
+    "COVERAGE_",
+)
+"""What programs need of the environment to run as elsewhere on this machine: no credentials."""
+
+PROXY_NAMES = frozenset({
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+})  # fmt: skip
+OUTSIDE_NAMES = PROXY_NAMES | {"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT"}
+OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
+"""Proxies, and the credentials of object stores."""
+
+
+class Needs(NamedTuple):
+    """What a service uses besides the settings that are no secrets."""
+
+    secrets: frozenset[str] = frozenset()
+    outside: bool = False
+    """Whether it reaches object stores and services on other machines."""
+    proxies: bool = False
+    """Whether it reaches services on other machines, but no object store."""
+    dagster: bool = False
+    """Whether it opens Dagster's instance, whose tables are in our database."""
+
+
+PIPELINE = Needs(
+    frozenset({
+        "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "drive_token",
+        "google_client_secret", "slack_bot_token", "alert_webhook_url",
+    }),
+    outside=True,
+    dagster=True,
+)  # fmt: skip
+SERVING = Needs(
+    frozenset({
+        "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret",
+        "slack_signing_secret", "secret_key", "metrics_token", "dagster_secret",
+    }),
+    outside=True,
+)  # fmt: skip
+
+NEEDS: Mapping[str, Needs] = MappingProxyType(
+    {
+        "dagster-code": PIPELINE,
+        "run-workers": PIPELINE,
+        "dagster-webserver": Needs(frozenset({"dagster_secret"}), dagster=True),
+        "dagster-daemon": Needs(dagster=True),
+        "serving": SERVING,
+        "slack-events": Needs(frozenset({"postgres_url", "slack_app_token"}), proxies=True),
+    }
+)
+"""By service. The vector server and the simulators read no settings: see `bare_environment`."""
+
+
+def child_environment(settings: Settings) -> dict[str, str]:
+    """Return our environment plus every setting that was given, from wherever: a child reads the same settings as we."""
+    return dict(os.environ) | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
+
+
+def service_environment(settings: Settings, name: str) -> dict[str, str]:
+    """Return the environment of a service that reads the settings: those that are no secrets, and the secrets that it uses."""
+    needs = NEEDS[name]
+    given = {one for one in settings.model_fields_set if getattr(settings, one) is not None}
+    kept = (given & SECRETS) - needs.secrets
+    environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept) | _python()
+    if needs.outside:
+        environment |= _passed(OUTSIDE_NAMES, OUTSIDE_PREFIXES)
+    if needs.proxies:
+        environment |= _passed(PROXY_NAMES, ())
+    if needs.dagster:
+        environment |= _dagster(settings)
+    if settings.postgres_url is not None and (needs.dagster or "postgres_url" in needs.secrets):
+        environment |= _passed((), ("PG",))  # libpq's own variables complete the URL of a Postgres of one's own
+    return environment
+
+
+def bare_environment(settings: Settings, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a program of ours that reads no settings; `more` is all that it is told."""
+    return _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, ()) | _python() | dict(more or {})
+
+
+def _passed(names: Collection[str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
+
+
+def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
+    """Return settings as environment variables; HOME's folder is among them always, and tells our processes from others'."""
+    environment: dict[str, str] = {}
+    for name in {*names, "home"}:
+        value = getattr(settings, name)
+        if name == "file_roots":
+            text = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
+        elif isinstance(value, tuple):
+            text = ",".join(str(part) for part in value)
+        elif isinstance(value, Path):
+            text = str(value.absolute())  # the child may run in another folder
+        elif isinstance(value, SecretStr):
+            text = value.get_secret_value()
+        else:
+            text = "" if value is None else str(value)
+        if value is not None:
+            environment[f"CONCORDANCE_{name.upper()}"] = text
+    return environment
+
+
+def _python() -> dict[str, str]:
+    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
+    return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+def _dagster(settings: Settings) -> dict[str, str]:
+    return {
+        "DAGSTER_HOME": str(settings.home / "dagster"),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "CONCORDANCE_DAGSTER_POSTGRES_URL": dagster_storage_url(settings.postgres_dsn),
+    }
+
+
+def dagster_storage_url(dsn: str) -> str:
+    """Return the URL of Dagster's tables in our database: psycopg 2, in a schema of their own."""
+    parts = urlsplit(dsn)
+    query = dict(parse_qsl(parts.query))
+    query["options"] = f"{query.get('options', '')} -csearch_path={DAGSTER_SCHEMA}".strip()
+    return urlunsplit(("postgresql+psycopg2", parts.netloc, parts.path, urlencode(query, quote_via=quote), ""))
+
+
+def without_password(url: str) -> str:
+    """Return a URL fit to be shown: no user, no password, no query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,238 @@
+"""Notices a service that runs but no longer answers, so that the supervisor can restart it.
+
+Each service is asked in a thread of its own: one that hangs does not keep the others from being watched. Any reply counts,
+an error included, because a service that refuses is alive. A service that is only slow keeps using the processor and is given
+more time than one that does nothing at all. Time in which this process itself did not run does not count.
+"""
+
+from __future__ import annotations
+
+import http.client
+import selectors
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+from psycopg.pq import ConnStatus, ExecStatus
+
+from resources.core.errors import ConcordanceError
+from resources.servers.processes import Identity, alive, group, identify
+
+INTERVAL_SECONDS = 3.0
+DEADLINE_SECONDS = 5.0
+"""Longest wait for one reply."""
+SUSPECT_MISSES = 2
+"""Missing replies in a row after which `status` shows the service as hung."""
+IDLE_MISSES = 4
+"""Missing replies in a row after which a service that does nothing is restarted: 12 to 32 seconds."""
+BUSY_MISSES = 12
+"""The same for a service that uses the processor: up to 96 seconds."""
+BUSY_SHARE = 0.02
+"""Share of one core from which a service counts as busy."""
+
+PAUSE_SECONDS = 20.0
+"""A round that takes this much longer than planned means that this process was stopped, or the machine asleep."""
+
+Probe = Callable[[], bool | None]
+"""Return True if the service replied within `DEADLINE_SECONDS`, and None if that cannot be told at the moment.
+
+Otherwise, return False or raise an error that says what happened.
+"""
+
+
+class NoReplyError(ConcordanceError):
+    """A service did not reply."""
+
+
+def ask(probe: Probe) -> tuple[bool | None, str]:
+    """Return what a probe returned, and the reason if there was no reply."""
+    try:
+        replied = probe()
+    except Exception as error:  # noqa: BLE001 # a thread's edge: whatever a probe fails with, it got no reply
+        return False, str(error).strip() or type(error).__name__
+    return replied, "no reply" if replied is False else ""
+
+
+class Pulse:
+    """Watches one process with one probe until `stop`."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        leader: Identity,
+        *,
+        grace: float = 0.0,
+        interval: float = INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Misses do not count during the first `grace` seconds, in which the process may still be starting."""
+        self._probe = probe
+        self._leader = leader
+        self._interval = interval
+        self._clock = clock
+        self._counts_from = clock() + grace
+        self._reason = ""
+        self._stopping = threading.Event()
+        self._misses = 0
+        self._first_miss = (0.0, 0.0)
+        """Time of the first miss in a row and the processor time used by then, both in seconds."""
+        self._hung = False
+        self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
+        self._thread.start()
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the process has missed replies lately."""
+        return self._misses >= SUSPECT_MISSES
+
+    @property
+    def hung(self) -> bool:
+        """Whether the process has been silent for so long that it should be restarted."""
+        return self._hung
+
+    @property
+    def reason(self) -> str:
+        """Why the last reply is missing."""
+        return self._reason
+
+    def stop(self) -> None:
+        """End the watch. A probe that is waiting for its reply ends by its own deadline."""
+        self._stopping.set()
+
+    def _watch(self) -> None:
+        began = self._clock()
+        while not self._stopping.wait(self._interval):
+            replied, reason = (
+                (False, "a signal has stopped the process") if _is_stopped(self._leader) else ask(self._probe)
+            )
+            now = self._clock()
+            paused = now - began > self._interval + PAUSE_SECONDS
+            began = now
+            if replied or paused:
+                self._misses, self._hung = 0, False
+            elif replied is False and now >= self._counts_from:
+                self._reason = reason
+                self._miss(now)
+
+    def _miss(self, now: float) -> None:
+        used = processor_seconds(self._leader)
+        if self._misses == 0:
+            self._first_miss = (now, used)
+        self._misses += 1
+        since, used_then = self._first_miss
+        busy = used - used_then > BUSY_SHARE * (now - since)
+        self._hung = self._misses >= (BUSY_MISSES if busy else IDLE_MISSES)
+
+
+def _is_stopped(leader: Identity) -> bool:
+    try:
+        return psutil.Process(leader.pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return False
+
+
+def family(leader: Identity) -> list[Identity]:
+    """Return the process, its descendants, and every process of its group."""
+    found = {member.pid: member for member in group(leader.pid)}
+    try:
+        if alive(leader):
+            found[leader.pid] = leader
+            for child in psutil.Process(leader.pid).children(recursive=True):
+                if (identity := identify(child.pid)) is not None:
+                    found[child.pid] = identity
+    except psutil.NoSuchProcess:
+        pass  # it ended between the two looks
+    return list(found.values())
+
+
+def processor_seconds(leader: Identity) -> float:
+    """Return the processor time that the process and its descendants have used."""
+    total = 0.0
+    for member in family(leader):
+        try:
+            times = psutil.Process(member.pid).cpu_times()
+            total += times.user + times.system
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return total
+
+
+def http_replies(url: str) -> bool:
+    """Return True if the server sends any response, or closes the connection, which a hung one does not.
+
+    Raises `NoReplyError` otherwise.
+    """
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=DEADLINE_SECONDS)
+    try:
+        connection.connect()
+    except OSError as error:
+        raise NoReplyError(f"{url} accepts no connection: {error}") from error
+    try:
+        connection.request("GET", parts.path or "/")
+        connection.getresponse()
+    except TimeoutError:
+        raise NoReplyError(f"{url} sent no response within {DEADLINE_SECONDS:.0f} s") from None
+    except (OSError, http.client.HTTPException):
+        return True
+    finally:
+        connection.close()
+    return True
+
+
+def postgres_replies(dsn: str) -> bool:
+    """Return True if the server answers `SELECT 1` on a new connection, or refuses the connection in its own words.
+
+    Raises `NoReplyError` otherwise.
+    """
+    try:
+        connection = psycopg.connect(dsn, connect_timeout=round(DEADLINE_SECONDS), autocommit=True)
+    except psycopg.OperationalError as error:
+        # Too many connections, or still recovering from a crash: it says so itself, hence it is alive.
+        if "FATAL:" in str(error):
+            return True
+        raise NoReplyError(f"Postgres accepts no connection: {error}") from error
+    try:
+        if _answers_query(connection):
+            return True
+        raise NoReplyError(f"Postgres did not answer a query within {DEADLINE_SECONDS:.0f} s")
+    finally:
+        connection.close()
+
+
+def _answers_query(connection: psycopg.Connection) -> bool:
+    """Send a query and wait for its result with a deadline, which `connection.execute` does not have."""
+    server = connection.pgconn
+    server.send_query(b"SELECT 1")
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(server.socket, selectors.EVENT_READ)
+        while server.is_busy():
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                return False
+            server.consume_input()
+            if server.status != ConnStatus.OK:
+                return False
+    result = server.get_result()
+    return result is not None and result.status == ExecStatus.TUPLES_OK
+
+
+def grpc_replies(target: str) -> bool:
+    """Return True if the gRPC server at `target` (`127.0.0.1:port` or `unix:path`) answers the standard health check.
+
+    Raises `NoReplyError` if it does not reply.
+    """
+    import grpc  # 15 MB that only the supervisor needs
+
+    with grpc.insecure_channel(target) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            check(b"", timeout=DEADLINE_SECONDS)
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE):
+                raise NoReplyError(f"{target}: {error.code().name}: {error.details()}") from error
+    return True

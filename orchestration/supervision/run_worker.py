@@ -1,0 +1,143 @@
+"""One warm run worker: imports what runs need, then does runs as their ids come on standard input.
+
+Started by `orchestration/supervision/workers.py`, to which it writes a byte every few seconds and one when a task is done. Besides doing
+runs it reports those whose worker died: Dagster's own monitoring looks after runs only once they have started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from orchestration.supervision.workers import BEAT, DONE, EVERY_RUN
+from resources.core.errors import ServiceUnavailableError
+from resources.launch import JOB_TAG
+from resources.logging import configure, logger
+from resources.settings import Settings, load
+from resources.stores.postgres import session
+from sql import queries
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance, DagsterRun
+
+BEAT_SECONDS = 5.0
+RUNS_A_WORKER = 50
+"""Runs that one process does before it makes room for a fresh one."""
+SETTLE_SECONDS = 300.0
+"""How long to try to report a run while the database is away."""
+DIED = "The process that did this run has died."
+
+log = logger("workers")
+
+
+def main() -> int:
+    """Do tasks until the keeper closes the pipe, a run fails, or many runs are done."""
+    settings = load()
+    configure(settings.log_level, "workers")
+    # Runs may print; only signs of life go to the keeper.
+    keeper = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.set_blocking(keeper, False)
+    threading.Thread(target=_beat, args=(keeper,), name="beat", daemon=True).start()
+    _warm_up(settings)
+    from dagster import DagsterInstance
+    from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage] # what `dagster api` runs
+
+    with DagsterInstance.get() as instance:
+        for _ in range(RUNS_A_WORKER):
+            task = sys.stdin.readline().split()
+            if not task:
+                return 0
+            if task[0] == "settle":
+                settle(settings, instance, task[1:])
+            elif _execute_run_command_body(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
+                return 0  # a run that failed or was interrupted may have left anything behind
+            _write(keeper, DONE)
+    return 0
+
+
+def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]) -> None:
+    """Report runs whose worker died as failed, and close their sync jobs. Waits for a database that is away."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            for run_id in run_ids:
+                for run in _abandoned(instance) if run_id == EVERY_RUN else [instance.get_run_by_id(run_id)]:
+                    if run is not None and not run.is_finished:
+                        _fail(settings, instance, run)
+        except (psycopg.Error, ServiceUnavailableError, *_storage_errors()) as error:
+            if time.monotonic() > deadline:
+                raise
+            log.warning("run.settle_postponed", reason=type(error).__name__)
+            time.sleep(1)
+        else:
+            return
+
+
+def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> None:
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        queries("registry").fail_run_job(
+            connection,
+            job_id=run.tags.get(JOB_TAG),
+            run_id=run.run_id,
+            error_message="The process that ran this sync died.",
+        )
+    instance.report_run_failed(run, DIED)
+    log.warning("run.failed", run_id=run.run_id, reason=DIED)
+
+
+def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:
+    """Return the unfinished runs of warm workers that are gone."""
+    from dagster import DagsterRunStatus, RunsFilter
+
+    from orchestration.supervision.launcher import WORKER_TAG, worker_of
+
+    unfinished = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+    runs = instance.get_runs(RunsFilter(statuses=unfinished))
+    return [run for run in runs if WORKER_TAG in run.tags and worker_of(run) is None]
+
+
+def _storage_errors() -> tuple[type[Exception], ...]:
+    from dagster_postgres.utils import DagsterPostgresException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (SQLAlchemyError, DagsterPostgresException)
+
+
+def _warm_up(settings: Settings) -> None:
+    import orchestration.definitions
+    from assets import pipeline
+    from resources.embedding import embedder, tokenizer
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    orchestration.definitions.defs.get_repository_def()
+    if pipeline.STAGES and settings.embedding_provider == "local":
+        embedder(settings)
+        tokenizer(settings)
+
+
+def _beat(keeper: int) -> None:
+    while True:
+        _write(keeper, BEAT)
+        time.sleep(BEAT_SECONDS)
+
+
+def _write(keeper: int, said: bytes) -> None:
+    with suppress(BlockingIOError, BrokenPipeError):  # a keeper that hangs or is gone: its successor takes over
+        os.write(keeper, said)
+
+
+def _discard(_event: object) -> None:
+    """Drop an event: it is in Dagster's event log already."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""One process of the set that `concordance up` runs: how it is started, asked and told apart from another version of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from orchestration.supervision.environment import ROOT
+from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
+from resources.core.errors import ConfigurationError
+from resources.servers.processes import port_is_free
+
+BACKLOG = 2048
+"""Connections that may wait for a service to accept them; uvicorn's own default."""
+
+
+def nothing() -> None:
+    """Do nothing: the default of a service without preparations."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One process to keep alive. `prepare` runs before every start, `after` once it is ready for the first time."""
+
+    name: str
+    command: Callable[[], list[str]]
+    ready: Callable[[], bool]
+    probe: Probe | None = None
+    """Asked again and again once it runs: whether it still replies. Must return within a few seconds."""
+    probe_seconds: float = INTERVAL_SECONDS
+    url: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    prepare: Callable[[], None] = nothing
+    after: Callable[[], None] = nothing
+    port: tuple[str, str, int] | None = None
+    """Setting, host and port that must be free before it starts."""
+    succession: Path | None = None
+    """Where its processes take turns, if a second one waits to take over: the command then finds a socket on standard input
+    (`serving/standby.py`)."""
+    stop_signal: signal.Signals = signal.SIGTERM
+    start_seconds: float = 120.0
+    stop_seconds: float = 15.0
+    cwd: str | None = None
+
+    def spawn(self, log: Path, channel: socket.socket | None = None) -> subprocess.Popen[bytes]:
+        """Start the process in a group of its own, its output appended to `log`. Raises `ConfigurationError`."""
+        self.prepare()
+        if channel is None:
+            self.check_port()
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL if channel is None else channel.fileno(),
+                stdout=out,
+                stderr=out,
+                cwd=self.cwd,
+                env=dict(self.environment),
+                start_new_session=True,
+            )
+
+    def check_port(self) -> None:
+        """Raise `ConfigurationError` when another program has the port."""
+        if self.port is None:
+            return
+        setting, host, number = self.port
+        if not port_is_free(number, host):
+            raise ConfigurationError(taken(self.name, setting, number))
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens on the port. Raises `ConfigurationError` when another program has it."""
+        if self.port is None:
+            raise ValueError("a service with a standby process has a port")
+        setting, host, number = self.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return socket.create_server((host, number), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise ConfigurationError(taken(self.name, setting, number)) from error
+
+    def fingerprint(self) -> str:
+        """Return what tells a process of this service from one with other settings or of another version."""
+        kept = {
+            name: value
+            for name, value in self.environment.items()
+            if name.startswith(("CONCORDANCE_", "DAGSTER_", "PYTHON"))
+        }
+        text = "\0".join([release(), *self.command(), *(f"{name}={kept[name]}" for name in sorted(kept))])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def release() -> str:
+    """Return a mark of the code that services run: another after every change of a file."""
+    mark = hashlib.sha256()
+    for package in ("assets", "orchestration", "resources", "serving", "sql"):
+        for file in sorted((ROOT / package).rglob("*")):
+            if file.suffix in (".py", ".sql", ".css", ".yaml"):
+                found = file.stat()
+                mark.update(f"{file}\0{found.st_mtime_ns}\0{found.st_size}\n".encode())
+    return mark.hexdigest()
+
+
+def taken(name: str, setting: str, number: int) -> str:
+    """Return the message for a port that another program has."""
+    return f"Port {number}, which {name} needs, is taken by another program: set {setting} to a free one."

@@ -1,0 +1,283 @@
+"""What `concordance up` runs: each service's command, environment, address and the question that tells whether it is ready.
+
+Enter: settings. Leave: services in the order they start, in stages; those of one stage start side by side. A part whose URL is
+set (POSTGRES_URL, QDRANT_URL) is somebody else's and is not started.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from orchestration.supervision.environment import ROOT, bare_environment, service_environment, without_password
+from orchestration.supervision.liveness import grpc_replies, http_replies, postgres_replies
+from orchestration.supervision.service import Service, taken
+from orchestration.supervision.workers import address, replies
+from resources import dagster_access, keys, slack_socket
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.servers.processes import port_is_free
+from resources.servers.sockets import socket_path
+from resources.servers.succession import SERVING
+from resources.settings import Settings
+from resources.stores.migrate import migrate
+
+DEFINITIONS = "orchestration.definitions"
+LOCATION = "concordance"
+"""Name of the Dagster code location; schedules and sensors keep their state under it."""
+DAEMON_SILENCE_SECONDS = 120.0
+"""Dagster's daemon writes a heartbeat every 30 seconds."""
+SLACK_EVENTS = "slack-events"
+
+
+def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequence[Service] = ()) -> list[list[Service]]:
+    """Return the services in stages; those `beside` ours answer before the first sync can begin.
+
+    `definitions` is the module that Dagster loads (tests hand in a small one).
+    """
+    stages: list[list[Service]] = []
+    if settings.embedded_postgres:
+        stages.append([_postgres(settings)])
+    else:
+        migrate(settings.postgres_dsn)
+    side_by_side = [_code_server(settings, definitions)]
+    if settings.embedded_qdrant:
+        side_by_side.insert(0, _qdrant(settings))
+    side_by_side += [_webserver(settings), _serving(settings), *beside]
+    if settings.slack_app_token is not None:
+        side_by_side.append(_slack_events(settings))
+    stages.append(side_by_side)
+    # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
+    stages.append([_daemon(settings), *([_workers(settings)] if definitions == DEFINITIONS else [])])
+    return stages
+
+
+def check_fresh(settings: Settings) -> None:
+    """Raise `ConfigurationError` for a HOME that is still to be made when one of its ports is taken: nothing is written then."""
+    if (settings.home / "run").exists():
+        return
+    needed = [("serving", "CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port)]
+    needed.append(("dagster-webserver", "CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port))
+    if settings.embedded_postgres:
+        needed.append(("postgres", "CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port))
+    if settings.embedded_qdrant:
+        needed.append(("qdrant", "CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port))
+    for name, setting, host, number in needed:
+        if not port_is_free(number, host):
+            raise ConfigurationError(taken(name, setting, number))
+
+
+def external(settings: Settings) -> dict[str, str]:
+    """Return name and address, without credentials, of the services that somebody else runs."""
+    found: dict[str, str] = {}
+    if settings.postgres_url is not None:
+        found["postgres"] = without_password(settings.postgres_url.get_secret_value())
+    if settings.qdrant_url is not None:
+        found["qdrant"] = without_password(settings.qdrant_url)
+    return found
+
+
+def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Whether a GET of this HTTP URL gives status 200 within two seconds."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
+    try:
+        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def listens(path: Path) -> bool:
+    """Whether something accepts connections on this Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(2)
+        return client.connect_ex(str(path)) == 0
+
+
+def _postgres(settings: Settings) -> Service:
+    from resources.servers.postgres import STOP_SECONDS, EmbeddedPostgres, environment
+
+    server = EmbeddedPostgres(settings)
+
+    def after() -> None:
+        migrate(settings.postgres_dsn)
+
+    return Service(
+        name="postgres",
+        command=server.command,
+        ready=server.ready,
+        probe=lambda: postgres_replies(settings.postgres_dsn),
+        url=settings.postgres_dsn,  # names the password's file, not the password
+        environment=environment(),
+        prepare=server.prepare,
+        after=after,
+        port=("CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port),
+        stop_signal=signal.SIGINT,
+        stop_seconds=STOP_SECONDS,
+        cwd=server.data.anchor,
+    )
+
+
+def _qdrant(settings: Settings) -> Service:
+    return Service(
+        name="qdrant",
+        command=lambda: [
+            sys.executable, "-m", "resources.servers.vector", "--path", str(settings.home / "qdrant"),
+            "--host", "127.0.0.1", "--port", str(settings.qdrant_port),
+        ],
+        ready=lambda: answers(f"{settings.qdrant_address}/readyz"),
+        probe=lambda: http_replies(f"{settings.qdrant_address}/livez"),
+        url=settings.qdrant_address,
+        environment=bare_environment(settings, {"CONCORDANCE_QDRANT_API_KEY": keys.qdrant_api_key(settings) or ""}),
+        port=("CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port),
+        stop_seconds=30.0,
+    )  # fmt: skip
+
+
+def _code_server(settings: Settings, definitions: str) -> Service:
+    folder = settings.home / "dagster"
+    place = socket_path(settings, "code.sock")
+
+    def prepare() -> None:
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(instance_file(), folder / "dagster.yaml")
+        (folder / "workspace.yaml").write_text(
+            f"load_from:\n  - grpc_server:\n      socket: {json.dumps(str(place))}\n      location_name: {LOCATION}\n"
+        )
+
+    return Service(
+        name="dagster-code",
+        command=lambda: [
+            sys.executable, "-m", "dagster", "api", "grpc", "-m", definitions, "--socket", str(place),
+            "--location-name", LOCATION, "--use-python-environment-entry-point",
+        ],
+        ready=lambda: listens(place),
+        probe=lambda: grpc_replies(f"unix:{place}"),
+        environment=service_environment(settings, "dagster-code"),
+        prepare=prepare,
+    )  # fmt: skip
+
+
+def _webserver(settings: Settings) -> Service:
+    return Service(
+        name="dagster-webserver",
+        command=lambda: [sys.executable, "-m", "orchestration.supervision.webserver"],
+        ready=lambda: _location_is_loaded(settings),
+        probe=lambda: http_replies(f"{settings.dagster_address}/server_info"),
+        url=settings.dagster_address,
+        environment=service_environment(settings, "dagster-webserver"),
+        port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
+    )  # fmt: skip
+
+
+def _location_is_loaded(settings: Settings) -> bool:
+    """Whether the webserver has met the code server: it may have started before that one, and a launch would fail."""
+    connection = http.client.HTTPConnection("127.0.0.1", settings.dagster_port, timeout=5)
+    try:
+        query = (
+            '{"query": "{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError {__typename}}}}}"}'
+        )
+        headers = {"Content-Type": "application/json"} | dagster_access.headers(settings)
+        connection.request("POST", "/graphql", query, headers)
+        response = connection.getresponse()
+        return response.status == 200 and b'"RepositoryLocation"' in response.read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _daemon(settings: Settings) -> Service:
+    started = [0.0]
+
+    def last_heartbeat() -> float | None:
+        """Return when any of the daemon's threads wrote its heartbeat last; None while Postgres does not say."""
+        import psycopg
+
+        try:
+            with psycopg.connect(settings.postgres_dsn, connect_timeout=2) as conn:
+                conn.execute("SET statement_timeout = '2s'")
+                row = conn.execute(
+                    "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM dagster.daemon_heartbeats"
+                ).fetchone()
+        except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+            return None
+        return None if row is None or row[0] is None else float(row[0])
+
+    def ready() -> bool:
+        last = last_heartbeat()
+        return last is not None and last > started[-1]
+
+    def probe() -> bool | None:
+        last = last_heartbeat()
+        return None if last is None else time.time() - last < DAEMON_SILENCE_SECONDS
+
+    return Service(
+        name="dagster-daemon",
+        command=lambda: [
+            sys.executable, "-m", "dagster._daemon", "run", "-w", str(settings.home / "dagster" / "workspace.yaml"),
+        ],
+        ready=ready,
+        probe=probe,
+        environment=service_environment(settings, "dagster-daemon"),
+        prepare=lambda: started.append(time.time()),
+    )  # fmt: skip
+
+
+def _workers(settings: Settings) -> Service:
+    return Service(
+        name="run-workers",
+        command=lambda: [sys.executable, "-m", "orchestration.supervision.workers"],
+        ready=lambda: replies(settings) is True,
+        probe=lambda: replies(settings),
+        environment=service_environment(settings, "run-workers"),
+        prepare=lambda: address(settings).unlink(missing_ok=True),
+    )
+
+
+def serving_address(settings: Settings) -> str:
+    """Return where this machine reaches the HTTP interface: never the public address, which may lead through a proxy."""
+    host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
+    return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
+
+
+def _serving(settings: Settings) -> Service:
+    return Service(
+        name="serving",
+        command=lambda: [sys.executable, "-m", "serving", "--standby"],
+        ready=lambda: answers(f"{serving_address(settings)}/readyz"),
+        probe=lambda: http_replies(f"{serving_address(settings)}/healthz"),
+        url=settings.base_url,
+        environment=service_environment(settings, "serving"),
+        port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
+        succession=socket_path(settings, SERVING),
+    )
+
+
+def _slack_events(settings: Settings) -> Service:
+    """Return the receiver of Slack's events: it needs Postgres, the app-level token, and no other secret."""
+    return Service(
+        name=SLACK_EVENTS,
+        command=lambda: [sys.executable, "-m", "serving.slack_socket"],
+        ready=lambda: slack_socket.ask(settings) is not None,
+        probe=lambda: slack_socket.ask(settings) is not None,
+        environment=service_environment(settings, SLACK_EVENTS),
+    )
+
+
+def instance_file() -> Path:
+    """Return Dagster's instance file: at the root of a checkout, beside this module in an installed wheel."""
+    for folder in (ROOT, Path(__file__).parents[1]):
+        if (folder / "dagster.yaml").is_file():
+            return folder / "dagster.yaml"
+    raise ServiceUnavailableError("The file dagster.yaml is missing from this installation: install it again.")

@@ -1,0 +1,267 @@
+"""Keeps the embedded set alive: starts it in order, waits until each part answers, restarts what dies or hangs, stops all in
+reverse.
+
+Enter: settings (and, for tests, other services). Leave: running processes, `HOME/run/state.json`, and one log a service in
+`HOME/logs`. One supervisor a HOME; what a killed or hung one left running is adopted, or ended if it cannot go on as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from typing import IO
+
+from orchestration.supervision import heartbeat, logs
+from orchestration.supervision.child import Child
+from orchestration.supervision.liveness import ask
+from orchestration.supervision.run_state import (
+    KILLED_SECONDS,
+    AlreadyRunningError,
+    RunState,
+    ServiceState,
+    end_hung,
+    end_leftovers,
+    lock,
+    read,
+    running,
+    write,
+)
+from orchestration.supervision.service import Service
+from orchestration.supervision.services import check_fresh, external, services
+from resources import keys
+from resources.core.errors import ConcordanceError, ServiceUnavailableError
+from resources.servers.processes import alive, identify, tail
+from resources.settings import Settings
+
+__all__ = ["AlreadyRunningError", "Supervisor", "running", "start"]
+
+logger = logging.getLogger("concordance.supervisor")
+
+LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 10.0
+"""Time that one look at a starting service can take; what is beyond was a pause of this process and is not held against the service."""
+
+
+class Supervisor:
+    """The services of one HOME. `start` returns when all are ready; `stop` when all are gone."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        stages: Sequence[Sequence[Service]] | None = None,
+        *,
+        beside: Sequence[Service] = (),
+    ) -> None:
+        """`stages` replaces the product's services (tests hand in small ones); those `beside` them start as well."""
+        self._settings = settings
+        self._stages = stages
+        self._beside = beside
+        self._children: list[Child] = []
+        self._lock: IO[bytes] | None = None
+        self._watchers: list[threading.Thread] = []
+        self._writing = threading.Lock()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._complete = False
+        self._adopted: dict[str, ServiceState] = {}
+
+    def start(self) -> None:
+        """Start everything. Raises `AlreadyRunningError`, or what kept a service from starting after stopping the others."""
+        _heed_interrupts()
+        if self._stages is None:
+            check_fresh(self._settings)
+        keys.ensure(self._settings)
+        hung = end_hung(self._settings)
+        if hung is not None:
+            logger.warning("ended the supervisor with pid %d, which had stopped working", hung.pid)
+        self._lock = lock(self._settings, KILLED_SECONDS if hung else 0.0)
+        self._begin_beating()
+        try:
+            stages = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
+            self._adopted = adoptable(self._settings, stages)
+            for name in end_leftovers(self._settings, keep=self._adopted):
+                logger.info("ended %s, which a killed supervisor had left running", name)
+            self._stopping.clear()
+            self._children = []
+            self._complete = False
+            for service in (service for stage in stages for service in stage):
+                if service.name not in self._adopted:
+                    service.check_port()
+            for stage in stages:
+                self._start_stage(stage)
+        except BaseException as error:
+            self._shut_down(str(error) if isinstance(error, ConcordanceError) else type(error).__name__)
+            raise
+        self._complete = True
+        self._write()
+        # One thread a service: the slow end or start of one does not delay the restart of another.
+        self._watchers = [
+            threading.Thread(target=self._watch, args=(child,), name=f"watch-{child.service.name}", daemon=True)
+            for child in self._children
+        ]
+        folder = self._settings.home / "logs"
+        self._watchers.append(
+            threading.Thread(target=logs.watch, args=(folder, self._stopping), name="logs", daemon=True)
+        )
+        for watcher in self._watchers:
+            watcher.start()
+
+    def _begin_beating(self) -> None:
+        self._ended.clear()
+        heartbeat.beat(self._settings)  # before the state names this process
+        threading.Thread(
+            target=heartbeat.keep_beating, args=(self._settings, self._ended), name="heartbeat", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Stop everything, last started first. Idempotent."""
+        self._stopping.set()
+        for watcher in self._watchers:
+            watcher.join()
+        self._watchers = []
+        self._shut_down(None)
+
+    def _shut_down(self, error: str | None) -> None:
+        for child in reversed(self._children):
+            child.stop()
+            logger.info("%s stopped", child.service.name)
+        for name, state in self._adopted.items():  # those that no child has taken over yet
+            if state.end():
+                logger.info("%s stopped", name)
+        self._children = []
+        self._adopted = {}
+        if self._lock is not None:
+            write(self._settings, RunState(error=error))
+            self._ended.set()
+            self._lock.close()
+            self._lock = None
+
+    def _start_stage(self, stage: Sequence[Service]) -> None:
+        children = [Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
+        for child in children:
+            self._children.append(child)
+            state = self._adopted.pop(child.service.name, None)
+            if state is None:
+                child.spawn()
+            else:
+                child.adopt(state)
+                logger.info("%s runs already and is kept", child.service.name)
+        self._write()
+        for child in children:
+            child.entrust()
+        for child in children:
+            self._await(child)
+            child.service.after()
+
+    def _await(self, child: Child) -> None:
+        service = child.service
+        waited, last = 0.0, child.spawned_at
+        while not service.ready():
+            status = child.exited()
+            now = time.monotonic()
+            waited, last = waited + min(now - last, LONGEST_LOOK_SECONDS), now
+            if status is not None or waited > service.start_seconds:
+                what = status or f"did not answer within {waited:.0f} s"
+                raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
+            if self._stopping.wait(0.05):
+                raise ServiceUnavailableError(f"Stopped while {service.name} was starting.")
+        child.is_ready()
+        self._write()
+        logger.info("%s is ready after %.1f s%s", service.name, time.monotonic() - child.spawned_at,
+                    f" at {service.url}" if service.url else "")  # fmt: skip
+
+    def _watch(self, child: Child) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            try:
+                self._look_after(child)
+            except Exception as error:
+                # The watcher must outlive any fault of its service; whatever it was, the service is tried again later.
+                delay = child.postpone()
+                logger.warning("%s could not be started again (%s); next attempt in %.1f s", child.service.name,
+                               error, delay, exc_info=not isinstance(error, ConcordanceError))  # fmt: skip
+                self._write()
+
+    def _look_after(self, child: Child) -> None:
+        if child.identity is None:
+            if time.monotonic() >= child.next_start:
+                child.spawn()
+                self._write()
+                child.entrust()
+        elif (status := child.exited()) is not None:
+            # Its children go too: a run worker whose code server is gone would work on beside the one that replaces it.
+            child.bury()
+            delay = child.postpone()
+            logger.warning(
+                "%s %s; starting it again in %.1f s. Its log: %s", child.service.name, status, delay, child.log
+            )
+            self._write()
+        elif child.hung:
+            why = child.why_hung
+            child.kill()
+            delay = child.postpone()
+            logger.warning("%s runs but has stopped answering (%s); it was killed and starts again in %.1f s. Its log: %s",
+                           child.service.name, why, delay, child.log)  # fmt: skip
+            self._write()
+        elif child.state.state == "starting":
+            if child.service.ready():
+                child.is_ready()
+                logger.info("%s is ready again", child.service.name)
+                self._write()
+        elif child.show_pulse():
+            if child.state.state == "hung":
+                logger.warning("%s does not answer: %s", child.service.name, child.why_hung)
+            else:
+                logger.warning("%s answers again", child.service.name)
+            self._write()
+        elif child.state.state == "ready" and child.keep_standby():
+            self._write()
+            child.entrust()
+
+    def _write(self) -> None:
+        with self._writing:
+            found = {name: ServiceState(state="external", url=url) for name, url in self._external().items()}
+            found |= self._adopted
+            found |= {child.service.name: child.state for child in self._children}
+            write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
+
+    def _external(self) -> dict[str, str]:
+        return external(self._settings) if self._stages is None else {}
+
+
+def start(settings: Settings, beside: Sequence[Service] = ()) -> Supervisor:
+    """Start the embedded set, and what is to run `beside` it; return its supervisor once every service answers."""
+    supervisor = Supervisor(settings, beside=beside)
+    supervisor.start()
+    return supervisor
+
+
+def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceState]:
+    """Return the services that a killed supervisor left running and that can go on: same settings, same version, and they answer."""
+    found: dict[str, ServiceState] = {}
+    left = read(settings).services
+    for service in (service for stage in stages for service in stage):
+        if service.name not in left:
+            continue
+        state = left[service.name].present()
+        if state.identity is None or not alive(state.identity):
+            continue
+        if state.fingerprint != service.fingerprint():
+            continue
+        replied, reason = ask(service.probe or service.ready)
+        if replied:
+            found[service.name] = state
+        else:
+            logger.warning(
+                "%s still runs but does not answer (%s), so it is not kept", service.name, reason or "unknown"
+            )
+    return found
+
+
+def _heed_interrupts() -> None:
+    """Undo an ignored SIGINT, which a script's background job inherits and would hand on to every service."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,87 @@
+"""`python -m orchestration.supervision.webserver`: Dagster's webserver behind our own sign-in, on loopback, until SIGTERM or SIGINT.
+
+Dagster's webserver runs whatever anyone who reaches it asks for. It is taken here as an application, and what reaches it goes
+through `resources/core/guard.py` (host names, origins, JSON) and `orchestration/supervision/dagster_gate.py` (secret, roles).
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import uvicorn
+from dagster import DagsterInstance
+from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster_webserver.version import __version__
+from dagster_webserver.webserver import DagsterWebserver
+from starlette.requests import HTTPConnection
+
+from orchestration.supervision.dagster_gate import ROLE, Gate
+from resources import dagster_access
+from resources.core.errors import ConcordanceError
+from resources.core.guard import App, Guard, rules_for
+from resources.logging import configure
+from resources.settings import Settings, load
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 5
+STATEMENT_MILLISECONDS = 15_000
+POOL_RECYCLE_SECONDS = 3600
+POOL_OVERFLOW = 20
+LIVE_DATA_MILLISECONDS = 2000
+"""Source of these four: the defaults of `dagster-webserver`."""
+
+
+class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
+    """Dagster's webserver, read-only for viewers: its pages show them no buttons that would be refused."""
+
+    def _make_request_context(self, conn: HTTPConnection) -> WorkspaceRequestContext:
+        process = self._process_context
+        return WorkspaceRequestContext(
+            instance=process.instance,
+            current_workspace=process.get_current_workspace(),
+            process_context=process,
+            version=process.version,
+            source=conn,
+            read_only=conn.scope[ROLE] != "admin",
+        )
+
+
+def application(settings: Settings, dagster: App) -> App:
+    """Return Dagster's application behind the checks."""
+    names = [name.lower() for name in settings.allowed_hosts]
+    rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
+    return Guard(Gate(dagster, dagster_access.secrets_of(settings)), rules)
+
+
+def main() -> int:
+    """Serve until told to stop. Returns the exit status."""
+    # A parent that runs in a script's background hands on an ignored SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        settings = load()
+        configure(settings.log_level, "dagster-webserver")
+        dagster_access.secrets_of(settings)
+    except ConcordanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    workspace = WorkspaceFileTarget([str(settings.home / "dagster" / "workspace.yaml")])
+    with DagsterInstance.get() as instance:
+        instance.optimize_for_webserver(STATEMENT_MILLISECONDS, POOL_RECYCLE_SECONDS, POOL_OVERFLOW)
+        with WorkspaceProcessContext(instance, workspace, version=__version__) as process:
+            server = Webserver(process, live_data_poll_rate=LIVE_DATA_MILLISECONDS)
+            uvicorn.run(
+                application(settings, server.create_asgi_app()),
+                host=HOST,
+                port=settings.dagster_port,
+                log_level="warning",
+                access_log=False,  # it would hold the tokens of links
+                server_header=False,
+                timeout_graceful_shutdown=STOP_SECONDS,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""File types: which ones are indexed, what they are called, and whether a file's content matches its name.
+
+The check uses a short table of our own: a general detector (puremagic was tried) trusts the name where the content is
+ambiguous, and the name is chosen by the attacker. Rejections are `SkipDocumentError`s that list the supported types.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import IO
+
+from resources.core.errors import SkipDocumentError
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+MIME_TYPES: Mapping[str, str] = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".mdx": "text/markdown",
+    ".txt": "text/plain",
+    ".text": "text/plain",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".ndjson": "application/x-ndjson",
+    ".pdf": "application/pdf",
+    ".docx": DOCX,
+    ".pptx": PPTX,
+    ".xlsx": XLSX,
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+}
+SUPPORTED_EXTENSIONS: tuple[str, ...] = tuple(MIME_TYPES)
+SUPPORTED_MIME_TYPES: frozenset[str] = frozenset(MIME_TYPES.values())
+
+HEAD_BYTES = 8192
+"""Number of bytes from the start that `mime_type` needs."""
+
+_OFFICE: Mapping[str, str] = {DOCX: "word/", PPTX: "ppt/", XLSX: "xl/"}
+_MAGIC: Mapping[str, bytes] = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+_ZIP = b"PK\x03\x04"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""Compound file: an old Office document, or a new one with a password. Source: MS-CFB 2.2."""
+_PDF_WITHIN = 1024
+"""Readers accept `%PDF-` anywhere in the first 1024 bytes. Source: PDF Reference 1.7, appendix H, note 13."""
+_KNOWN: Mapping[bytes, str] = {
+    b"MZ": "a Windows program",
+    b"\x7fELF": "a Linux program",
+    b"\xcf\xfa\xed\xfe": "a macOS program",
+    b"%PDF-": "a PDF",
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"PK": "an archive or another kind of Office document",
+    b"\x1f\x8b": "an archive",
+    _OLE: "an old Office document",
+    b"<": "a page of HTML or XML",
+}
+"""Names of content types for mismatch messages; the check itself does not use them."""
+_TEXT_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
+_NOT_TEXT = frozenset(range(32)) - frozenset(b"\t\n\x0b\x0c\r\x1b\x1a\x08")
+
+
+def extension(name: str) -> str:
+    """Return the lower-case extension with its dot, or an empty string."""
+    stem, dot, suffix = name.rpartition("/")[2].rpartition(".")
+    return f".{suffix.lower()}" if dot and stem else ""
+
+
+def declared(name: str) -> str:
+    """Return the mime type that a file name implies. Raises `SkipDocumentError` listing the supported types if there is none."""
+    found = MIME_TYPES.get(extension(name))
+    if found is None:
+        what = f"Files of type {extension(name)}" if extension(name) else "Files without an extension"
+        raise SkipDocumentError(f"{what} are not supported. {supported()}")
+    return found
+
+
+def supported() -> str:
+    """Return a sentence that lists the supported types."""
+    return f"Supported: {', '.join(SUPPORTED_EXTENSIONS)}."
+
+
+def mime_type(name: str, head: bytes) -> str:
+    """Return the mime type of a file by its name, checked against its first bytes (`HEAD_BYTES` are enough).
+
+    Raises `SkipDocumentError` if the type is unsupported, the file is empty or the content does not match.
+    """
+    found = declared(name)
+    if not head:
+        raise SkipDocumentError("The file is empty.")
+    if found in _OFFICE:
+        _check_office(name, head, found)
+    elif found == "application/pdf":
+        if b"%PDF-" not in head[:_PDF_WITHIN]:
+            raise _mismatch(name, head)
+    elif found in _MAGIC:
+        if not head.startswith(_MAGIC[found]):
+            raise _mismatch(name, head)
+    elif not _is_text(head):
+        raise _mismatch(name, head)
+    return found
+
+
+def mime_type_of(name: str, file: IO[bytes]) -> str:
+    """Return the mime type like `mime_type`, and also check the archive of an Office file; `file` is seekable.
+
+    Leaves the file at its start. Reads only the head and the archive's directory, so an archive bomb costs nothing.
+    """
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    found = mime_type(name, head)
+    if found in _OFFICE:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            raise SkipDocumentError(f"{name} is damaged or truncated ({error}). Save it again.") from error
+        if not any(entry.startswith(_OFFICE[found]) for entry in names):
+            raise _mismatch(name, head)
+    file.seek(0)
+    return found
+
+
+def _check_office(name: str, head: bytes, found: str) -> None:
+    if head.startswith(_OLE):
+        raise SkipDocumentError(
+            f"{name} has a password or is in the old Office format; save it without a password as {extension(name)}."
+        )
+    if not head.startswith(_ZIP):
+        raise _mismatch(name, head)
+    names = list(_entry_names(head))
+    families = {family for family in _OFFICE.values() if any(entry.startswith(family) for entry in names)}
+    if families and _OFFICE[found] not in families:
+        raise _mismatch(name, head)
+
+
+def _entry_names(head: bytes) -> Iterator[str]:
+    """Yield the names of the archive entries whose headers are in the head. Source: APPNOTE.TXT 4.3.7."""
+    at = head.find(_ZIP)
+    while at >= 0:
+        length = int.from_bytes(head[at + 26 : at + 28], "little")
+        yield head[at + 30 : at + 30 + length].decode("utf-8", "replace")
+        at = head.find(_ZIP, at + 30)
+
+
+def _is_text(head: bytes) -> bool:
+    if head.startswith(_TEXT_BOMS):
+        return True
+    control = sum(byte in _NOT_TEXT for byte in head)
+    # a stray form feed or escape does not make a file binary, but a NUL does: only UTF-16 and UTF-32 text contains it
+    return 0 not in head and control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
+
+
+def _mismatch(name: str, head: bytes) -> SkipDocumentError:
+    content = _content_name(head)
+    return SkipDocumentError(f"{name} does not match its extension: {content}. {supported()}")
+
+
+def _content_name(head: bytes) -> str:
+    for magic, kind in _KNOWN.items():
+        if head.startswith(magic):
+            return f"its content is {kind}"
+    return "its content is of another or unknown type"

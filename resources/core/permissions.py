@@ -1,0 +1,112 @@
+"""Normalisation of principals: who may read a document, and who a caller is, in one comparable form.
+
+The normal forms are lower-case emails, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` and `public`. Both sides of every
+access decision are normalised here. An unrecognised principal is rejected, never guessed: a guess could widen access.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from resources.core.errors import InvalidRequestError
+
+PUBLIC = "public"
+FORMS = "an email, group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"
+MAX_LENGTH = 320
+"""Longest principal in characters. Source: RFC 5321 4.5.3.1 (64 for the local part, `@`, 255 for the domain)."""
+
+_DOMAIN = r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*"
+_LOCAL = r"[^\s@:,;<>()\[\]\\\"\x00-\x1f\x7f]+"
+_EMAIL = re.compile(rf"{_LOCAL}@{_DOMAIN}")
+_DOMAIN_ONLY = re.compile(_DOMAIN)
+_TEAM = re.compile(r"[A-Z0-9]+")
+
+
+def email(text: str) -> str:
+    """Return the email in normal form; raises `InvalidRequestError` if it is not an email address."""
+    folded = _fold(text)
+    if not _EMAIL.fullmatch(folded):
+        raise InvalidRequestError(f"{text!r} is not an email address; write it as name@example.com.")
+    return folded
+
+
+def principal(text: str) -> str:
+    """Return the principal in normal form; raises `InvalidRequestError` naming the valid forms."""
+    kind, colon, rest = text.strip().partition(":")
+    kind = kind.lower() if colon else ""
+    if kind == "slack":
+        team = rest.strip().upper()
+        if _TEAM.fullmatch(team):
+            return f"slack:{team}"
+    elif kind == "group":
+        group = _fold(rest)
+        if _EMAIL.fullmatch(group):
+            return f"group:{group}"
+    elif kind == "domain":
+        domain = _fold(rest).removeprefix("@")
+        if _DOMAIN_ONLY.fullmatch(domain):
+            return f"domain:{domain}"
+    elif not colon:
+        plain = _fold(text)
+        if plain == PUBLIC or _EMAIL.fullmatch(plain):
+            return plain
+    raise InvalidRequestError(f"{text!r} is not a principal; write {FORMS}.")
+
+
+def normalize(principals: Iterable[str]) -> tuple[str, ...]:
+    """Return the principals in normal form, sorted, without duplicates. An empty set (no readers) stays empty."""
+    return tuple(sorted({principal(text) for text in principals}))
+
+
+def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterable[str] = ()) -> frozenset[str]:
+    """Return all principals of a caller: email, domain, groups (with or without prefix), workspaces and `public`.
+
+    A group is never interpreted as any other kind of principal, whatever its name. Raises `InvalidRequestError`.
+    """
+    address = email(email_address)
+    found = {address, f"domain:{address.rpartition('@')[2]}", PUBLIC}
+    found.update(principal(f"group:{_without('group:', group)}") for group in groups)
+    found.update(principal(f"slack:{_without('slack:', team)}") for team in slack_teams)
+    return frozenset(found)
+
+
+def covers(readers: Collection[str], reader: str) -> bool:
+    """Return True if a holder of the principal `reader` is among `readers`: directly, through the email's domain, or through `public`."""
+    if reader in readers or PUBLIC in readers:
+        return True
+    return ":" not in reader and f"domain:{reader.rpartition('@')[2]}" in readers
+
+
+def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who may read a document, in normal form: only its owner if it is a draft (`tags.lifecycle = draft`)."""
+    if str(tags.get("lifecycle", "")).strip().lower() == "draft":
+        return (owner,) if owner else ()
+    return tuple(permissions)
+
+
+def _without(prefix: str, text: str) -> str:
+    text = text.strip()
+    return text[len(prefix) :] if text.lower().startswith(prefix) else text
+
+
+def _fold(text: str) -> str:
+    """Return the text stripped, lower-cased and NFC-normalised, so that each address has one spelling."""
+    text = text.strip()
+    if len(text) > MAX_LENGTH:
+        raise InvalidRequestError(f"A principal has at most {MAX_LENGTH} characters; {text[:40]!r}… has {len(text)}.")
+    if text.isascii():
+        return text.lower()
+    if any(_imitates_ascii(character) for character in text):
+        # U+212A (Kelvin sign) lower-cases to a plain k: a look-alike address must not become another person's
+        raise InvalidRequestError(
+            f"{text!r} contains a character that imitates a Latin letter; write the plain letter."
+        )
+    return unicodedata.normalize("NFC", text.lower())
+
+
+def _imitates_ascii(character: str) -> bool:
+    folded = unicodedata.normalize("NFC", character.lower())
+    return not character.isascii() and any(part.isascii() for part in folded)

@@ -1,0 +1,112 @@
+"""Protocols of the interchangeable parts: sources, their memory, embedders and tokenizers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.retrying import NO_CALLS, Tally
+
+Vectors = NDArray[np.float32]
+"""Shape (n, dimensions), float32, each row L2-normalised."""
+
+
+class Memory(Protocol):
+    """State that sources saved with their batches, as committed."""
+
+    def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:
+        """Return key → value of the keys from `low` (inclusive) to `high` (exclusive), in byte order of the keys."""
+        ...
+
+
+class Source(Protocol):
+    """A source of documents. One instance serves one sync. Connectors inherit and override what they support."""
+
+    fetchers: int = 4
+    """Number of documents fetched concurrently."""
+    costly: bool = False
+    """If True, fetching makes metered calls: each content is recorded as it arrives, so that no crash makes us fetch it twice."""
+
+    @property
+    @abstractmethod
+    def name(self) -> SourceName:
+        """The source's name."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """Calls made so far, by method, and how often calls were repeated."""
+        return NO_CALLS
+
+    @abstractmethod
+    def partitions(self) -> list[str]:
+        """Return the natural units (roots, channels, upload days), sorted. Raises `AbortSyncError` if they cannot be listed."""
+        ...
+
+    def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - by default no partition is ever retired
+        """Return the known partitions that are no longer configured; their documents are deleted."""
+        return []
+
+    def lost(self, known: list[str]) -> list[str]:  # noqa: ARG002 - as above
+        """Return the known partitions that can no longer be read; their documents are hidden until they can."""
+        return []
+
+    def directory(self) -> list[tuple[str, str]] | None:
+        """Return (email, principal) pairs for what the source knows about people besides groups; None if it knows no people."""
+        return None
+
+    def subscribe(self) -> None:
+        """Have the source send word of changes, where it does. Called early in each sync; raises as `partitions` does."""
+
+    @abstractmethod
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what changed since `cursor` (None: everything), each batch with the cursor to save after it.
+
+        Raises `LostPartitionError`, `AuthorizationError`, or `AbortSyncError` if the listing failed: a failed listing is
+        never treated as an empty one.
+        """
+        ...
+
+    @abstractmethod
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield the bytes of one document in pieces.
+
+        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`; the rest of the sync continues.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """A model that turns texts into vectors. Thread-safe."""
+
+    @property
+    def model(self) -> str:
+        """Name that keys the cache and the collection."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Longest text, in tokens, that the model reads without truncation."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Counts tokens the way the bundled model does."""
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the character span of each token, without special tokens, in order."""
+        ...

@@ -1,0 +1,82 @@
+"""Retries of calls that fail temporarily.
+
+Waits are 1 s, 5 s and 30 s unless the service names one. A rate limit is not a failure: the requested time is waited out
+without using up an attempt. Repeated calls are counted, for alerts and for cost control.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from resources.core.errors import RateLimitedError, RetryLaterError
+
+T = TypeVar("T")
+
+WAITS = (1.0, 5.0, 30.0)
+"""Seconds before each retry of a temporary fault."""
+RATE_LIMIT_WAITS = 50
+"""A service that limits one call more often than this is considered down."""
+LONGEST_WAIT = 600.0
+"""If a service asks for a longer wait (seconds), the call is left to the next sync."""
+
+
+class Tally:
+    """Calls by method, and how many were retried or failed for good. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.retries = 0
+        self.gave_up = 0
+        self._lock = threading.Lock()
+
+    def call(self, method: str) -> None:
+        """Count one call over the network."""
+        with self._lock:
+            self.calls[method] += 1
+
+    def retried(self) -> None:
+        """Count a call that is retried after a fault."""
+        with self._lock:
+            self.retries += 1
+
+    def failed(self) -> None:
+        """Count a call that failed on every attempt."""
+        with self._lock:
+            self.gave_up += 1
+
+
+NO_CALLS = Tally()
+"""Tally of sources that make no calls."""
+
+
+def call_with_retry(
+    action: Callable[[], T],
+    tally: Tally,
+    *,
+    waits: Sequence[float] = WAITS,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Return what `action` returns, repeating it after `RetryLaterError`; raises the last one when attempts are used up."""
+    left = list(waits)
+    limits = RATE_LIMIT_WAITS
+    while True:
+        try:
+            return action()
+        except RateLimitedError as error:
+            limits -= 1
+            wait = error.retry_after if error.retry_after is not None else WAITS[0]
+            if limits == 0 or wait > LONGEST_WAIT:
+                tally.failed()
+                raise
+            sleep(wait)
+        except RetryLaterError as error:
+            if not left:
+                tally.failed()
+                raise
+            wait = left.pop(0)
+            tally.retried()
+            sleep(wait if error.retry_after is None else error.retry_after)

@@ -1,0 +1,133 @@
+"""Crash-safe file operations: atomic writes, copies of sparse files, and an exclusive lock on a folder.
+
+A collection's preallocated files are mostly holes; copying only their data keeps a copy as small as the original.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote, unquote
+
+from resources.servers.vector.faults import wrong_input
+
+# Source: https://github.com/qdrant/qdrant lib/collection name validation: characters that are not portable in folder names.
+_FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
+_LONGEST_NAME = 255
+_CHUNK = 8 * 1024 * 1024
+
+
+class InUseError(Exception):
+    """The folder is in use by another process."""
+
+
+def check_name(name: str) -> str:
+    """Return the collection's name; 400 if it cannot be a folder's name."""
+    if not name or len(quote(name, safe="")) > _LONGEST_NAME or _FORBIDDEN & set(name):
+        raise wrong_input(
+            f'collection name `{name}` must have 1 to {_LONGEST_NAME} characters and none of < > : " / \\ | ? *'
+        )
+    return name
+
+
+def folder_name(name: str) -> str:
+    """Return a collection's folder name: percent-encoded, so that `..` and other scripts are safe."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def collection_name(folder: str) -> str:
+    """Return the collection's name for a folder name (inverse of `folder_name`)."""
+    return unquote(folder)
+
+
+def own(path: Path) -> IO[str]:
+    """Lock the folder for this process; the lock is held while the returned file is open. Raises `InUseError`."""
+    path.mkdir(parents=True, exist_ok=True)
+    handle = (path / ".lock").open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.seek(0)
+        owner = handle.read().strip() or "unknown"
+        handle.close()
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        message = f"{path} is in use by another vector server (process {owner}): stop that one or give another --path"
+        raise InUseError(message) from error
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace a file so that a crash leaves either the old or the new content; durable on return."""
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside a folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(path: Path) -> None:
+    """Make every file of a folder durable."""
+    for root, _, names in os.walk(path):
+        for name in names:
+            handle = os.open(Path(root) / name, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        sync_folder(Path(root))
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder whose writer is paused, preserving holes."""
+    shutil.copytree(source, target, copy_function=_copy_data)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, renaming it first so that a crash midway leaves nothing that looks complete."""
+    doomed = path.with_name(f"{path.name}.removed")
+    shutil.rmtree(doomed, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        path.replace(doomed)
+        shutil.rmtree(doomed)
+
+
+def _copy_data(source: str, target: str) -> str:
+    with Path(source).open("rb") as reader, Path(target).open("wb") as writer:
+        size = os.fstat(reader.fileno()).st_size
+        position = 0
+        while position < size:
+            try:
+                position = os.lseek(reader.fileno(), position, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    break
+                raise
+            end = os.lseek(reader.fileno(), position, os.SEEK_HOLE)
+            reader.seek(position)
+            writer.seek(position)
+            while position < end:
+                piece = reader.read(min(_CHUNK, end - position))
+                writer.write(piece)
+                position += len(piece)
+        writer.truncate(size)
+    return target

@@ -1,0 +1,49 @@
+"""Detect queries of a batch that rescore another query's hits, so that no search runs twice.
+
+Hybrid search asks for the nearest points, for the best by keywords, and for each one's hits scored by the other. Without
+sharing, the engine runs both searches again for the prefetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from resources.servers.vector.filters import Condition, PointId
+from resources.servers.vector.queries import QueryBody, Stage, limit_of
+
+
+def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
+    """Return, for each query whose only prefetch is itself a query of the batch, that query's index."""
+    plain = [place for place, body in enumerate(bodies) if body.prefetch is None and not body.offset]
+    found: dict[int, int] = {}
+    for place, body in enumerate(bodies):
+        stage = _prefetch(body)
+        if stage is not None and stage.prefetch is None:
+            wanted = _search(stage)
+            same = next((other for other in plain if _search(bodies[other]) == wanted), None)
+            if same is not None:
+                found[place] = same
+    return found
+
+
+def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
+    """Return the query restricted to these hits of its prefetch."""
+    must = [Condition(has_id=list(ids))]
+    stage = _prefetch(body)
+    if body.filter is not None and (stage is None or body.filter != stage.filter):
+        must.append(body.filter)
+    return msgspec.structs.replace(body, prefetch=None, filter=Condition(must=must))
+
+
+def _prefetch(body: QueryBody) -> Stage | None:
+    """Return the prefetch of a query that has exactly one."""
+    found = body.prefetch if isinstance(body.prefetch, list) else [body.prefetch]
+    return found[0] if len(found) == 1 else None
+
+
+def _search(stage: Stage) -> tuple[object, ...]:
+    """Return the fields that determine which points a stage finds."""
+    limit = limit_of(stage.limit)
+    return (stage.query, stage.using, limit, stage.filter, stage.params, stage.score_threshold, stage.lookup_from)

@@ -1,0 +1,193 @@
+"""All collections and aliases below one folder, and their background work: timed flushes and compaction when worthwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from resources.servers.vector.collection import METADATA, Collection
+from resources.servers.vector.compaction import compact, worthwhile
+from resources.servers.vector.faults import RequestError, bad_request, not_found
+from resources.servers.vector.files import check_name, collection_name, folder_name, remove_folder, write_atomic
+from resources.servers.vector.logs import log
+
+_ALIASES = "aliases.json"
+
+
+class CreateAlias(msgspec.Struct):
+    """A second name of a collection."""
+
+    collection_name: str
+    alias_name: str
+
+
+class DeleteAlias(msgspec.Struct):
+    """An alias to delete; a missing one is not an error."""
+
+    alias_name: str
+
+
+class RenameAlias(msgspec.Struct):
+    """A new name for an alias."""
+
+    old_alias_name: str
+    new_alias_name: str
+
+
+class AliasAction(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly one field is set."""
+
+    create_alias: CreateAlias | None = None
+    delete_alias: DeleteAlias | None = None
+    rename_alias: RenameAlias | None = None
+
+
+class Store:
+    """Owns the folder. `compact_from` is the number of points from which a collection is compacted automatically (0: never)."""
+
+    def __init__(self, path: Path, *, compact_from: int, flush_seconds: float) -> None:
+        self.path = path
+        self.snapshots = path / "snapshots"
+        self._folders = path / "collections"
+        self._compact_from = compact_from
+        self._flush_seconds = flush_seconds
+        self.collections: dict[str, Collection] = {}
+        self.aliases: dict[str, str] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def open(self) -> None:
+        """Open every collection and remove leftovers of a failed create or delete."""
+        self._folders.mkdir(parents=True, exist_ok=True)
+        for folder in sorted(self._folders.iterdir()):
+            if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
+                name = collection_name(folder.name)
+                self.collections[name] = Collection.load(name, folder)
+            else:
+                remove_folder(folder)
+        aliases = self.path / _ALIASES
+        if aliases.is_file():
+            self.aliases = msgspec.json.decode(aliases.read_bytes(), type=dict[str, str])
+
+    def start(self) -> None:
+        """Start the background work; needs a running event loop."""
+        self.run(self._maintain())
+
+    async def close(self) -> None:
+        """Stop the background work, flush and close."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for collection in self.collections.values():
+            async with collection.writing:
+                collection.close()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run work that outlives a request and ends with the store."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def get(self, name: str) -> Collection:
+        """Return a collection by its name or alias."""
+        found = self.collections.get(name) or self.collections.get(self.aliases.get(name, ""))
+        if found is None:
+            raise not_found(f"Collection `{name}` doesn't exist!")
+        return found
+
+    def create(self, name: str, body: dict[str, Any]) -> bool:
+        """Create a collection; 409 if a collection or alias has that name."""
+        check_name(name)
+        if name in self.collections:
+            raise RequestError(409, f"Conflict: Wrong input: Collection `{name}` already exists!")
+        if name in self.aliases:
+            raise RequestError(
+                409,
+                f"Conflict: Wrong input: Can't create collection with name {name}. Alias with the same name already exists",
+            )
+        self.collections[name] = Collection.create(name, self.folder(name), body)
+        return True
+
+    def folder(self, name: str) -> Path:
+        """Return the folder for a collection of that name."""
+        return self._folders / folder_name(name)
+
+    async def delete(self, name: str) -> bool:
+        """Remove a collection and its aliases; False if there is none. A running write finishes first."""
+        target = self.aliases.get(name, name)
+        collection = self.collections.get(target)
+        if collection is None:
+            return False
+        async with collection.writing:
+            collection.close()
+            self.collections.pop(target, None)
+            self._save_aliases({alias: kept for alias, kept in self.aliases.items() if kept != target})
+            remove_folder(collection.folder)
+        return True
+
+    def change_aliases(self, actions: list[AliasAction]) -> bool:
+        """Apply all actions or none."""
+        aliases = dict(self.aliases)
+        for action in actions:
+            self._change(aliases, action)
+        self._save_aliases(aliases)
+        return True
+
+    async def compact(self, name: str, *, erase: bool = False) -> int:
+        """Compact a collection now and wait for it; with `erase`, leave nothing of deleted points in its files."""
+        return await self.run(compact(self.get(name), erase=erase))
+
+    def _change(self, aliases: dict[str, str], action: AliasAction) -> None:
+        if action.create_alias is not None:
+            alias, target = action.create_alias.alias_name, action.create_alias.collection_name
+            if target not in self.collections:
+                raise not_found(f"Collection `{target}` doesn't exist!")
+            if alias in self.collections:
+                raise RequestError(
+                    409,
+                    f"Conflict: Wrong input: Can't create alias {alias}. Collection with the same name already exists",
+                )
+            aliases[check_name(alias)] = target
+        elif action.rename_alias is not None:
+            old, new = action.rename_alias.old_alias_name, action.rename_alias.new_alias_name
+            if old not in aliases:
+                raise not_found(f"Alias {old} does not exists!")
+            if new in self.collections:
+                raise RequestError(
+                    409,
+                    f"Conflict: Wrong input: Can't create alias {new}. Collection with the same name already exists",
+                )
+            aliases[check_name(new)] = aliases.pop(old)
+        elif action.delete_alias is not None:
+            aliases.pop(action.delete_alias.alias_name, None)
+        else:
+            raise bad_request("an action needs one of create_alias, delete_alias, rename_alias")
+
+    def _save_aliases(self, aliases: dict[str, str]) -> None:
+        if aliases != self.aliases:
+            write_atomic(self.path / _ALIASES, msgspec.json.encode(aliases))
+            self.aliases = aliases
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(self._flush_seconds)
+            for collection in list(self.collections.values()):
+                if not collection.writing.locked():
+                    collection.flush()
+                if not collection.closed and worthwhile(collection, self._compact_from):
+                    self.run(self._compact_quietly(collection))
+                    # The new task must mark the collection before the next round checks it.
+                    await asyncio.sleep(0)
+
+    async def _compact_quietly(self, collection: Collection) -> None:
+        try:
+            await compact(collection)
+        except RequestError as error:
+            # Not retried until as much has changed again: the same data would fail the same way.
+            collection.written = 0
+            log("compaction failed", level="error", collection=collection.name, reason=str(error))

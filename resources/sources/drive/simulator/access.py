@@ -1,0 +1,113 @@
+"""Effective access to items: grants are inherited down the tree, and a limited-access folder stops them.
+
+For each item this computes its effective grants, whether it is trashed, its shared drive and whether the account may see it.
+Results are cached until something changes, and an item without grants of its own shares its parent's, so that listing
+thousands of files takes one step per file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from resources.sources.drive.simulator.tree import RANKS, DriveFile, DriveGrant
+
+Grants = Mapping[str, tuple[DriveGrant, ...]]
+"""Grants by grantee; several if an item's own grant comes on top of an inherited one, the strongest first."""
+
+_NOBODY: Grants = {}
+
+
+class AccessRules:
+    """Cached access results for the current items; call `forget` after each change of the tree or of a grant."""
+
+    def __init__(self, items: Mapping[str, DriveFile], account: str) -> None:
+        self._items = items
+        self._names = (f"user:{account}", f"domain:{account.rpartition('@')[2]}", "anyone")
+        self._grants: dict[str, Grants] = {}
+        self._trashed: dict[str, bool] = {}
+        self._lost: dict[str, bool] = {}
+        self._roots: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Drop the cached results."""
+        for memo in (self._grants, self._trashed, self._lost, self._roots):
+            memo.clear()
+
+    def grants(self, item: DriveFile) -> Grants:
+        """Return the effective grants of an item."""
+        found = self._grants.get(item.id)
+        if found is None:
+            found = self._grants[item.id] = self._merge(item)
+        return found
+
+    def hidden(self, item: DriveFile) -> list[DriveGrant]:
+        """Return the grants disabled by a limited-access folder: their holders see the folder but cannot open it."""
+        if not item.limited or item.parent is None:
+            return []
+        kept = self.grants(item)
+        return [held[0] for who, held in self.grants(self._items[item.parent]).items() if who not in kept]
+
+    def role(self, item: DriveFile) -> str | None:
+        """Return the account's strongest role on the item, or None."""
+        if self.lost(item):
+            return None
+        grants = self.grants(item)
+        held = [grants[name][0].role for name in self._names if name in grants]
+        return max(held, key=RANKS.__getitem__, default=None)
+
+    def readable(self, item: DriveFile) -> bool:
+        """Return True if the account may open the item."""
+        grants = self.grants(item)
+        return any(name in grants for name in self._names) and not self.lost(item)
+
+    def visible(self, item: DriveFile) -> bool:
+        """Return True if the account sees the item, including a limited-access folder that it cannot open."""
+        return self.readable(item) or (
+            item.limited and item.parent is not None and self.readable(self._items[item.parent])
+        )
+
+    def trashed(self, item: DriveFile) -> bool:
+        """Return True if the item, or a folder above it, is in the trash."""
+        found = self._trashed.get(item.id)
+        if found is None:
+            above = item.parent is not None and self.trashed(self._items[item.parent])
+            found = self._trashed[item.id] = above or item.trashed_at is not None
+        return found
+
+    def lost(self, item: DriveFile) -> bool:
+        """Return True if the account lost access to the item, or to something above it."""
+        found = self._lost.get(item.id)
+        if found is None:
+            found = item.lost or (item.parent is not None and self.lost(self._items[item.parent]))
+            self._lost[item.id] = found
+        return found
+
+    def root(self, item: DriveFile) -> str:
+        """Return the id of the root of the item's tree: a shared drive, My Drive, or an item shared by another user."""
+        found = self._roots.get(item.id)
+        if found is None:
+            found = item.id if item.parent is None else self.root(self._items[item.parent])
+            self._roots[item.id] = found
+        return found
+
+    def _merge(self, item: DriveFile) -> Grants:
+        above = _NOBODY if item.parent is None else self.grants(self._items[item.parent])
+        if item.limited:
+            above = {who: held for who, held in above.items() if held[0].role == "organizer"}
+        if not item.grants and not item.limited and not any(held[0].role == "owner" for held in above.values()):
+            return above
+        merged: dict[str, tuple[DriveGrant, ...]] = {}
+        for who, held in above.items():
+            # a folder's owner can edit what others put there
+            merged[who] = tuple(_as_writer(grant) if grant.role == "owner" else grant for grant in held)
+        for who, grant in item.grants.items():
+            if grant.role == "owner":
+                merged[who] = (grant,)
+            else:
+                both = (*merged.get(who, ()), grant)
+                merged[who] = tuple(sorted(both, key=lambda held: -RANKS[held.role]))
+        return merged
+
+
+def _as_writer(grant: DriveGrant) -> DriveGrant:
+    return DriveGrant(grant.who, "writer", grant.on, grant.member, grant.discoverable, grant.expires)

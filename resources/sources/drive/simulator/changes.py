@@ -1,0 +1,102 @@
+"""`changes.list`: the feed of the account or of a shared drive, each entry with the current state of its item.
+
+Source: https://developers.google.com/workspace/drive/api/guides/about-changes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, member_drive, page_size, shallow, true
+from resources.sources.drive.simulator.errors import bad_parameter
+from resources.sources.drive.simulator.feeds import FeedEntry
+from resources.sources.drive.simulator.fields import Mask, mask, pick
+from resources.sources.drive.simulator.resources import file_resource, shared_drive, timestamp
+from resources.sources.drive.simulator.state import World
+
+
+def changes_start(world: World, asked: Parameters) -> Any:
+    """Return the token for changes from now on."""
+    chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
+    body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[feed_of(world, asked)].token()}
+    return pick(body, chosen)
+
+
+def changes_list(world: World, asked: Parameters) -> Any:
+    """Return the changes since a token, in pages; the last page has the token for the next call."""
+    listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,type,driveId,drive(kind,id,name)"
+    chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
+    if not asked.get("pageToken"):
+        raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
+    name = feed_of(world, asked)
+    feed, size = world.feeds[name], page_size(asked, 100, 1_000)
+    below: Mask = None if chosen is None else chosen.get("changes", {})
+    body: dict[str, Any] = {"kind": "drive#changeList", "changes": []}
+    for entry in feed.since(asked["pageToken"]):
+        if len(body["changes"]) == size:
+            body["nextPageToken"] = str(entry.number)
+            break
+        change = _change(world, name, entry, asked, below)
+        if change is not None:
+            body["changes"].append(change)
+    else:
+        body["newStartPageToken"] = feed.token()
+    return shallow(body, chosen)
+
+
+def feed_of(world: World, asked: Parameters) -> str:
+    """Return the feed that a call is about: the id of a shared drive, or nothing for the account's. Raises `ApiError`."""
+    drive = asked.get("driveId")
+    if drive is None:
+        return ""
+    if not true(asked, "supportsAllDrives"):
+        raise bad_parameter(
+            "supportsAllDrives", "The supportsAllDrives parameter must be true when driveId is specified."
+        )
+    return member_drive(world, drive)
+
+
+def _change(world: World, feed: str, entry: FeedEntry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
+    """Return a feed entry with the current state of its item, or None if the call excludes it."""
+    shared = true(asked, "includeItemsFromAllDrives")
+    if entry.kind == "drive":
+        return _drive_change(world, entry, chosen) if shared else None
+    item = world.items.get(entry.id)
+    if item is not None and not world.access.visible(item):
+        item = None
+    drive = "" if item is None else world.drive_of(item.id)
+    elsewhere = drive != feed if feed else bool(drive) and not shared
+    if elsewhere and item is not None and not feed and not item.mine:
+        return None
+    gone = item is None or elsewhere
+    if true(asked, "restrictToMyDrive") and item is not None and world.access.root(item) != world.my_drive:
+        return None
+    if gone and asked.get("includeRemoved") == "false":
+        return None
+    change: dict[str, Any] = {
+        "kind": "drive#change",
+        "removed": gone,
+        "fileId": entry.id,
+        "time": timestamp(entry.at),
+        "changeType": "file",
+        "type": "file",
+    }
+    if item is not None and (not gone or true(asked, "includeCorpusRemovals")):
+        change["file"] = file_resource(world, item, None if chosen is None else chosen.get("file", {}))
+    return shallow(change, chosen)
+
+
+def _drive_change(world: World, entry: FeedEntry, chosen: Mask) -> dict[str, Any]:
+    gone = not world.access.readable(world.items[entry.id])
+    change: dict[str, Any] = {
+        "kind": "drive#change",
+        "removed": gone,
+        "driveId": entry.id,
+        "teamDriveId": entry.id,
+        "time": timestamp(entry.at),
+        "changeType": "drive",
+        "type": "drive",
+    }
+    if not gone:
+        change["drive"] = shared_drive(world, world.drives[entry.id])
+    return pick(change, chosen)

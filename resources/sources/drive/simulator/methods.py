@@ -1,0 +1,152 @@
+"""The methods of the Drive API that a read-only client calls.
+
+Each takes the parameters as text and returns a JSON body, or `Media` for bytes. Raises `ApiError`.
+Source: https://developers.google.com/workspace/drive/api/reference/rest/v3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, member_drive, page_size, true, with_next
+from resources.sources.drive.simulator.changes import changes_list, changes_start
+from resources.sources.drive.simulator.errors import ApiError, bad_parameter, file_not_found, insufficient_permissions
+from resources.sources.drive.simulator.exports import FORMATS, export
+from resources.sources.drive.simulator.fields import mask, pick
+from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
+from resources.sources.drive.simulator.searching import files_list
+from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.tree import DriveFile
+
+
+class Media(msgspec.Struct):
+    """A response of bytes instead of JSON."""
+
+    content: bytes
+    content_type: str
+    ranges: bool
+    """True if range requests are supported."""
+
+
+def about_get(world: World, asked: Parameters) -> Any:
+    """Return information about the account."""
+    if "fields" not in asked:
+        raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
+    body = {
+        "kind": "drive#about",
+        "user": user(world, world.account),
+        "storageQuota": {"usage": str(sum(len(item.content) for item in world.items.values()))},
+        "exportFormats": {kind: list(formats) for kind, formats in FORMATS.items()},
+        "maxUploadSize": "5242880000000",
+        "canCreateDrives": True,
+    }
+    return pick(body, mask(asked["fields"], "About"))
+
+
+def files_get(world: World, asked: Parameters) -> Any:
+    """Return one file: its metadata, or its bytes with `alt=media`."""
+    file = find(world, asked)
+    if asked.get("alt") != "media":
+        return file_resource(world, file, mask(asked.get("fields", FILE_FIELDS), "File"))
+    _check_readable(world, file)
+    if not file.is_binary:
+        message = "Only files with binary content can be downloaded. Use Export with Docs Editors files."
+        raise ApiError(403, "fileNotDownloadable", message, location="alt")
+    return Media(file.content, file.mime_type, ranges=True)
+
+
+def files_export(world: World, asked: Parameters) -> Any:
+    """Return a document in one of Google's export formats."""
+    file = find(world, {**asked, "supportsAllDrives": "true"})
+    if not asked.get("mimeType"):
+        raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
+    _check_readable(world, file)
+    return Media(export(file, asked["mimeType"]), asked["mimeType"], ranges=False)
+
+
+def permissions_list(world: World, asked: Parameters) -> Any:
+    """Return the permissions on a file, in pages. In a shared drive a page has at most 100."""
+    chosen = mask(asked.get("fields", "kind,nextPageToken,permissions(kind,id,type,role)"), "PermissionList")
+    file = _shared_with(world, asked)
+    found = {permission["id"]: permission for permission in permissions(world, file)}
+    question = ("permissions", file.id)
+    token = asked.get("pageToken") or world.listings.begin(question, list(found))
+    default = 100 if world.drive_of(file.id) else max(1, len(found))
+    ids, following = world.listings.page(token, question, page_size(asked, default, 100))
+    body: dict[str, Any] = {
+        "kind": "drive#permissionList",
+        "permissions": [found[permission] for permission in ids if permission in found],
+    }
+    return pick(with_next(body, following), chosen)
+
+
+def permissions_get(world: World, asked: Parameters) -> Any:
+    """Return one permission on a file."""
+    chosen = mask(asked.get("fields", "kind,id,type,role"), "Permission")
+    for permission in permissions(world, _shared_with(world, asked)):
+        if permission["id"] == asked["permissionId"]:
+            return pick(permission, chosen)
+    message = f"Permission not found: {asked['permissionId']}."
+    raise ApiError(404, "notFound", message, location="permissionId")
+
+
+def drives_list(world: World, asked: Parameters) -> Any:
+    """Return the shared drives that the account is a member of, in pages."""
+    chosen = mask(asked.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
+    if asked.get("q"):
+        raise bad_parameter("q", "The simulator does not search for shared drives: leave q out.")
+    mine = [drive for drive in world.drives if world.access.readable(world.items[drive])]
+    token = asked.get("pageToken") or world.listings.begin("drives", mine)
+    ids, following = world.listings.page(token, "drives", page_size(asked, 10, 100))
+    body: dict[str, Any] = {
+        "kind": "drive#driveList",
+        "drives": [shared_drive(world, world.drives[drive]) for drive in ids if drive in mine],
+    }
+    return pick(with_next(body, following), chosen)
+
+
+def drives_get(world: World, asked: Parameters) -> Any:
+    """Return one shared drive."""
+    chosen = mask(asked.get("fields", "kind,id,name"), "Drive")
+    return pick(shared_drive(world, world.drives[member_drive(world, asked["driveId"])]), chosen)
+
+
+def find(world: World, asked: Parameters) -> DriveFile:
+    """Return the file of a call. Raises `ApiError` 404 if the account does not see it."""
+    file_id = asked["fileId"]
+    file = world.items.get(world.my_drive if file_id == "root" else file_id)
+    if file is None or not world.access.visible(file):
+        raise file_not_found(file_id)
+    if world.drive_of(file.id) and not true(asked, "supportsAllDrives"):
+        raise file_not_found(file_id)
+    return file
+
+
+def _shared_with(world: World, asked: Parameters) -> DriveFile:
+    file = find(world, asked)
+    if not world.drive_of(file.id) and not may_share(world, file):
+        raise insufficient_permissions()
+    _check_readable(world, file)
+    return file
+
+
+def _check_readable(world: World, file: DriveFile) -> None:
+    if not world.access.readable(file):
+        raise insufficient_permissions()
+
+
+METHODS: dict[str, Callable[[World, Parameters], Any]] = {
+    "about.get": about_get,
+    "files.list": files_list,
+    "files.get": files_get,
+    "files.export": files_export,
+    "permissions.list": permissions_list,
+    "permissions.get": permissions_get,
+    "drives.list": drives_list,
+    "drives.get": drives_get,
+    "changes.getStartPageToken": changes_start,
+    "changes.list": changes_list,
+}

@@ -1,0 +1,107 @@
+"""`files.list`: the corpus of a search, its matches and its paging.
+
+Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from resources.sources.drive.simulator.asking import (
+    FILE_FIELDS,
+    Parameters,
+    member_drive,
+    page_size,
+    shallow,
+    true,
+    with_next,
+)
+from resources.sources.drive.simulator.errors import bad_parameter, file_not_found
+from resources.sources.drive.simulator.fields import Mask, mask
+from resources.sources.drive.simulator.query import FileQuery, parse
+from resources.sources.drive.simulator.resources import file_resource
+from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.tree import FOLDER, SHORTCUT, DriveFile
+
+_CORPORA = ("user", "drive", "allDrives")
+_ORDERS: dict[str, Callable[[DriveFile], Any]] = {
+    "name": lambda item: item.name.lower(),
+    "name_natural": lambda item: item.name.lower(),
+    "createdTime": lambda item: item.created,
+    "modifiedTime": lambda item: item.modified,
+    "folder": lambda item: item.mime_type not in (FOLDER, SHORTCUT),
+    "starred": lambda item: not item.starred,
+}
+
+
+def files_list(world: World, asked: Parameters) -> Any:
+    """Return the files of a corpus that match a query, in pages."""
+    chosen = mask(asked.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
+    question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "orderBy", "includeItemsFromAllDrives"))
+    query, fits = _corpus(world, asked)
+    token = asked.get("pageToken") or world.listings.begin(question, _search(world, asked, query, fits))
+    ids, following = world.listings.page(token, question, page_size(asked, 100, 1_000))
+    still = [item for item in map(world.items.get, ids) if item is not None and fits(item) and query.matches(item)]
+    below: Mask = None if chosen is None else chosen.get("files", {})
+    body: dict[str, Any] = {
+        "kind": "drive#fileList",
+        "incompleteSearch": asked.get("corpora", "user") in world.incomplete,
+        "files": [file_resource(world, item, below) for item in still],
+    }
+    return shallow(with_next(body, following), chosen)
+
+
+def _corpus(world: World, asked: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
+    """Return the query and a predicate for the listing's corpus, enforcing the rules for naming shared drives."""
+    corpora, drive = asked.get("corpora", "user"), asked.get("driveId")
+    query = FileQuery(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
+    if corpora not in _CORPORA:
+        raise bad_parameter("corpora")
+    if (corpora == "drive") != (drive is not None):
+        raise bad_parameter(
+            "driveId", "The driveId parameter must be specified if and only if corpora is set to drive."
+        )
+    shared = true(asked, "includeItemsFromAllDrives")
+    if shared and not true(asked, "supportsAllDrives"):
+        message = "The supportsAllDrives parameter must be true when includeItemsFromAllDrives is."
+        raise bad_parameter("supportsAllDrives", message)
+    if corpora != "user" and not shared:
+        message = "The includeItemsFromAllDrives parameter must be true when corpora is drive or allDrives."
+        raise bad_parameter("includeItemsFromAllDrives", message)
+    if drive is not None:
+        member = member_drive(world, drive)
+        return query, lambda item: world.drive_of(item.id) == member and _listed(world, item)
+
+    def fits(item: DriveFile) -> bool:
+        if world.drive_of(item.id):
+            # the user corpus includes only items of shared drives that the account has encountered, or the requested folder
+            met = corpora != "user" or item.in_account_feed or query.parent is not None
+            return shared and met and _listed(world, item)
+        return _listed(world, item)
+
+    return query, fits
+
+
+def _search(world: World, asked: Parameters, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
+    within = world.items.get(query.parent) if query.parent is not None else None
+    if query.parent is None:
+        candidates = list(world.items.values())
+    elif within is None or not world.access.visible(within):
+        raise file_not_found(".")
+    else:
+        candidates = [world.items[child] for child in within.children]
+    found = [item for item in candidates if fits(item) and query.matches(item)]
+    for key in reversed(list(filter(None, asked.get("orderBy", "").split(",")))):
+        name, _, direction = key.strip().partition(" ")
+        if name not in _ORDERS or direction not in ("", "desc"):
+            raise bad_parameter("orderBy")
+        found.sort(key=_ORDERS[name], reverse=bool(direction))
+    if asked.get("corpora", "user") in world.incomplete:
+        found = found[::2]
+    return [item.id for item in found]
+
+
+def _listed(world: World, item: DriveFile) -> bool:
+    """Return True if a listing may show an item: it is not the root of a drive, and the account sees it."""
+    return item.id != world.my_drive and item.id not in world.drives and world.access.visible(item)

@@ -1,0 +1,223 @@
+"""The state behind the simulated Drive: items, shared drives, grants and feeds, and the primitive changes to them.
+
+Changes reach the feeds as in the real Drive: a change of a folder lists only the folder, and changes of a shared drive's
+membership are not listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from resources.sources.drive.simulator.access import AccessRules
+from resources.sources.drive.simulator.channels import Channels
+from resources.sources.drive.simulator.feeds import Feed
+from resources.sources.drive.simulator.listings import Listings
+from resources.sources.drive.simulator.oauth import Sessions
+from resources.sources.drive.simulator.sheets import read_csv
+from resources.sources.drive.simulator.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
+from resources.sources.simulation.faults import Faults
+
+Content = bytes | str | Sheets
+
+
+class World:
+    """The simulated state. Thread-safe; ids depend only on the seed and the order of calls."""
+
+    token = "drive-simulator"  # noqa: S105 - opens the simulator, nothing else
+    """A bearer token that is always accepted, besides those that the sign-in issued."""
+
+    def __init__(
+        self,
+        account: str = "sync@larkmoor.example",
+        *,
+        clock: Callable[[], datetime] | None = None,
+        seed: int = 0,
+        unnoticed: float = 0.5,
+    ) -> None:
+        self.account = account
+        self.unnoticed = unnoticed
+        """Share of the changes in shared drives that reach only the drive's own feed, not the account's."""
+        self.faults = Faults()
+        self.calls: Counter[str] = Counter()
+        self.validate: Callable[[str, Any], None] | None = None
+        """Called with the method's id and the body of every JSON response."""
+        self.incomplete: set[str] = set()
+        """Corpora whose search leaves out half of the results and says so."""
+        self.lock = threading.RLock()
+        self.items: dict[str, DriveFile] = {}
+        self.drives: dict[str, SharedDrive] = {}
+        self.feeds: dict[str, Feed] = {}
+        """Feeds by shared drive id; the account's under the empty string."""
+        self.channels = Channels()
+        self.listings = Listings()
+        self.sessions = Sessions(account)
+        self.access = AccessRules(self.items, account)
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self.ids = Ids(seed)
+        self._seed = seed
+        self._told = 0
+        self._last = datetime.min.replace(tzinfo=UTC)
+        self.expiring: dict[tuple[str, str], datetime] = {}
+        self.feeds[""] = Feed(self.ids.number(1_000, 9_000))
+        self.my_drive = self.ids.root()
+        """Id of the account's own root folder."""
+        self.add_item(self.my_drive, "My Drive", FOLDER, None, owner=account)
+
+    def settle(self) -> None:
+        """End grants that have expired, as Google does: the item's change appears in the feed."""
+        if not self.expiring:
+            return
+        now = self._clock().astimezone(UTC)
+        for (item_id, who), at in list(self.expiring.items()):
+            if at <= now:
+                del self.expiring[item_id, who]
+                item = self.items.get(item_id)
+                if item is not None and (grant := item.grants.get(who)) is not None and grant.expires is not None:
+                    del item.grants[who]
+                    self.changed(item)
+
+    def now(self) -> datetime:
+        """Return the current time in milliseconds, as in the API, and never the same twice."""
+        now = self._clock().astimezone(UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        self._last = max(now, self._last + timedelta(milliseconds=1))
+        return self._last
+
+    def item(self, item_id: str) -> DriveFile:
+        """Return an item that may be changed: not the root of a drive."""
+        item = self.items[item_id]
+        if item_id == self.my_drive or item_id in self.drives:
+            raise ValueError(f"{item.name!r} is the top of a drive; that cannot be changed.")
+        return item
+
+    def create(
+        self,
+        name: str,
+        mime_type: str,
+        parent: str | None,
+        owner: str | None,
+        created: datetime | None = None,
+        modified: datetime | None = None,
+        **meta: Any,
+    ) -> DriveFile:
+        """Create an item below a parent, or in another user's Drive if there is none."""
+        above = None if parent is None else self.items[self.my_drive if parent == "root" else parent]
+        if above is None and owner is None:
+            raise ValueError(f"{name!r} needs a parent, or the owner in whose Drive it lies.")
+        item_id = meta.pop("id", None) or self.ids.file()
+        item = self.add_item(item_id, name, mime_type, above, owner=owner or (above and above.owner))
+        item.modified_by = owner or self.account
+        item.created = (created or modified or item.created).astimezone(UTC)
+        item.modified = (modified or item.created).astimezone(UTC)
+        item.description, item.starred = meta.pop("description", None), meta.pop("starred", False)
+        if meta:
+            raise TypeError(f"unknown metadata: {', '.join(meta)}")
+        if above is None:
+            item.grants[f"user:{self.account}"] = DriveGrant(f"user:{self.account}", "reader", item.id)
+            item.shared_at = item.created
+        return item
+
+    def add_item(
+        self, item_id: str, name: str, mime_type: str, above: DriveFile | None, *, owner: str | None
+    ) -> DriveFile:
+        """Add an item with only its place and its owner."""
+        now = self.now()
+        drive = above is not None and self.drive_of(above.id)
+        item = DriveFile(item_id, name, mime_type, above and above.id, now, now, None if drive else owner, self.account)
+        if item.owner:
+            item.grants[f"user:{owner}"] = DriveGrant(f"user:{owner}", "owner", item_id)
+        if above is not None:
+            above.children[item_id] = None
+        self.items[item_id] = item
+        self.access.forget()
+        return item
+
+    def write(self, item: DriveFile, content: Content) -> None:
+        """Set an item's content: rows for a spreadsheet, bytes for everything else."""
+        if item.mime_type == SPREADSHEET:
+            text = content.decode() if isinstance(content, bytes) else content
+            item.sheets = read_csv(text) if isinstance(text, str) else text
+        elif isinstance(content, dict):
+            raise TypeError(f"{item.name!r} is not a spreadsheet: its content is text or bytes.")
+        else:
+            item.content = content.encode() if isinstance(content, str) else content
+        item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()
+
+    def change_owners(self, item: DriveFile) -> None:
+        """Update owners after a move: a shared drive owns what is moved into it; what leaves one belongs to the account."""
+        shared = self.drive_of(item.id)
+        for below in self.subtree(item):
+            if below.owner is not None:
+                below.grants.pop(f"user:{below.owner}", None)
+            below.owner = None if shared else self.account
+            if below.owner is not None:
+                below.grants[f"user:{below.owner}"] = DriveGrant(f"user:{below.owner}", "owner", below.id)
+        self.access.forget()
+
+    def set_member(self, drive_id: str, who: str, grant: DriveGrant | None) -> None:
+        """Add, change or remove a member of a shared drive."""
+        with self.lock:
+            grants = self.items[drive_id].grants
+            if grant is None:
+                del grants[who]
+            else:
+                grants[who] = grant
+            self.access.forget()
+            if who == f"user:{self.account}":
+                self.drive_changed(drive_id)
+
+    def drive_of(self, item_id: str) -> str:
+        """Return the id of the shared drive that contains an item, or an empty string."""
+        root = self.access.root(self.items[item_id])
+        return root if root in self.drives else ""
+
+    def is_below(self, item_id: str | None, top: str) -> bool:
+        """Return True if an item is `top` or below it."""
+        while item_id is not None:
+            if item_id == top:
+                return True
+            item_id = self.items[item_id].parent
+        return False
+
+    def subtree(self, top: DriveFile) -> list[DriveFile]:
+        """Return an item and everything below it, parents first."""
+        found = [top]
+        for item in found:
+            found.extend(self.items[child] for child in item.children)
+        return found
+
+    def changed(self, item: DriveFile, *before: str) -> None:
+        """Record that an item changed; `before` is the drive that it was in before."""
+        item.version += 1
+        self.access.forget()
+        self.publish(item, {self.drive_of(item.id), *before})
+
+    def publish(self, item: DriveFile, drives: set[str]) -> None:
+        """Add an item's change to the feeds: its drive's, and for some changes in shared drives the account's as well."""
+        self.access.forget()
+        now = self.now()
+        for drive in drives - {""}:
+            self._enter(drive, now, "file", item.id)
+        item.mine = item.mine or "" in drives
+        if "" in drives or self._reaches_account():
+            item.in_account_feed = True
+            self._enter("", now, "file", item.id)
+
+    def _enter(self, feed: str, now: datetime, kind: Literal["file", "drive"], changed: str) -> None:
+        self.feeds[feed].add(now, kind, changed)
+        self.channels.changed(feed, now)
+
+    def _reaches_account(self) -> bool:
+        self._told += 1
+        digest = hashlib.sha256(f"{self._seed} {self._told}".encode()).digest()
+        return digest[0] / 256 >= self.unnoticed
+
+    def drive_changed(self, drive_id: str) -> None:
+        """Add a change of a shared drive, or of the account's access to it, to the account's feed."""
+        self.access.forget()
+        self._enter("", self.now(), "drive", drive_id)

@@ -1,0 +1,159 @@
+"""The users and groups of a simulated Slack workspace, its bot's token and scopes, and its clock.
+
+The methods are what administrators do. Nothing here knows about messages.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import string
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from resources.sources.slack.simulator.records import SLACKBOT, Group, User
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="Directory")
+
+SCOPES = frozenset(
+    {
+        "channels:history",
+        "channels:read",
+        "files:read",
+        "groups:history",
+        "groups:read",
+        "team:read",
+        "usergroups:read",
+        "users:read",
+        "users:read.email",
+    }
+)
+"""Default scopes of the bot's token. Source: https://docs.slack.dev/reference/scopes"""
+
+_ALPHABET = string.ascii_uppercase + string.digits
+_OTHER_TEAM = "T0ELSEWHERE"
+
+
+def locked(action: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Run a method under the workspace's lock."""
+
+    @functools.wraps(action)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return action(self, *args, **kwargs)
+
+    return run
+
+
+class Directory:
+    """The user side of a workspace. Thread-safe; ids are the same for the same seed; `clock` returns seconds since 1970."""
+
+    def __init__(self, name: str, team: str, domain: str, clock: Callable[[], float] | None, seed: int) -> None:
+        self.name, self.team, self.domain = name, team, domain
+        self.lock = threading.RLock()
+        self.token = "xoxb-simulator"  # noqa: S105 - the double's own
+        self.app_token = "xapp-simulator"  # noqa: S105 - the double's own, for Socket Mode
+        self.signing_secret = "simulator"  # noqa: S105 - the double's own, for events over HTTP
+        self.revoked: set[str] = set()
+        self.scopes: set[str] = set(SCOPES)
+        self.throttle = False
+        self.users: dict[str, User] = {}
+        self.groups: dict[str, Group] = {}
+        self._clock = clock or time.time
+        self._dice = random.Random(seed)  # noqa: S311 - ids, not secrets
+        self.bot, bot_id, self.app_id = self.new_id("U"), self.new_id("B"), self.new_id("A")
+        self.users[SLACKBOT] = User(SLACKBOT, "Slackbot", None, team, self.now())
+        self.users[self.bot] = User(self.bot, "concordance", None, team, self.now(), bot_id=bot_id)
+
+    @locked
+    def user(
+        self,
+        name: str,
+        email: str | None,
+        *,
+        guest: bool = False,
+        external: bool = False,
+        deactivated: bool = False,
+        bot: bool = False,
+        tz: str = "Europe/London",
+    ) -> str:
+        """Add a user and return the id: a member, a guest, or (`external`) a user of a connected workspace."""
+        made = User(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
+        made.guest, made.external, made.deactivated = guest, external, deactivated
+        made.bot_id = self.new_id("B") if bot else None
+        self.users[made.id] = made
+        return made.id
+
+    @locked
+    def deactivate(self, user: str) -> None:
+        """Deactivate an account; its name remains on what it wrote."""
+        found = self.find_user(user)
+        found.deactivated, found.updated = True, self.now()
+
+    @locked
+    def reactivate(self, user: str) -> None:
+        """Reactivate an account."""
+        found = self.find_user(user)
+        found.deactivated, found.updated = False, self.now()
+
+    @locked
+    def set_name(self, user: str, name: str) -> None:
+        """Change the display name."""
+        found = self.find_user(user)
+        found.name, found.updated = name, self.now()
+
+    @locked
+    def set_guest(self, user: str, guest: bool = True) -> None:
+        """Make a member a guest, or a guest a member."""
+        found = self.find_user(user)
+        found.guest, found.updated = guest, self.now()
+
+    @locked
+    def usergroup(self, handle: str, name: str, users: Iterable[str] = ()) -> str:
+        """Create a user group and return its id."""
+        made = Group(self.new_id("S"), handle, name, tuple(self.find_user(user).id for user in users), self.now())
+        self.groups[made.id] = made
+        return made.id
+
+    @locked
+    def revoke(self) -> None:
+        """Revoke the token: calls with it get `token_revoked`."""
+        self.revoked.add(self.token)
+
+    @locked
+    def renew(self, token: str | None = None) -> str:
+        """Issue a token (the same one unless another is given) and return it."""
+        self.token = token or self.token
+        self.revoked.discard(self.token)
+        return self.token
+
+    @locked
+    def set_scopes(self, scopes: Iterable[str]) -> None:
+        """Limit the token to these scopes."""
+        self.scopes = set(scopes)
+
+    @locked
+    def set_throttle(self, on: bool = True) -> None:
+        """Turn enforcement of Slack's published rate limits on or off."""
+        self.throttle = on
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970."""
+        return round(self._clock() * 1_000_000)
+
+    def find_user(self, user: str) -> User:
+        """Return a user by id, email or name; raises `LookupError`."""
+        if user in self.users:
+            return self.users[user]
+        for found in self.users.values():
+            if user in {found.email, found.name}:
+                return found
+        raise LookupError(f"there is no user {user!r}: use an id, email or name")
+
+    def new_id(self, prefix: str) -> str:
+        """Return an id that looks like Slack's: C for channels, F files, S groups, U users."""
+        return prefix + "0" + "".join(self._dice.choices(_ALPHABET, k=9))

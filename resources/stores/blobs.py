@@ -1,0 +1,297 @@
+"""Content-addressed store for the bytes of documents, in a local folder or an object store (S3, Azure, GCS).
+
+Blobs are named by their sha256, so storing the same bytes twice is idempotent. Writes are atomic: locally by a rename,
+in an object store by a put that only takes effect when it is complete. Credentials come from the usual environment
+variables (AWS_*, AZURE_*, GOOGLE_*).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from resources.core.breaker import Breaker
+from resources.core.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_ABANDONED_SECONDS = 3600.0
+STORE = "The object store of CONCORDANCE_LAKE_URL"
+CALL_SECONDS = 20.0
+"""Deadline of a call that transfers no content; obstore itself retries for up to three minutes."""
+LEAST_RATE = 500_000
+"""Bytes per second; the deadline of a call that transfers content is extended by its size divided by this rate."""
+
+_T = TypeVar("_T")
+
+
+class Blob(NamedTuple):
+    """A blob that was just committed: its sha256 in hex and its size in bytes."""
+
+    content_hash: str
+    size: int
+
+
+class StoredBlob(NamedTuple):
+    """A stored blob: its sha256 in hex, its size in bytes and when it was last written."""
+
+    content_hash: str
+    size: int
+    written_at: datetime
+
+
+class BlobWriter:
+    """Writer for the bytes of one blob; leaving the `with` block without `commit` discards them."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._digest = hashlib.sha256()
+        self._done = False
+        self._file: IO[bytes] = blobs.open_spool()
+        self.size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Append bytes."""
+        self._digest.update(piece)
+        self._file.write(piece)
+        self.size += len(piece)
+
+    @property
+    def content_hash(self) -> str:
+        """sha256 in hex of what has been written so far."""
+        return self._digest.hexdigest()
+
+    def commit(self) -> Blob:
+        """Store what was written and return its hash and size. Idempotent for equal bytes."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        blob = Blob(self._digest.hexdigest(), self.size)
+        self._blobs.keep(Path(self._file.name), blob.content_hash)
+        self._done = True
+        return blob
+
+    def __enter__(self) -> BlobWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if not self._done:
+            Path(self._file.name).unlink(missing_ok=True)
+
+
+class Blobs:
+    """The blob store of a lake: `<url>/blobs/ab/cd/<sha256>`. Safe across threads and processes.
+
+    Calls to an object store have a deadline. If `breaker` has a rest period, calls are refused for that long after one timed out.
+    """
+
+    def __init__(self, url: str, breaker: Breaker | None = None) -> None:
+        self._breaker = breaker or Breaker(STORE, rest=0)
+        parts = urlsplit(url)
+        self._store: ObjectStore | None = None
+        if parts.scheme == "file":
+            self._root = Path(unquote(parts.path)) / "blobs"
+            self._spool = self._root / ".incoming"
+            try:
+                self._spool.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"CONCORDANCE_LAKE_URL: the folder {self._root} cannot be created: {error.strerror}"
+                ) from error
+        else:
+            self._store = _open(url)
+            self._root = Path()
+            self._spool = Path(tempfile.gettempdir())
+
+    def writer(self) -> BlobWriter:
+        """Return a writer to use in a `with` block."""
+        return BlobWriter(self)
+
+    def put(self, pieces: Iterable[bytes]) -> Blob:
+        """Store the bytes that `pieces` yields; nothing is stored if it raises."""
+        with self.writer() as writer:
+            for piece in pieces:
+                writer.write(piece)
+            return writer.commit()
+
+    def read(self, content_hash: str) -> bytes:
+        """Return the bytes. Raises `FailedDocumentError` if the blob is missing, so that it is fetched again."""
+        key = _key(content_hash)
+        missing = (
+            f"The stored bytes {content_hash[:12]}… are missing from the lake; the next full sync fetches them again."
+        )
+        if self._store is None:
+            try:
+                return (self._root / key).read_bytes()
+            except FileNotFoundError:
+                raise FailedDocumentError(missing) from None
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
+            return bytes(self._call(found.bytes, found.meta["size"]))
+        except FileNotFoundError:
+            raise FailedDocumentError(missing) from None
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def local_path(self, content_hash: str) -> Path | None:
+        """Return the path of the blob's file, whether or not it exists; None if the store is not a local folder."""
+        key = _key(content_hash)
+        return self._root / key if self._store is None else None
+
+    def exists(self, content_hash: str) -> bool:
+        """Return True if the blob is stored."""
+        key = _key(content_hash)
+        if self._store is None:
+            return (self._root / key).is_file()
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            self._call(partial(obstore.head, self._store, f"blobs/{key}"))
+        except FileNotFoundError:
+            return False
+        except BaseError as error:
+            raise _unavailable(error) from error
+        return True
+
+    def delete(self, content_hash: str) -> None:
+        """Remove the blob; a missing one is not an error."""
+        key = _key(content_hash)
+        if self._store is None:
+            (self._root / key).unlink(missing_ok=True)
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            self._call(partial(obstore.delete, self._store, f"blobs/{key}"))
+        except FileNotFoundError:
+            return
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """Yield every stored blob, in no particular order. Raises `ServiceUnavailableError`."""
+        if self._store is None:
+            for file in self._root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
+                with suppress(FileNotFoundError):
+                    status = file.stat()
+                    yield StoredBlob(file.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            for page in obstore.list(self._store, "blobs"):
+                for entry in page:
+                    yield StoredBlob(entry["path"].rpartition("/")[2], entry["size"], entry["last_modified"])
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def size(self, content_hash: str) -> int | None:
+        """Return the number of bytes stored, or None if the blob is missing."""
+        key = _key(content_hash)
+        if self._store is None:
+            try:
+                return (self._root / key).stat().st_size
+            except FileNotFoundError:
+                return None
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            return self._call(partial(obstore.head, self._store, f"blobs/{key}"))["size"]
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise _unavailable(error) from error
+
+    def sweep(self, older_than: float = _ABANDONED_SECONDS) -> int:
+        """Remove unfinished files of killed processes that have not changed for `older_than` seconds; return how many."""
+        removed = 0
+        for file in self._spool.glob("concordance-blob-*"):
+            with suppress(FileNotFoundError):  # another process removed it, or its writer has just finished
+                if time.time() - file.stat().st_mtime > older_than:
+                    file.unlink()
+                    removed += 1
+        return removed
+
+    def open_spool(self) -> IO[bytes]:
+        """Return a new temporary file for the bytes of one blob; used by `BlobWriter`."""
+        return tempfile.NamedTemporaryFile(prefix="concordance-blob-", dir=self._spool, delete=False)
+
+    def keep(self, file: Path, content_hash: str) -> None:
+        """Move a finished, fsynced file to its place; used by `BlobWriter`."""
+        key = _key(content_hash)
+        if self._store is None:
+            target = self._root / key
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:  # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
+            self._call(partial(obstore.put, self._store, f"blobs/{key}", file), file.stat().st_size)
+        except BaseError as error:
+            raise _unavailable(error) from error
+        file.unlink(missing_ok=True)
+
+    def _call(self, action: Callable[[], _T], size: int = 0) -> _T:
+        return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
+
+
+def stored_folders(url: str, folder: str) -> list[str]:
+    """Return the names of the subfolders of a folder of an object store. Raises `ServiceUnavailableError`."""
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        found = obstore.list_with_delimiter(_open(url), f"{folder}/")["common_prefixes"]
+    except BaseError as error:
+        raise _unavailable(error) from error
+    return [prefix.rstrip("/").rpartition("/")[2] for prefix in found]
+
+
+def _key(content_hash: str) -> str:
+    if not _HASH.fullmatch(content_hash):
+        raise ValueError(f"{content_hash!r} is not a sha256 in lower-case hex")
+    return f"{content_hash[:2]}/{content_hash[2:4]}/{content_hash}"
+
+
+def _open(url: str) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    try:
+        return from_url(url)
+    except (BaseError, ValueError) as error:
+        raise ConfigurationError(
+            f"CONCORDANCE_LAKE_URL: {url} cannot be opened: {error}. It must be file:///path, s3://bucket/prefix, "
+            "az://… or gs://…, "
+            "with the credentials in the environment (AWS_*, AZURE_*, GOOGLE_*)."
+        ) from error
+
+
+def _unavailable(error: Exception) -> ServiceUnavailableError:
+    reason = str(error).splitlines()[0]
+    return ServiceUnavailableError(f"{STORE} is not responding as expected: {reason}")

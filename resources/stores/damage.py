@@ -1,0 +1,122 @@
+"""Explain errors of damaged stores: name the table or disk that is damaged, and the remedy.
+
+Tables of the lake are read lazily and in many places, so an error names neither the table nor the cause. Therefore, only after a
+failure, the tables are opened and read again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from resources.core.errors import AbortSyncError, ConcordanceError, NotRunningError, ServiceUnavailableError
+from resources.stores import disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from resources.settings import Settings
+    from resources.stores.lake import Lake
+
+SHOWN = 3
+"""Number of documents that an error names; the rest is counted."""
+MADE_AGAIN = "its rows are made again from the stored bytes"
+RESTORE = 'restore the lake from a backup (docs/operations.md, "Back up and restore")'
+
+
+def explained(error: BaseException, settings: Settings) -> ConcordanceError | None:
+    """Return an error that says which store is damaged and what to do; None if no store explains this error."""
+    if (found := of_a_disk(error, settings)) is not None:
+        return found
+    if isinstance(error, ConcordanceError):
+        return error
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return AbortSyncError(
+            f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance up` makes what a"
+            " new version adds; anything else was removed: restore the database from a backup"
+            ' (docs/operations.md, "Back up and restore").'
+        )
+    if not _of_the_lake(error):
+        return None
+    from resources.stores.lake import Lake
+
+    faults = damaged_tables(Lake(settings.lake_address), deep=True)
+    if not faults:
+        return None
+    return AbortSyncError(" ".join(sentence(name, reason) for name, reason in sorted(faults.items())))
+
+
+def of_a_disk(error: BaseException, settings: Settings) -> ServiceUnavailableError | None:
+    """Return the full or read-only disk that caused an error; None if the disks are fine or cannot be the cause."""
+    polars = sys.modules.get("polars")
+    kinds = (OSError, psycopg.Error, NotRunningError, ServiceUnavailableError)
+    if isinstance(error, kinds) or (polars is not None and isinstance(error, polars.exceptions.PolarsError)):
+        return disk.cause(settings)
+    return None
+
+
+def _of_the_lake(error: BaseException) -> bool:
+    """Return True for an error that reading a table can raise."""
+    if isinstance(error, OSError):
+        return True
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(error, polars.exceptions.PolarsError)
+
+
+def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = False) -> dict[str, str]:
+    """Return the fault of each damaged table: one of `expected` that is missing, or an existing one that cannot be read.
+
+    Each table and file is opened. With `deep`, every page of every file is read, too.
+    """
+    import polars as pl
+
+    names = lake.names()
+    faults = {name: "the table is missing" for name in expected if name not in names}
+    for name in names:
+        try:
+            lacking = lake.lacking(name)
+            if lacking is None:
+                faults[name] = "its log is missing"
+            elif lacking:
+                faults[name] = f"it lacks the columns {', '.join(lacking)}"
+            else:
+                # counting rows only reads the ends of the files
+                wanted = pl.all().is_null().sum() if deep else pl.len()
+                lake.scan(name).select(wanted).collect(engine="streaming")
+        except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
+            said = str(error).splitlines()[0]
+            faults[name] = "".join(
+                letter if letter.isprintable() else "?" for letter in said
+            )  # may quote a file's bytes
+    return faults
+
+
+def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:
+    """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them."""
+    shown = ", ".join(whose[:SHOWN]) + (f" and {len(whose) - SHOWN} more" if len(whose) > SHOWN else "")
+    state = "is missing" if lake.open(name) is None else "lacks rows that it held"
+    return AbortSyncError(
+        f"The table {name} of the lake {state}: {shown} cannot be indexed. Run `concordance sync {source} --full --wait`:"
+        f" {MADE_AGAIN}. `concordance doctor` says what else is damaged."
+    )
+
+
+def sentence(name: str, reason: str) -> str:
+    """Return a table's fault and what to do about it."""
+    return f"The table {name} of the lake is damaged: {reason.rstrip('.')}. {remedy(name)}"
+
+
+def remedy(name: str) -> str:
+    """Return what to do about a table that is missing or damaged."""
+    if name.startswith("raw_"):
+        source = name.removeprefix("raw_")
+        return (
+            f"To repair it, {RESTORE}, or move the folder of the table away and run"
+            f" `concordance reconcile {source} --apply`, which reads the source again."
+        )
+    return (
+        f"To repair it, {RESTORE}, or move the folder of the table away and run `concordance sync SOURCE --full --wait`"
+        f" for each source: {MADE_AGAIN}."
+    )

@@ -1,0 +1,75 @@
+"""Erase rows of lake tables for good: rows go, then the files and the log entries that held them.
+
+A Delta table never changes in place: deleting rows writes new files and keeps the old ones, and the log keeps the least and greatest
+value of columns of every file it ever had. The caller makes sure that nobody reads or writes the tables meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from resources.core.tables import table
+from resources.stores.lake import LOG_RETENTION_DAYS, Lake, retried, stats_columns, writer_properties
+
+BATCH_VALUES = 5000
+"""Values of one condition: each deletion reads the files that may hold any of them."""
+
+
+def drop_rows(lake: Lake, name: str, column: str, values: Sequence[str] | Sequence[int]) -> int:
+    """Delete the rows of a table whose `column` has one of these values; return how many. Follow it with `scrub`."""
+    if not values or lake.open(name) is None:
+        return 0
+    found = lake.scan(name).filter(_among(column, values)).select(pl.len()).collect().item()
+    if not found:
+        return 0
+    spec = table(name)
+    chosen = [_literal(value) for value in dict.fromkeys(values)]
+    for start in range(0, len(chosen), BATCH_VALUES):
+        condition = f"{column} IN ({', '.join(chosen[start : start + BATCH_VALUES])})"
+
+        def write(condition: str = condition) -> None:
+            fresh = lake.open(name)
+            if fresh is not None:
+                fresh.delete(condition, writer_properties=writer_properties(spec))
+
+        retried(name, write)
+    return int(found)
+
+
+def scrub(lake: Lake, name: str) -> None:
+    """Remove every file that the table's present version does not need, and the log before it."""
+    spec = table(name)
+
+    def sweep() -> None:
+        delta = lake.open(name)
+        if delta is None:
+            return
+        delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+        delta.alter.set_table_properties(
+            {"delta.logRetentionDuration": "interval 0 days", "delta.dataSkippingStatsColumns": stats_columns(spec)}
+        )
+        delta = lake.open(name)
+        if delta is None:
+            return
+        delta.create_checkpoint()
+        delta.cleanup_metadata()
+        delta.alter.set_table_properties({"delta.logRetentionDuration": f"interval {LOG_RETENTION_DAYS} days"})
+
+    retried(name, sweep)
+
+
+def left(lake: Lake, name: str, column: str, values: Sequence[str]) -> int:
+    """Return how many rows still have one of these values."""
+    if not values or lake.open(name) is None:
+        return 0
+    return int(lake.scan(name).filter(_among(column, values)).select(pl.len()).collect().item())
+
+
+def _among(column: str, values: Sequence[str] | Sequence[int]) -> pl.Expr:
+    return pl.col(column).is_in(pl.Series(list(values)).implode())
+
+
+def _literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,47 @@
+"""Postgres storage for what sources remember between syncs, such as a folder tree or a ledger of threads.
+
+The raw stage writes it in the transaction that saves the cursor, so it never gets ahead of the lake.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+
+from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
+from resources.stores.postgres import Connection, connect
+from sql import queries
+
+
+class PostgresMemory:
+    """`resources.core.ports.Memory` in the registry database, over one connection that it keeps open. Thread-safe."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        """Close the connection. A source lives as long as its sync, and its memory with it."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:
+        """Return key → value of the keys from `low` (inclusive) to `high` (exclusive), in byte order of the keys."""
+        with self._lock:
+            try:
+                rows = queries("registry").remembered(
+                    self._open(), source=source.value, partition=partition, low=low, high=high
+                )
+                return {row["key"]: row["value"] for row in rows}
+            except psycopg.OperationalError as error:
+                self._connection = None
+                raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+    def _open(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._dsn, autocommit=True)
+        return self._connection

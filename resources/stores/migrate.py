@@ -1,0 +1,109 @@
+"""Migrate a database to the schema of this version: ordered SQL files, each applied once and never changed afterwards.
+
+Applied files are recorded in `schema_migrations` with their checksums. The nearest library, yoyo-migrations, hashes a
+migration's name but not its text, and its lock is a row that a killed process leaves behind; an advisory lock is released
+with its connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from sql import MIGRATIONS
+
+LOCK = 0x434F4E43_4F524421
+"""Key of the advisory lock (`CONCORD!`); any number that nothing else in the database uses."""
+LOCK_SECONDS = 120
+
+DAGSTER_SCHEMA = "dagster"
+"""Schema of Dagster's tables; Dagster creates the tables but not the schema."""
+
+_LEDGER = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    name text PRIMARY KEY,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)
+"""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One migration file; names give the order."""
+
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """sha256 of the text, independent of line-ending conversion."""
+        return hashlib.sha256(self.text.replace("\r\n", "\n").encode()).hexdigest()
+
+
+def migrations(folder: Path = MIGRATIONS) -> list[Migration]:
+    """Return the migrations in a folder, ordered by name."""
+    return [Migration(file.name, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.sql"))]
+
+
+def migrate(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
+    """Apply the missing migrations in one transaction and return their names; a second run applies nothing.
+
+    Safe to run from several processes at once. Raises `ConfigurationError` if an applied file has changed or is unknown here,
+    and `ServiceUnavailableError` if the database does not answer.
+    """
+    known = migrations(folder)
+    try:
+        with psycopg.connect(dsn, connect_timeout=10) as conn:
+            conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_SECONDS}s",))
+            conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            conn.execute(_LEDGER)
+            conn.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(DAGSTER_SCHEMA)))
+            rows = conn.execute("SELECT name, checksum FROM schema_migrations").fetchall()
+            pending = _pending(known, {str(name): str(checksum) for name, checksum in rows})
+            for migration in pending:
+                try:
+                    conn.execute(migration.text.encode())
+                except psycopg.ProgrammingError as error:
+                    raise ConfigurationError(
+                        f"Migration {migration.name} failed and nothing was changed: {str(error).strip()}"
+                    ) from error
+                conn.execute(
+                    "INSERT INTO schema_migrations (name, checksum) VALUES (%s, %s)",
+                    (migration.name, migration.checksum),
+                )
+    except psycopg.errors.LockNotAvailable as error:
+        raise ServiceUnavailableError(
+            f"Another process has been migrating the database for {LOCK_SECONDS} s. Wait for it, then try again."
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConfigurationError(
+            f"The database role may not create tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
+        ) from error
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+    return [migration.name for migration in pending]
+
+
+def _pending(known: list[Migration], applied: dict[str, str]) -> list[Migration]:
+    names = {migration.name for migration in known}
+    if newer := sorted(set(applied) - names):
+        raise ConfigurationError(
+            f"The database has migration {newer[0]}, which this version does not know. Run the newer version of Concordance."
+        )
+    for migration in known:
+        if migration.name in applied and applied[migration.name] != migration.checksum:
+            raise ConfigurationError(
+                f"Migration {migration.name} was changed after it was applied. Restore the file and put the change in a new migration."
+            )
+    pending = [migration for migration in known if migration.name not in applied]
+    if pending and applied and pending[0].name < max(applied):
+        raise ConfigurationError(
+            f"Migration {pending[0].name} sorts before {max(applied)}, which is already applied. Give it a later number."
+        )
+    return pending

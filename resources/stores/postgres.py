@@ -1,0 +1,66 @@
+"""Connections to Postgres for pipeline code, with rows as dicts.
+
+The serving app has its own asynchronous pool; both map an unreachable server to `ServiceUnavailableError`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from threading import Timer
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.rows import dict_row
+
+from resources.core.errors import ServiceUnavailableError, StorageFullError
+
+Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
+
+CONNECT_SECONDS = 10
+
+
+def connect(dsn: str, *, autocommit: bool = False) -> Connection:
+    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
+    try:
+        return psycopg.Connection[dict[str, Any]].connect(
+            dsn,
+            autocommit=autocommit,
+            row_factory=dict_row,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="concordance",
+        )
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+
+def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Close the sockets of connections. Code waiting on one gets an `OperationalError` at once, whatever the server does."""
+    for connection in connections:
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def session(dsn: str, *, autocommit: bool = False, seconds: float | None = None) -> Generator[Connection]:
+    """Open a connection for a block: committed at its end, rolled back on an error, closed either way.
+
+    With `seconds`, the block fails with `ServiceUnavailableError` once it has waited longer than that for Postgres.
+    """
+    connection = connect(dsn, autocommit=autocommit)
+    limit = Timer(seconds, hang_up, [connection]) if seconds is not None else None
+    if limit is not None:
+        limit.daemon = True
+        limit.start()
+    try:
+        with connection:
+            yield connection
+    except psycopg.errors.DiskFull as error:
+        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        if limit is not None:
+            limit.cancel()

@@ -1,0 +1,304 @@
+"""The vector index through `qdrant-client`: names, schema, and the writes of the indexed stage.
+
+All product code reaches Qdrant through this module's clients, so that switching to a real cluster is a change of URL. User-facing
+reads live in `serving/retrieval` and take the caller's access.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import httpx
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from resources import keys
+from resources.core.errors import AbortSyncError, ServiceUnavailableError
+from resources.core.guard import LOOPBACK
+from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from resources.core.bm25 import SparseVector
+
+ALIAS = "documents"
+"""The alias that every read uses; the collection behind it is named for its model and dimensions."""
+DENSE = "dense"
+KEYWORD = "bm25"
+TIMEOUT_SECONDS = 60
+PAGE_POINTS = 1000
+
+KEYWORD_FIELDS = (
+    "permissions",
+    "doc_id",
+    "source_type",
+    "source_id",
+    "partition",
+    "collection_ids",
+    "mime_type",
+    "author",
+    "tags.tenant",
+    "tags.dataset",
+    "tags.lifecycle",
+)
+DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    key = keys.qdrant_api_key(settings)
+    # Passed as `api_key`, a key over plain HTTP makes the client warn; on loopback it never leaves this machine.
+    local = urlsplit(settings.qdrant_address).hostname in LOOPBACK
+    return {
+        "url": settings.qdrant_address,
+        **({"metadata": {"api-key": key}} if key and local else {"api_key": key}),
+        "timeout": TIMEOUT_SECONDS,
+        "check_compatibility": False,
+        "verify": tls(),
+    }
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """Return httpx's default TLS context, cached per process: loading the certificate authorities takes 40 ms per client."""
+    return httpx.create_ssl_context()
+
+
+def client(settings: Settings) -> QdrantClient:
+    """Return a blocking client; nothing is sent yet."""
+    return QdrantClient(**_options(settings))
+
+
+def async_client(settings: Settings) -> AsyncQdrantClient:
+    """Return an asynchronous client; nothing is sent yet."""
+    return AsyncQdrantClient(**_options(settings))
+
+
+@contextmanager
+def qdrant_errors(what: str) -> Generator[None]:
+    """Map the client's errors: an unreachable or failing server may be retried, a rejected request aborts the sync."""
+    try:
+        yield
+    except (ResponseHandlingException, httpx.TransportError) as error:
+        raise ServiceUnavailableError(f"Qdrant does not answer ({what}): {error}") from error
+    except UnexpectedResponse as error:
+        if error.status_code is not None and error.status_code < 500 and error.status_code != 429:
+            raise AbortSyncError(f"Qdrant rejected the request to {what}: {_server_message(error)}") from error
+        raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
+    except ApiException as error:
+        raise ServiceUnavailableError(f"Qdrant failed to {what}: {error}") from error
+
+
+def _server_message(error: UnexpectedResponse) -> str:
+    """Return the server's error message, without the raw response around it if it is in Qdrant's format."""
+    try:
+        return str(error.structured()["status"]["error"])
+    except (ValueError, LookupError, TypeError):
+        return str(error)
+
+
+def collection_name(model: str, dimensions: int) -> str:
+    """Return the versioned collection's name, such as `documents_all-minilm-l6-v2_384`."""
+    slug = re.sub(r"[^a-z0-9.-]+", "-", model.lower().rsplit("/", 1)[-1]).strip("-")
+    return f"{ALIAS}_{slug}_{dimensions}"
+
+
+KEYWORD_INDEX = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, on_disk=True)
+"""Memory-mapped: checking a second condition besides the permissions is three times as fast as with the engine's in-memory copy."""
+PERMISSIONS_INDEX = KEYWORD_INDEX.model_copy(update={"is_tenant": True})
+"""Indexed as a tenant field, so that passages with the same readers are stored together and read sequentially."""
+QUANTIZATION = models.ScalarQuantization(
+    scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+)
+"""Vectors are searched as bytes, which reads a quarter of the data; see `RESCORED`."""
+RESCORED = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0))
+"""Finds twice as many hits by the bytes and ranks them by the full vectors: the same 50 of 50 as without quantization."""
+
+
+def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
+    """Create the collection, its payload indexes and quantization where missing. Idempotent."""
+    with qdrant_errors(f"create the collection {name}"):
+        if not qdrant.collection_exists(name):
+            qdrant.create_collection(
+                name,
+                vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
+                sparse_vectors_config={KEYWORD: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                quantization_config=QUANTIZATION,
+            )
+        made = qdrant.get_collection(name)
+        if made.config.quantization_config is None:
+            qdrant.update_collection(name, quantization_config=QUANTIZATION)
+        present = set(made.payload_schema)
+        for field in KEYWORD_FIELDS:
+            if field not in present:
+                schema = PERMISSIONS_INDEX if field == "permissions" else KEYWORD_INDEX
+                qdrant.create_payload_index(name, field, schema, wait=True)
+        for field in DATETIME_FIELDS:
+            if field not in present:
+                qdrant.create_payload_index(name, field, models.PayloadSchemaType.DATETIME, wait=True)
+
+
+def current_collection(qdrant: QdrantClient) -> str | None:
+    """Return the collection behind the alias, or None if there is none yet."""
+    with qdrant_errors("read the aliases"):
+        for alias in qdrant.get_aliases().aliases:
+            if alias.alias_name == ALIAS:
+                return alias.collection_name
+    return None
+
+
+def switch_alias(qdrant: QdrantClient, name: str) -> None:
+    """Point the alias at a collection atomically: a search sees the old one or the new one, never neither."""
+    operations: list[models.AliasOperations] = []
+    if current_collection(qdrant) is not None:
+        operations.append(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=ALIAS)))
+    create = models.CreateAlias(collection_name=name, alias_name=ALIAS)
+    operations.append(models.CreateAliasOperation(create_alias=create))
+    with qdrant_errors(f"point the alias {ALIAS} at {name}"):
+        qdrant.update_collection_aliases(change_aliases_operations=operations)
+
+
+def _of_documents(doc_ids: Sequence[str]) -> models.Filter:
+    return models.Filter(must=[models.FieldCondition(key="doc_id", match=models.MatchAny(any=list(doc_ids)))])
+
+
+def upsert(qdrant: QdrantClient, name: str, points: models.Batch) -> None:
+    """Write points in columnar form and wait until they are durable."""
+    with qdrant_errors("write points"):
+        qdrant.upsert(name, points=points, wait=True)
+
+
+def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:
+    """Delete every point of the documents except those with the ids to keep."""
+    if doc_ids:
+        chosen = _of_documents(doc_ids)
+        if keep:
+            chosen.must_not = [models.HasIdCondition(has_id=list(keep))]
+        with qdrant_errors("delete points of documents"):
+            qdrant.delete(name, models.FilterSelector(filter=chosen), wait=True)
+
+
+def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVector]) -> None:
+    """Replace the keyword vectors of the existing points among these; their dense vectors and payloads are kept."""
+    there = existing(qdrant, name, list(vectors))
+    points = [
+        models.PointVectors(id=point, vector={KEYWORD: models.SparseVector(indices=one.indices, values=one.values)})
+        for point, one in vectors.items()
+        if point in there
+    ]
+    if points:
+        with qdrant_errors("update keyword vectors"):
+            qdrant.update_vectors(name, points=points, wait=True)
+
+
+def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dict[str, list[float]]:
+    """Return the dense vectors of the existing points among these."""
+    with qdrant_errors("read vectors"):
+        found = qdrant.retrieve(name, list(points), with_payload=False, with_vectors=[DENSE])
+    vectors: dict[str, list[float]] = {}
+    for point in found:
+        if isinstance(point.vector, dict) and DENSE in point.vector:
+            vectors[str(point.id)] = cast("list[float]", point.vector[DENSE])
+    return vectors
+
+
+def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:
+    """Replace the given payload fields on every point of each document (doc_id → fields); vectors are kept."""
+    operations: list[models.UpdateOperation] = [
+        models.SetPayloadOperation(set_payload=models.SetPayload(payload=fields, filter=_of_documents([doc_id])))
+        for doc_id, fields in payloads.items()
+    ]
+    if operations:
+        with qdrant_errors("update payloads"):
+            qdrant.batch_update_points(name, operations, wait=True)
+
+
+def set_partition_payload(qdrant: QdrantClient, name: str, source: str, partition: str, fields: dict[str, Any]) -> None:
+    """Replace payload fields on every point of a partition."""
+    match: list[models.Condition] = [
+        models.FieldCondition(key="source_type", match=models.MatchValue(value=source)),
+        models.FieldCondition(key="partition", match=models.MatchValue(value=partition)),
+    ]
+    with qdrant_errors("update payloads"):
+        qdrant.set_payload(name, payload=fields, points=models.Filter(must=match), wait=True)
+
+
+def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None = None) -> int:
+    """Return the exact number of points, of some documents or of all."""
+    with qdrant_errors("count points"):
+        return qdrant.count(
+            name, count_filter=_of_documents(doc_ids) if doc_ids is not None else None, exact=True
+        ).count
+
+
+def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
+    """Return the exact number of points of a source; 0 when the collection does not exist."""
+    of_source = models.Filter(must=[models.FieldCondition(key="source_type", match=models.MatchValue(value=source))])
+    with qdrant_errors("count points"):
+        if not qdrant.collection_exists(name):
+            return 0
+        return qdrant.count(name, count_filter=of_source, exact=True).count
+
+
+def collections(qdrant: QdrantClient) -> list[str]:
+    """Return all of our collections, behind the alias or not, sorted."""
+    with qdrant_errors("list the collections"):
+        names = [collection.name for collection in qdrant.get_collections().collections]
+    return sorted(name for name in names if name.startswith(f"{ALIAS}_"))
+
+
+def of_source(source: str, others: Sequence[str] = ()) -> models.Filter:
+    """Return a filter for a source's points; with `others`, for those that belong to none of the others."""
+    if others:
+        return models.Filter(
+            must_not=[models.FieldCondition(key="source_type", match=models.MatchAny(any=list(others)))]
+        )
+    return models.Filter(must=[models.FieldCondition(key="source_type", match=models.MatchValue(value=source))])
+
+
+def pages(
+    qdrant: QdrantClient, name: str, chosen: models.Filter, fields: Sequence[str]
+) -> Iterator[list[models.Record]]:
+    """Yield the selected points of a collection, one page at a time, with these payload fields and no vectors.
+
+    Points of pages already yielded may be deleted meanwhile.
+    """
+    offset: Any = None
+    while True:
+        with qdrant_errors(f"read {name}"):
+            records, offset = qdrant.scroll(
+                name, scroll_filter=chosen, limit=PAGE_POINTS, offset=offset, with_payload=list(fields)
+            )
+        if records:
+            yield records
+        if offset is None:
+            return
+
+
+def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str, set[tuple[str, ...]]]:
+    """Return the permissions on the points of these documents, sorted: one entry per document if all of its points agree."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for records in pages(qdrant, name, _of_documents(doc_ids), ("doc_id", "permissions")):
+        for record in records:
+            payload = record.payload or {}
+            held = tuple(sorted(payload.get("permissions") or ()))
+            found.setdefault(str(payload["doc_id"]), set()).add(held)
+    return found
+
+
+def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
+    """Return which of these points exist."""
+    if not ids:
+        return set()
+    with qdrant_errors("look for points"):
+        return {str(record.id) for record in qdrant.retrieve(name, list(ids), with_payload=False)}
+
+
+def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[Any]) -> None:
+    """Delete points by their ids."""
+    with qdrant_errors("delete points"):
+        qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)

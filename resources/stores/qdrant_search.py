@@ -1,0 +1,115 @@
+"""A fast client for searches of the vector index.
+
+`qdrant-client` validates and copies every hit of every prefetch, which took most of a search's time in this process
+(DECISIONS.md has the figures). Requests are still built from its models; only transport and decoding are ours: aiohttp and msgspec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import msgspec
+from qdrant_client import models
+
+from resources.core.errors import AbortSyncError, ServiceUnavailableError
+from resources.keys import qdrant_api_key
+from resources.settings import Settings
+from resources.watch import Watch
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A point with its score and the requested part of its payload."""
+
+    id: str | int
+    score: float
+    payload: dict[str, Any] | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The hits of one query, best first."""
+
+    points: list[Hit]
+
+
+class _Answers(msgspec.Struct):
+    result: list[Answer]
+
+
+PING_SECONDS = 2.0
+_DECODER = msgspec.json.Decoder(_Answers)
+_HEADERS = {"content-type": "application/json"}
+
+
+class Searches:
+    """One session of keep-alive connections; the first search opens it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._address = settings.qdrant_address.rstrip("/")
+        key = qdrant_api_key(settings)
+        self._headers = _HEADERS | ({"api-key": key} if key else {})
+        self._session: aiohttp.ClientSession | None = None
+        self.watch = Watch("qdrant", self._ping)
+
+    async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[Answer]:
+        """Return one answer per query, in order.
+
+        Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `AbortSyncError` if it rejects a query.
+        """
+        if self.watch.down:
+            raise ServiceUnavailableError("Qdrant does not answer.")
+        body = models.QueryRequestBatch(searches=list(batch)).model_dump_json(exclude_unset=True).encode()
+        url = f"{self._address}/collections/{collection}/points/query/batch"
+        try:
+            async with asyncio.timeout(None) as limit:
+                with self.watch.call(lambda: limit.reschedule(0), seconds):
+                    try:
+                        status, answer = await self._post(url, body, seconds)
+                    except aiohttp.ServerDisconnectedError:  # a keep-alive connection closed by a restarted server
+                        status, answer = await self._post(url, body, seconds)
+            if status == 200:
+                return _DECODER.decode(answer).result
+        except TimeoutError as error:
+            raise ServiceUnavailableError(f"Qdrant does not answer, or took more than {seconds:.0f} s.") from error
+        except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
+            raise ServiceUnavailableError(f"Qdrant does not answer (search): {error}") from error
+        message = answer[:500].decode(errors="replace")
+        if status < 500 and status != 429:
+            raise AbortSyncError(f"Qdrant rejected the search: {message}")
+        raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {message}")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.watch.stop()
+        if self._session is not None:
+            await self._session.close()
+
+    def open(self) -> aiohttp.ClientSession:
+        """Return the session; the first call starts to monitor the server."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers=self._headers, proxy=_proxy(self._address))
+            self.watch.start()
+        return self._session
+
+    async def _ping(self) -> bool:
+        limit = aiohttp.ClientTimeout(total=PING_SECONDS)
+        try:
+            async with self.open().get(f"{self._address}/healthz", timeout=limit, allow_redirects=False) as response:
+                return response.status < 500
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return False
+
+    async def _post(self, url: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+        limit = aiohttp.ClientTimeout(total=seconds)
+        async with self.open().post(url, data=body, timeout=limit, allow_redirects=False) as response:
+            return response.status, await response.read()
+
+
+def _proxy(address: str) -> str | None:
+    """Return the environment's proxy for an address. aiohttp's own `trust_env` also reads ~/.netrc at every request."""
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

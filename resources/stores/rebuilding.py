@@ -1,0 +1,120 @@
+"""Copy a table beside itself and let the copy take its place, so that nothing of deleted rows stays in its files.
+
+`VACUUM FULL` does the same, but searches wait from its beginning to its end: minutes for a large table. Here they wait for the exchange
+alone, which takes some milliseconds; only writers wait for the copy. Postgres does the work, in memory bounded by its own settings, and
+needs room for a second copy on the disk. An attempt that is cut short leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import sql
+
+from resources.stores.postgres import Connection
+from sql import queries
+
+EXCHANGE_WAIT = "200ms"
+"""Searches wait behind an exchange that waits for its turn, so it waits briefly and often."""
+EXCHANGE_ATTEMPTS = 300
+EXCHANGE_REST_SECONDS = 0.3
+_SUFFIX = "_rebuilt"
+_KINDS = {"p": sql.SQL("PRIMARY KEY"), "u": sql.SQL("UNIQUE")}
+
+catalogue = queries("upkeep")
+
+
+def rebuild(connection: Connection, name: str) -> None:
+    """Replace a table by a copy with the same columns, indexes, constraints, triggers, views and grants.
+
+    The connection is in autocommit mode.
+    Raises `psycopg.errors.LockNotAvailable` when writers or readers hold the table for too long, and `DependentObjectsStillExist` when
+    something else was built on one of its views.
+    """
+    keys = list(catalogue.foreign_keys_of(connection, name=name))
+    with connection.transaction():
+        connection.execute(_composed("LOCK TABLE {} IN SHARE MODE", name))
+        indexes = list(catalogue.indexes_of(connection, name=name))
+        _copy(connection, name, indexes)
+        connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (EXCHANGE_WAIT,))
+        for attempt in range(1, EXCHANGE_ATTEMPTS + 1):
+            try:
+                with connection.transaction():
+                    _exchange(connection, name, indexes, keys)
+                break
+            except psycopg.errors.LockNotAvailable:
+                if attempt == EXCHANGE_ATTEMPTS:
+                    raise
+                time.sleep(EXCHANGE_REST_SECONDS)
+    for key in keys:  # new rows are checked already; this marks the old ones as checked, and readers go on
+        connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key["owner"], key["name"]))
+
+
+def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> None:
+    """Write the copy and its indexes; nobody else sees them yet."""
+    copy = name + _SUFFIX
+    columns = sql.SQL(", ").join(_known(row["name"]) for row in catalogue.columns_of(connection, name=name))
+    connection.execute(_composed("CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING INDEXES)", copy, name))
+    connection.execute(
+        sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
+            sql.Identifier(copy), columns, columns, sql.Identifier(name)
+        )
+    )
+    for index in indexes:
+        _, _, rest = index["definition"].partition(" USING ")
+        connection.execute(
+            sql.SQL("CREATE {} INDEX {} ON {} USING {}").format(
+                sql.SQL("UNIQUE" if index["is_unique"] else ""),
+                sql.Identifier(index["name"] + _SUFFIX),
+                sql.Identifier(copy),
+                _known(rest),
+            )
+        )
+    connection.execute(_composed("ANALYZE {}", copy))
+
+
+def _exchange(connection: Connection, name: str, indexes: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
+    """Drop the table and give its name, and the names of what belongs to it, to the copy."""
+    connection.execute(_composed("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", name))
+    views = list(catalogue.views_of(connection, name=name))
+    triggers = list(catalogue.triggers_of(connection, name=name))
+    granted = {
+        one: list(catalogue.grants_of(connection, name=one)) for one in (name, *(view["name"] for view in views))
+    }
+    for view in views:
+        connection.execute(_composed("DROP VIEW {}", view["name"]))
+    for key in keys:
+        connection.execute(_composed("ALTER TABLE {} DROP CONSTRAINT {}", key["owner"], key["name"]))
+    connection.execute(_composed("DROP TABLE {}", name))
+    connection.execute(_composed("ALTER TABLE {} RENAME TO {}", name + _SUFFIX, name))
+    for index in indexes:
+        connection.execute(_composed("ALTER INDEX {} RENAME TO {}", index["name"] + _SUFFIX, index["name"]))
+        if kind := _KINDS.get(index["constraint_kind"]):
+            adopt = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {} USING INDEX {}")
+            own = sql.Identifier(index["name"])
+            connection.execute(adopt.format(sql.Identifier(name), own, kind, own))
+    for key in keys:
+        definition = key["definition"].removesuffix(" NOT VALID")
+        add = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {} NOT VALID")
+        connection.execute(add.format(sql.Identifier(key["owner"]), sql.Identifier(key["name"]), _known(definition)))
+    for trigger in triggers:
+        connection.execute(_known(trigger["definition"]))
+    for view in views:
+        connection.execute(
+            sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(view["name"]), _known(view["definition"]))
+        )
+    for one, grants in granted.items():
+        for grant in grants:
+            give = sql.SQL("GRANT {} ON {} TO {}")
+            connection.execute(give.format(_known(grant["privilege"]), sql.Identifier(one), _known(grant["grantee"])))
+
+
+def _composed(statement: LiteralString, *names: str) -> sql.Composed:
+    return sql.SQL(statement).format(*map(sql.Identifier, names))
+
+
+def _known(text: str) -> sql.SQL:
+    """Return text that Postgres' own catalogue wrote, as a part of a statement."""
+    return sql.SQL(cast("LiteralString", text))

@@ -1,0 +1,118 @@
+"""Rewrite the files in which erased rows and points remain: a deletion only marks them in Postgres and in the vector index.
+
+What our database role, or an external server, does not allow is reported rather than assumed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import httpx
+import psycopg
+
+from resources import keys
+from resources.settings import Settings
+from resources.stores import qdrant
+from resources.stores.postgres import Connection
+from resources.stores.rebuilding import rebuild
+from sql import queries
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+TABLES = (
+    "documents", "chunks", "chunks_beside", "index_entries", "uploads", "answers", "answer_cache", "search_cache", "audit_log",
+    "conversations", "feedback", "questions", "sync_errors", "ingest_jobs", "source_memory", "listed_documents", "fetched_contents",
+    "held_deletions", "deletion_receipts", "pg_catalog.pg_statistic",
+)  # fmt: skip
+"""Tables that contain text of documents or of questions."""
+SEARCHED = ("documents", "chunks", "chunks_beside")
+"""Large tables that every search reads: they are copied while searches go on. The others are rewritten in place."""
+LOCK_SECONDS = 20
+COMPACT_SECONDS = 3600
+WAL_SEGMENT_BYTES = 16 * 1024 * 1024
+STORES = ("postgres.files", "postgres.log", "vectors.files")
+
+
+class Note(NamedTuple):
+    """Whether a store's files were rewritten, and how, or why not."""
+
+    done: bool
+    detail: str
+
+
+def rewrite(settings: Settings, connection: Connection, client: QdrantClient) -> dict[str, Note]:
+    """Rewrite what can be rewritten; return a note per store. The connection must be in autocommit mode."""
+    return {
+        "postgres.files": _tables(connection),
+        "postgres.log": _log(connection),
+        "vectors.files": _vectors(settings, client),
+    }
+
+
+def _tables(connection: Connection) -> Note:
+    """Rewrite tables with their indexes, whatever their size. Postgres does so in bounded memory; a table at a time is there twice."""
+    left: list[str] = []
+    present = {row["name"] for row in queries("upkeep").table_bytes(connection, names=list(TABLES)) if row["bytes"]}
+    connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{LOCK_SECONDS}s",))
+    for name in [name for name in TABLES if name in present]:
+        try:
+            if name in SEARCHED:
+                rebuild(connection, name)
+            else:
+                connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
+        except psycopg.errors.LockNotAvailable:
+            left.append(f"{name} (in use)")
+        except psycopg.errors.DependentObjectsStillExist:
+            left.append(f"{name} (something else is built on its views)")
+        except psycopg.errors.InsufficientPrivilege:
+            left.append(f"{name} (belongs to another role)")
+        except psycopg.errors.DiskFull:
+            left.append(f"{name} (no room on the disk for a second copy)")
+    connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
+    if left:
+        return Note(
+            done=False,
+            detail=f"deleted, but still in the files of: {', '.join(left)}."
+            " The daily job tries again; at once: concordance erase --now",
+        )
+    return Note(done=True, detail="tables and indexes were rewritten")
+
+
+def _log(connection: Connection) -> Note:
+    """Advance the write-ahead log past what was erased, and let a checkpoint remove its older files."""
+    try:
+        connection.execute("SELECT pg_logical_emit_message(FALSE, 'erase', repeat(' ', %s))", (WAL_SEGMENT_BYTES + 1,))
+        connection.execute("CHECKPOINT")
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction):
+        return Note(
+            done=False,
+            detail="the role may not request a checkpoint (GRANT pg_checkpoint); the server removes older files of its log by itself",
+        )
+    return Note(done=True, detail="a checkpoint removed the older files of the write-ahead log")
+
+
+def _vectors(settings: Settings, client: QdrantClient) -> Note:
+    if not _ours(settings):
+        return Note(
+            done=False,
+            detail="this Qdrant server rewrites its segments by itself; deleted points are marked until then",
+        )
+    for name in qdrant.collections(client):
+        key = keys.qdrant_api_key(settings)
+        answer = httpx.post(
+            f"{settings.qdrant_address}/collections/{name}/compact",
+            params={"erase": "true"},
+            headers={"api-key": key} if key else {},
+            timeout=COMPACT_SECONDS,
+            verify=qdrant.tls(),
+        )
+        if not answer.is_success:
+            return Note(done=False, detail=f"{name} could not be compacted: {answer.text[:200]}")
+    return Note(done=True, detail="segments and write-ahead log were rewritten")
+
+
+def _ours(settings: Settings) -> bool:
+    """Return True for the embedded vector server, including one that was started by hand."""
+    answer = httpx.get(f"{settings.qdrant_address}/", timeout=qdrant.TIMEOUT_SECONDS, verify=qdrant.tls())
+    return "embedded vector server" in str(answer.json().get("title", ""))

@@ -1,0 +1,1 @@
+"""Who is calling and what they may do: sign-in, tokens, API keys, roles and limits."""

@@ -1,0 +1,80 @@
+"""API keys for programs: `ck_<id>_<secret>`, of which only a hash is kept.
+
+The secret has 256 random bits, so a plain sha256 of it is as strong as any slow hash; it is compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from resources.core.permissions import principals_of
+from serving.errors import UnauthorizedError
+from sql import statement
+
+if TYPE_CHECKING:
+    from resources.stores.postgres import Connection
+    from serving.database import Database
+
+PREFIX = "ck_"
+_NO_HASH = hashlib.sha256(b"").hexdigest()
+
+
+class KeyHolder(NamedTuple):
+    """Whom a key stands for."""
+
+    email: str
+    groups: list[str]
+    admin: bool
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def create(
+    connection: Connection,
+    email: str,
+    groups: Sequence[str] = (),
+    *,
+    admin: bool = False,
+    expires_at: datetime | None = None,
+) -> str:
+    """Store a new key and return it; it can't be shown again. Raises `InvalidRequestError` for a malformed email or group."""
+    email = email.strip().lower()
+    principals_of(email, groups)
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    connection.execute(
+        statement("serving", "api_key_insert").encode(),
+        {
+            "key_id": key_id,
+            "key_hash": _hash(secret),
+            "email": email,
+            "groups": [group.strip().lower() for group in groups],
+            "admin": admin,
+            "expires_at": expires_at,
+        },
+    )
+    return f"{PREFIX}{key_id}_{secret}"
+
+
+def revoke(connection: Connection, key_id: str) -> bool:
+    """End a key at once; returns whether it was there and valid."""
+    return connection.execute(statement("serving", "api_key_revoke").encode(), {"key_id": key_id}).rowcount > 0
+
+
+async def check(database: Database, key: str) -> KeyHolder:
+    """Return whom a key stands for. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
+    key_id, _, secret = key.removeprefix(PREFIX).partition("_")
+    rows = await database.fetch("api_key_by_id", {"key_id": key_id}) if key_id and secret else []
+    row = rows[0] if rows else None
+    matches = hmac.compare_digest(row["key_hash"] if row else _NO_HASH, _hash(secret))
+    now = datetime.now(UTC)
+    expired = bool(row and row["expires_at"] and row["expires_at"] <= now)
+    if row is None or not matches or row["revoked_at"] is not None or expired:
+        raise UnauthorizedError("api-key-invalid", "This API key is unknown, revoked or expired. Ask for a new one.")
+    return KeyHolder(row["email"], row["groups"], row["admin"])

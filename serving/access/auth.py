@@ -1,0 +1,171 @@
+"""Who is asking: a bearer token or API key enters, an `Access` leaves.
+
+Tokens are JWTs signed (HS256) with this installation's key. An `Access` comes from the token or key, and from what the directory
+says of its email: no part of a request's body or query can add a principal to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jwt
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Address
+from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.core.permissions import principals_of
+from serving.access import api_keys
+from serving.directory import with_directory
+from serving.errors import ProblemError, UnauthorizedError
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+    from serving.deps import Services
+
+ISSUER = "concordance"
+AUDIENCE = "concordance"
+ALGORITHM = "HS256"
+DEFAULT_LIFETIME = timedelta(hours=12)
+COOKIE = "concordance_session"
+"""Holds the token of a browser that signed in for the document page; that page alone reads it."""
+_LEEWAY_SECONDS = 5
+
+
+def encode(
+    key: str, email: str, groups: Sequence[str] = (), admin: bool = False, expires: timedelta = DEFAULT_LIFETIME
+) -> str:
+    """Return a token for an email and its groups (`NAME@DOMAIN`), valid from now for `expires`."""
+    email = email.strip().lower()
+    principals_of(email, groups)  # refuses malformed emails and groups before anything is signed
+    now = datetime.now(UTC)
+    claims: dict[str, Any] = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": email,
+        "iat": now,
+        "exp": now + expires,
+        "groups": [group.strip().lower() for group in groups],
+    }
+    if admin:
+        claims["admin"] = True
+    return jwt.encode(claims, key, algorithm=ALGORITHM)
+
+
+def mint(
+    settings: Settings,
+    email: str,
+    groups: Sequence[str] = (),
+    admin: bool = False,
+    expires: timedelta = DEFAULT_LIFETIME,
+) -> str:
+    """Return a token signed with this installation's key. Raises `InvalidRequestError` for a malformed email or group."""
+    from resources.keys import secret_key
+
+    return encode(secret_key(settings), email, groups, admin, expires)
+
+
+def verify(token: str, key: str) -> Access:
+    """Return the access that a token gives. Raises `UnauthorizedError` saying what is wrong with it and what to do."""
+    access, expires = _verified(token, key)
+    if time.time() >= expires + _LEEWAY_SECONDS:
+        raise _expired()
+    return access
+
+
+def _expired() -> UnauthorizedError:
+    return UnauthorizedError("token-expired", "This token has expired. Ask for a new one: concordance token EMAIL")
+
+
+@lru_cache(1_000)
+def _verified(token: str, key: str) -> tuple[Access, float]:
+    """Return the access and when it ends. A signature that was right stays right: only the time is looked at again."""
+    try:
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=[ALGORITHM],
+            audience=AUDIENCE,
+            issuer=ISSUER,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iat", "iss", "aud", "sub"]},
+        )
+    except jwt.ExpiredSignatureError:
+        raise _expired() from None
+    except jwt.InvalidSignatureError:
+        detail = "This token was signed by another key. Ask this installation for one: concordance token EMAIL"
+        raise UnauthorizedError("token-signature", detail) from None
+    except jwt.InvalidAlgorithmError:
+        raise UnauthorizedError(
+            "token-signature", f"This token is not signed with {ALGORITHM}; no other is accepted."
+        ) from None
+    except jwt.DecodeError:
+        raise UnauthorizedError(
+            "token-malformed", "This is not a token that can be read. Send it whole and unchanged."
+        ) from None
+    except jwt.InvalidTokenError as error:
+        raise UnauthorizedError("token-invalid", f"This token is not accepted: {error}.") from None
+    groups = claims.get("groups", [])
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
+    return access_of(claims["sub"], groups, admin=claims.get("admin") is True), float(claims["exp"])
+
+
+def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
+    """Return the access of an email and its groups. Raises `UnauthorizedError` when either is malformed."""
+    email = email.strip().lower()
+    try:
+        principals = principals_of(email, groups)
+    except InvalidRequestError as error:
+        raise UnauthorizedError("token-invalid", f"This token names no valid person: {error}") from None
+    return Access(email=email, principals=principals, admin=admin)
+
+
+def require_admin(access: Access) -> None:
+    """Raise the admin problem unless the caller's token has the admin scope."""
+    if not access.admin:
+        raise ProblemError("admin-only", "This needs the admin scope: concordance token EMAIL --admin")
+
+
+async def access_from(services: Services, credential: str, client: Address | None) -> Access:
+    """Return the access of a token or an API key, with what the directory knows of its holder.
+
+    Failures count for the address of `client`. Raises `UnauthorizedError` and the problem `rate-limited`.
+    """
+    with services.sign_ins.attempt(services.origins.of(client.host) if client else "", credential):
+        if credential.startswith(api_keys.PREFIX):
+            row = await api_keys.check(services.database, credential)
+            access = access_of(row.email, row.groups, admin=row.admin)
+        else:
+            access = verify(credential, services.key)
+    return await with_directory(services.database, access, services.fresh_since())
+
+
+def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the token or key that a request carries in a header; an empty text if none."""
+    header = connection.headers.get("authorization", "")
+    scheme, _, credential = header.partition(" ")
+    if not header and "x-api-key" in connection.headers:
+        scheme, credential = "bearer", connection.headers["x-api-key"]
+    return credential.strip() if scheme.lower() == "bearer" else ""
+
+
+class Authentication(AbstractAuthenticationMiddleware):
+    """Signs every request in before its route runs; routes marked `exclude_from_auth` are open.
+
+    No cookie signs anybody in here, so that another site can't make a signed-in browser write; the document page reads its own.
+    """
+
+    async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
+        services: Services = connection.app.state.services
+        credential = credential_of(connection)
+        if not credential:
+            client = connection.client
+            services.sign_ins.without_credential(services.origins.of(client.host) if client else "")
+            raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
+        return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)

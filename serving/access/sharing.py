@@ -1,0 +1,57 @@
+"""What a person may say about an upload: whom it is shared with, and which tags it carries.
+
+Anyone may hand in a document, so what it looks like must not exceed what its owner stands for: it is shared within the
+owner's own domain and groups unless the settings or an administrator widen that, and tags that say where a document comes
+from belong to managed sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.core.permissions import PUBLIC
+from resources.settings import Settings
+from serving.errors import ProblemError
+
+PROVENANCE = ("source", "tenant", "dataset")
+"""Tags that managed sources set: people filter by them to get official documents only."""
+
+
+def check_share(settings: Settings, access: Access, share: Iterable[str]) -> None:
+    """Raise the problem `sharing-not-allowed` for the first of these normalised principals that the caller may not share with."""
+    if access.admin or PUBLIC in settings.upload_share_domains:
+        return
+    domains = {access.email.rpartition("@")[2], *settings.upload_share_domains}
+    for principal in share:
+        if principal in access.principals and principal != PUBLIC:
+            continue
+        kind, colon, name = principal.partition(":")
+        domain = name if kind == "domain" else principal.rpartition("@")[2]
+        if principal == PUBLIC or (colon and kind == "slack") or domain not in domains:
+            raise ProblemError(
+                "sharing-not-allowed",
+                f"share: {principal} is outside of your own domain and groups. Ask an administrator to share it, or to add the "
+                "domain to CONCORDANCE_UPLOAD_SHARE_DOMAINS.",
+            )
+
+
+def check_provenance(access: Access, tags: Mapping[str, Any], reserved: Iterable[str] = PROVENANCE) -> None:
+    """Raise `InvalidRequestError` for a tag that only administrators may give an upload."""
+    for name in reserved if not access.admin else ():
+        if name in tags:
+            raise InvalidRequestError(
+                f"tags.{name}: says where a document comes from and is set by managed sources; only an administrator may "
+                "give it to an upload. Leave it out."
+            )
+
+
+def check_tenant(settings: Settings, access: Access, tenant: str) -> None:
+    """Raise `InvalidRequestError` for the tenant of a file root that the caller may not read."""
+    roots = [root for root in settings.file_roots if root.tenant == tenant]
+    if roots and not access.admin and all(access.principals.isdisjoint(root.permissions) for root in roots):
+        raise InvalidRequestError(
+            f"tags.tenant: {tenant!r} belongs to a file root that you may not read. Use a tenant of your own, or ask an administrator."
+        )
