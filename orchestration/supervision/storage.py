@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
 
-WAIT_MS = 30_000
-"""Longest wait for another process that creates the tables."""
+WAIT_MS = 120_000
+"""Longest wait for the other processes that create or check the tables, one after the other: on a busy machine each takes seconds."""
 
 
 class Storage(DagsterPostgresStorage):

@@ -1,0 +1,1 @@
+"""References to passages: formats of citations and links to their place in the source."""

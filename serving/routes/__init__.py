@@ -1,0 +1,1 @@
+"""Route handlers: they check arguments, call one function, and shape its result."""
