@@ -32,6 +32,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.05)
 
 
 def connect(process: VectorProcess) -> QdrantClient:

@@ -276,9 +276,8 @@ def test_a_slow_model_is_given_up(company: Site, model_server: ModelServer) -> N
     assert answer["mode"] == "extractive"
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
+def test_what_is_wrong_is_named_also_before_a_stream(without_model: Running, subtests: pytest.Subtests) -> None:
+    for body, named in [
         ({"query": " "}, "query"),
         ({"query": "x" * 1001}, "query"),
         ({"query": "x", "top_k": 0}, "top_k"),
@@ -286,13 +285,12 @@ def test_a_slow_model_is_given_up(company: Site, model_server: ModelServer) -> N
         ({"query": "x", "selection": {"document_id": "nope", "text": "t"}}, "selection.document_id"),
         ({"query": "x", "conversation_history": [{"role": "system", "content": "y"}]}, "role"),
         ({"query": " ", "stream": True}, "query"),
-    ],
-)
-def test_what_is_wrong_is_named_also_before_a_stream(without_model: Running, body: dict[str, Any], named: str) -> None:
-    response = without_model.request("POST", "/api/ask", BOB, json=body)
-    assert response.status_code == 400
-    assert response.headers["content-type"] == "application/problem+json"
-    assert named in response.text
+    ]:
+        with subtests.test(named=named):
+            response = without_model.request("POST", "/api/ask", BOB, json=body)
+            assert response.status_code == 400
+            assert response.headers["content-type"] == "application/problem+json"
+            assert named in response.text
 
 
 def test_nobody_asks_without_signing_in(without_model: Running) -> None:

@@ -31,6 +31,7 @@ def eventually(found: Callable[[], object], wanted: object) -> None:
     deadline = time.monotonic() + 60
     while (last := found()) != wanted:
         assert time.monotonic() < deadline, f"{last!r} instead of {wanted!r}"
+        time.sleep(0.05)
 
 
 def spooled(site: Site) -> list[Path]:
@@ -158,6 +159,7 @@ def test_past_two_thousand_waiting_events_requests_wait_or_are_refused_and_no_ro
             deadline = time.monotonic() + 120
             while not answered:
                 assert time.monotonic() < deadline, "requests are still refused though Postgres takes events again"
+                time.sleep(0.05)
                 again = running.request("POST", "/api/rag/search", BOB, json={"query": "ferry waited"})
                 assert again.status_code in (200, 503)
                 answered = again.status_code == 200

@@ -23,7 +23,7 @@ from resources.settings import Settings, load
 from resources.stores.migrate import migrate
 from resources.stores.postgres import session
 from serving.access.auth import mint
-from tests.fixtures.postgres import make_home
+from tests.fixtures.postgres import copy_cluster, make_home
 
 ADA = "ada@acme.example"
 ZEBRAS = "# Zebras\n\nZebras of the Serengeti carry stripes that confuse the tsetse fly at dawn.\n"
@@ -107,8 +107,10 @@ def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: 
 
 
 @pytest.fixture
-def stopped(settings: Settings) -> Settings:
+def stopped(settings: Settings, cluster: Path) -> Settings:
     """An installation that has run and does not run now, with a row to recognise it by."""
+    settings.home.mkdir(mode=0o711)
+    copy_cluster(cluster, settings.home)
     server = EmbeddedPostgres(settings, {"fsync": "off"})
     server.start()
     migrate(settings.postgres_dsn)

@@ -33,6 +33,8 @@ from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from tests.fixtures.postgres import TEMPLATE, PostgresProcess, make_home, with_database
 
+pytestmark = pytest.mark.xdist_group("dagster")  # one webserver with its code server, not one in each worker
+
 NOBODY = 65534
 RUNS = "{ runsOrError { ... on Runs { count } } }"
 LAUNCH = """

@@ -38,6 +38,6 @@ def _create_together(storage: type[DagsterPostgresStorage], dsn: str) -> list[Ex
     return failures
 
 
-@pytest.mark.parametrize("_attempt", range(6))
+@pytest.mark.parametrize("_attempt", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 6))])
 def test_services_that_start_together_create_the_tables_once(database: str, _attempt: int) -> None:
     assert _create_together(Storage, database) == []

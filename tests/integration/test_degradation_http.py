@@ -136,6 +136,7 @@ def until_ready(running: Running) -> None:
     deadline = datetime.now(UTC) + timedelta(seconds=60)
     while any(part["state"] != "ok" for name, part in running.ready().json()["services"].items() if name != "disk"):
         assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
+        time.sleep(0.05)
 
 
 def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, Any]) -> None:
@@ -151,6 +152,7 @@ def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, 
         assert (titles(answer), codes(answer)) == ({"Open"}, [])
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) -> None:
     fill(site)
     with site.running() as running:
@@ -159,6 +161,7 @@ def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) ->
         deadline = time.monotonic() + 120
         while running.ready().json()["services"]["qdrant"]["state"] != "incomplete":
             assert time.monotonic() < deadline, "not noticed"
+            time.sleep(0.05)
         assert running.ready().json()["status"] == "degraded"
         told = [running.search(query, who)["warnings"] for who in (ANN, BOB) for query in ("ferry pier", "nothing")]
         assert [[warning["code"] for warning in warnings] for warnings in told] == [["index_incomplete"]] * 4
@@ -177,10 +180,12 @@ def test_a_disk_that_is_full_for_postgres_is_said(site: Site) -> None:
     assert (answer.status_code, answer.json()["type"]) == (507, "/problems/storage-full")
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_readyz_tells_a_home_that_takes_no_writes(site: Site) -> None:
     site.settings.home.joinpath("audit").write_text("a file where a folder should be")
     with site.running() as running:
         deadline = time.monotonic() + 120
         while running.ready().json()["services"]["disk"]["state"] != "down":
             assert time.monotonic() < deadline, "not noticed"
+            time.sleep(0.05)
         assert running.ready().json()["status"] == "degraded"

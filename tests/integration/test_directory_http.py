@@ -85,31 +85,49 @@ def test_an_api_key_has_its_holders_memberships(workspace: Site, running: Runnin
     assert [one["title"] for one in found["results"]] == ["General"]
 
 
-@pytest.mark.parametrize("group", [TEAM, "T0LARKMOOR", "T0LARKMOOR@acme.com", f"{TEAM}@acme.com"])
-def test_a_group_that_is_named_like_a_workspace_gains_nothing(workspace: Site, running: Running, group: str) -> None:
-    now = datetime.now(UTC)
-    claims = {"iss": "concordance", "aud": "concordance", "sub": OUTSIDER, "iat": now, "exp": now + timedelta(hours=1)}
-    from resources.keys import secret_key
+def test_a_group_that_is_named_like_a_workspace_gains_nothing(
+    workspace: Site, running: Running, subtests: pytest.Subtests
+) -> None:
+    for group in [TEAM, "T0LARKMOOR", "T0LARKMOOR@acme.com", f"{TEAM}@acme.com"]:
+        with subtests.test(group=group):
+            now = datetime.now(UTC)
+            claims = {
+                "iss": "concordance",
+                "aud": "concordance",
+                "sub": OUTSIDER,
+                "iat": now,
+                "exp": now + timedelta(hours=1),
+            }
+            from resources.keys import secret_key
 
-    token = jwt.encode(claims | {"groups": [group]}, secret_key(workspace.settings), algorithm="HS256")
-    headers = {"Authorization": f"Bearer {token}"}
-    response = running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers)
-    assert response.status_code in {200, 401}
-    assert response.json().get("results", []) == []
+            token = jwt.encode(claims | {"groups": [group]}, secret_key(workspace.settings), algorithm="HS256")
+            headers = {"Authorization": f"Bearer {token}"}
+            response = running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers)
+            assert response.status_code in {200, 401}
+            assert response.json().get("results", []) == []
 
 
-@pytest.mark.parametrize("claim", ["slack_teams", "principals", "slack", "permissions"])
-def test_no_other_claim_and_no_field_of_a_request_makes_a_member(workspace: Site, running: Running, claim: str) -> None:
-    from resources.keys import secret_key
+def test_no_other_claim_and_no_field_of_a_request_makes_a_member(
+    workspace: Site, running: Running, subtests: pytest.Subtests
+) -> None:
+    for claim in ["slack_teams", "principals", "slack", "permissions"]:
+        with subtests.test(claim=claim):
+            from resources.keys import secret_key
 
-    now = datetime.now(UTC)
-    claims = {"iss": "concordance", "aud": "concordance", "sub": OUTSIDER, "iat": now, "exp": now + timedelta(hours=1)}
-    token = jwt.encode(claims | {claim: [TEAM]}, secret_key(workspace.settings), algorithm="HS256")
-    headers = {"Authorization": f"Bearer {token}"}
-    found = running.http.post(f"/api/rag/search?{claim}={TEAM}", json={"query": QUERY}, headers=headers)
-    assert found.json()["results"] == []
-    refused: Any = running.request("POST", "/api/rag/search", OUTSIDER, json={"query": QUERY, claim: [TEAM]})
-    assert refused.status_code == 400
+            now = datetime.now(UTC)
+            claims = {
+                "iss": "concordance",
+                "aud": "concordance",
+                "sub": OUTSIDER,
+                "iat": now,
+                "exp": now + timedelta(hours=1),
+            }
+            token = jwt.encode(claims | {claim: [TEAM]}, secret_key(workspace.settings), algorithm="HS256")
+            headers = {"Authorization": f"Bearer {token}"}
+            found = running.http.post(f"/api/rag/search?{claim}={TEAM}", json={"query": QUERY}, headers=headers)
+            assert found.json()["results"] == []
+            refused: Any = running.request("POST", "/api/rag/search", OUTSIDER, json={"query": QUERY, claim: [TEAM]})
+            assert refused.status_code == 400
 
 
 @pytest.mark.parametrize("principal", [GUEST, "domain:partner.com", "nonsense:x", ""])

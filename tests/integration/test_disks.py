@@ -151,9 +151,11 @@ def until_noticed(running: Running) -> str:
     deadline = time.monotonic() + 120
     while (state := running.ready().json()["services"]["disk"])["state"] != "down":
         assert time.monotonic() < deadline, "not noticed"
+        time.sleep(0.05)
     return str(state["detail"])
 
 
+@pytest.mark.usefixtures("quick_figures")
 @pytest.mark.parametrize("read_only", [False, True])
 def test_readyz_and_problems_name_the_disk(site: Site, mount: Mount, read_only: bool) -> None:
     place = site.settings.home / "lake" / "blobs"
@@ -168,6 +170,7 @@ def test_readyz_and_problems_name_the_disk(site: Site, mount: Mount, read_only: 
     assert str(site.settings.home) not in answer.text
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_postgres_that_a_full_disk_stopped_is_no_mystery(site: Site, mount: Mount) -> None:
     mount(site.settings.home / "dagster")
     site.settings = site.settings.model_copy(

@@ -77,37 +77,31 @@ def test_sixty_megabytes_are_refused_however_they_come(site: Site, running: Runn
     assert [path for path in (site.settings.home / "lake").rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "status", "says"),
-    [
+def test_what_is_not_what_it_says_is_refused(site: Site, running: Running, subtests: pytest.Subtests) -> None:
+    for name, content, status, says in [
         ("setup.pdf", b"MZ\x90\x00\x03" + b"\x00" * 9000, 415, ".docx"),
         ("tool.exe", b"MZ\x90\x00", 415, ".pdf"),
         ("empty.txt", b"", 400, "empty"),
         ("image.png", b"not a picture", 415, ".png"),
-    ],
-)
-def test_what_is_not_what_it_says_is_refused(
-    site: Site, running: Running, name: str, content: bytes, status: int, says: str
-) -> None:
-    response = running.request("POST", "/api/upload", ANN, files={"file": (name, content)})
-    assert response.status_code == status, response.text
-    assert says in response.json()["detail"]
-    assert site.sql("SELECT count(*) FROM uploads") == [(0,)]
+    ]:
+        with subtests.test(name=name, content=content, status=status, says=says):
+            response = running.request("POST", "/api/upload", ANN, files={"file": (name, content)})
+            assert response.status_code == status, response.text
+            assert says in response.json()["detail"]
+            assert site.sql("SELECT count(*) FROM uploads") == [(0,)]
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
+def test_a_wrong_form_says_what_is_wrong(running: Running, subtests: pytest.Subtests) -> None:
+    for more, says in [
         ({"json": {"file": "x"}}, "multipart/form-data"),
         ({"files": {"other": (None, "x")}}, "file: is missing"),
         ({"files": {"file": ("a.txt", b"x")}, "data": {"metadata": '{"share": ["everyone!"]}'}}, "everyone!"),
         ({"files": [("file", ("a.txt", b"x")), ("file", ("b.txt", b"y"))]}, "one file"),
-    ],
-)
-def test_a_wrong_form_says_what_is_wrong(running: Running, more: dict[str, object], says: str) -> None:
-    response = running.request("POST", "/api/upload", ANN, **more)
-    assert response.status_code == 400
-    assert says in response.json()["detail"]
+    ]:
+        with subtests.test(more=more, says=says):
+            response = running.request("POST", "/api/upload", ANN, **more)
+            assert response.status_code == 400
+            assert says in response.json()["detail"]
 
 
 def indexed_upload(site: Site, running: Running, who: str, text: str, share: tuple[str, ...] = ()) -> str:
@@ -312,6 +306,7 @@ def test_api_keys_stand_for_their_holder_until_they_end(site: Site, running: Run
     assert search(key) == 401
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_health_metrics_docs_and_headers(site: Site, running: Running) -> None:
     site.add("Doc", ["A word."], [BOB])
     running.search("word", BOB)

@@ -133,21 +133,19 @@ def test_a_slow_model_is_not_waited_for(office: Site, model_server: ModelServer)
         model_server.release()
 
 
-@pytest.mark.parametrize(
-    ("reply", "texts"),
-    [
+def test_replies_are_read_with_care(site: Site, subtests: pytest.Subtests) -> None:
+    for reply, texts in [
         (WORDINGS, READ),
         ("a\nb\nc\nd\ne", ["a", "b", "c", "d"]),
         ("Zzqx\nA\na\nb\u200b", ["A", "b"]),
         ("2026 budget\n3) x", ["2026 budget", "x"]),
         ("", []),
         ("w" * 5000, ["w" * 1000]),
-    ],
-)
-def test_replies_are_read_with_care(reply: str, texts: list[str], site: Site) -> None:
-    search = plan(SearchRequest(query=QUERY), site.settings)._replace(expansion="paraphrases")
-    assert read(search, reply) == texts
-    assert len(texts) <= MOST
+    ]:
+        with subtests.test(reply=reply, texts=texts):
+            search = plan(SearchRequest(query=QUERY), site.settings)._replace(expansion="paraphrases")
+            assert read(search, reply) == texts
+            assert len(texts) <= MOST
 
 
 def test_the_setting_needs_a_model() -> None:

@@ -1,15 +1,13 @@
-"""Figures: behind a token of their own, read by a timer, and as cheap after years of syncs as on the first day."""
+"""Figures: behind a token of their own, and read by a timer.
+
+`test_bounded_reads` covers their statements after years of syncs.
+"""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 import psycopg
 import pytest
 
-from resources.core.domain import SourceName
-from sql import statement
 from tests.fixtures.serving import Running, Site
 
 BOB = "bob@acme.com"
@@ -26,6 +24,7 @@ def test_figures_ask_for_their_own_token(site: Site, running: Running) -> None:
     assert "rag_searches_total" in running.metrics()
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_no_request_for_figures_costs_a_query(site: Site, running: Running) -> None:
     site.add("Open", ["The ferry."], ["public"])
     wanted = 'postgres_documents_count{source="files",state="live"} 1.0'
@@ -51,42 +50,3 @@ def test_figures_of_syncs_are_the_sums_over_all_jobs(site: Site) -> None:
     assert kept == summed
     assert ("sync_jobs", "slack", "success", 1.0) in kept
     assert not [row for row in kept if row[2] == "running"]
-
-
-def rows_read(site: Site, name: str, parameters: dict[str, Any]) -> float:
-    """Rows that the statement's scans read, whether they were wanted or not."""
-    with psycopg.connect(site.settings.postgres_dsn) as connection:
-        text = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement('serving', name)}"
-        found = connection.execute(text.encode(), parameters).fetchone()
-    assert found is not None
-    plan = found[0] if isinstance(found[0], list) else json.loads(found[0])
-
-    def read(node: dict[str, Any]) -> float:
-        own = 0.0
-        if "Scan" in node["Node Type"] and "Relation Name" in node:
-            own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-        return own + sum(read(one) for one in node.get("Plans", []))
-
-    return read(plan[0]["Plan"])
-
-
-STATEMENTS: dict[str, dict[str, Any]] = {
-    "totals": {},
-    "sources": {"sources": [name.value for name in SourceName]},
-    "source_partitions": {},
-    "source_skips": {},
-    "sync_job": {"job_id": "00000000-0000-4000-8000-00000000dead"},
-    "sync_errors": {"job_id": "00000000-0000-4000-8000-00000000dead", "owner": None},
-    "ingest_job": {"job_id": "00000000-0000-4000-8000-00000000dead", "email": BOB},
-}
-
-
-@pytest.mark.parametrize("name", STATEMENTS)
-def test_a_long_history_of_syncs_makes_no_statement_read_more(site: Site, name: str) -> None:
-    site.add("Open", ["The ferry."], ["public"])
-    site.sql(JOBS, 10)
-    before = rows_read(site, name, STATEMENTS[name])
-    site.sql("ALTER TABLE sync_jobs DISABLE TRIGGER USER")  # the figures are another test's
-    site.sql(JOBS, 210_000)
-    site.sql("ANALYZE sync_jobs")
-    assert rows_read(site, name, STATEMENTS[name]) <= before + 10

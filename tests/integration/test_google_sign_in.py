@@ -245,18 +245,25 @@ def other_key(_site: Site) -> str:
     return google.signed_state("another key of more than thirty-two characters", "0" * 32, soon)
 
 
-@pytest.mark.parametrize(
-    "state", [expired, never_begun, other_key, lambda site: site.token(ROOT, admin=True), lambda _: "abc", lambda _: ""]
-)
 def test_a_state_that_is_not_ours_and_of_now_reaches_nobody(
-    running: Running, site: Site, provider: Google, state: Any
+    running: Running, site: Site, provider: Google, subtests: pytest.Subtests
 ) -> None:
-    begin(running)
-    page = running.http.get(CALLBACK, params={"state": state(site), "code": CODE})
-    assert (page.status_code, "is not connected" in page.text) == (400, True)
-    assert nothing_leaks(page.text)
-    assert provider.forms == []
-    assert kept(site) is None
+    states = {
+        "expired": expired(site),
+        "never begun": never_begun(site),
+        "of another key": other_key(site),
+        "a token": site.token(ROOT, admin=True),
+        "a word": "abc",
+        "nothing": "",
+    }
+    for name, state in states.items():
+        with subtests.test(name):
+            begin(running)
+            page = running.http.get(CALLBACK, params={"state": state, "code": CODE})
+            assert (page.status_code, "is not connected" in page.text) == (400, True)
+            assert nothing_leaks(page.text)
+            assert provider.forms == []
+            assert kept(site) is None
 
 
 def test_a_state_is_no_token_of_ours(running: Running) -> None:

@@ -44,37 +44,39 @@ def harbour(request: pytest.FixtureRequest, site: Site) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_each_person_finds_what_that_person_may_read(harbour: Running, mode: str) -> None:
-    assert set(harbour.titles("ferry at the pier", ANN, mode=mode)) == {HAND, "Contract"}
-    assert harbour.titles("ferry at the pier", BOB, mode=mode) == [HAND]
-    assert harbour.titles("ferry contract confidential", "eve@other.com", mode=mode) == []
+def test_each_person_finds_what_that_person_may_read(harbour: Running, subtests: pytest.Subtests) -> None:
+    for mode in ["hybrid", "keyword", "vector"]:
+        with subtests.test(mode=mode):
+            assert set(harbour.titles("ferry at the pier", ANN, mode=mode)) == {HAND, "Contract"}
+            assert harbour.titles("ferry at the pier", BOB, mode=mode) == [HAND]
+            assert harbour.titles("ferry contract confidential", "eve@other.com", mode=mode) == []
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
-def test_every_filter_narrows(harbour: Running, mode: str) -> None:
+def test_every_filter_narrows(harbour: Running, subtests: pytest.Subtests) -> None:
     everything: dict[str, Any] = {"include_archived": True}
 
-    def found(**narrow: Any) -> set[str]:
+    def found(mode: str, **narrow: Any) -> set[str]:
         return set(harbour.titles("ferry at the pier", BOB, mode=mode, filters=everything | narrow))
 
-    assert found() == {HAND, NOTES}
     (notes,) = [
         result for result in harbour.search("southern", BOB, filters=everything)["results"] if result["title"] == NOTES
     ]
-    for narrow in (
-        {"mime_types": ["application/pdf"]},
-        {"collection_ids": ["outer"]},
-        {"document_ids": [notes["doc_id"]]},
-        {"authors": ["kim@acme.com"]},
-        {"tags": {"dataset": "archive"}},
-        {"date_range": {"start": "2020-05-05", "end": "2020-05-05"}},
-        {"date_range": {"end": "2020-05-06", "field": "modified_at"}},
-    ):
-        assert found(**narrow) == {NOTES}, narrow
-    assert found(source_types=["slack"]) == set()
-    assert found(source_types=["files"]) == {HAND, NOTES}
-    assert found(date_range={"start": "2099-01-01", "field": "created_at"}) == set()
+    for mode in ("hybrid", "keyword"):
+        with subtests.test(mode=mode):
+            assert found(mode) == {HAND, NOTES}
+            for narrow in (
+                {"mime_types": ["application/pdf"]},
+                {"collection_ids": ["outer"]},
+                {"document_ids": [notes["doc_id"]]},
+                {"authors": ["kim@acme.com"]},
+                {"tags": {"dataset": "archive"}},
+                {"date_range": {"start": "2020-05-05", "end": "2020-05-05"}},
+                {"date_range": {"end": "2020-05-06", "field": "modified_at"}},
+            ):
+                assert found(mode, **narrow) == {NOTES}, narrow
+            assert found(mode, source_types=["slack"]) == set()
+            assert found(mode, source_types=["files"]) == {HAND, NOTES}
+            assert found(mode, date_range={"start": "2099-01-01", "field": "created_at"}) == set()
 
 
 def test_a_file_is_found_by_its_name_however_it_is_written(site: Site) -> None:

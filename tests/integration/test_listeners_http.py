@@ -10,13 +10,14 @@ ANN = "ann@acme.com"
 SEARCH = "/api/rag/search"
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/metrics", "/documents/x", SEARCH])
-def test_a_foreign_host_reaches_no_route(running: Running, path: str) -> None:
-    for host in ("evil.example", "127.0.0.1.evil.example:8080", "10.0.0.1"):
-        method = "POST" if path == SEARCH else "GET"
-        answer = running.request(method, path, ANN, headers={"host": host})
-        assert answer.status_code == 421, answer.text
-        assert answer.json()["type"] == "/problems/host-unknown"
+def test_a_foreign_host_reaches_no_route(running: Running, subtests: pytest.Subtests) -> None:
+    for path in ["/healthz", "/readyz", "/docs", "/metrics", "/documents/x", SEARCH]:
+        with subtests.test(path=path):
+            for host in ("evil.example", "127.0.0.1.evil.example:8080", "10.0.0.1"):
+                method = "POST" if path == SEARCH else "GET"
+                answer = running.request(method, path, ANN, headers={"host": host})
+                assert answer.status_code == 421, answer.text
+                assert answer.json()["type"] == "/problems/host-unknown"
 
 
 def test_the_public_address_and_further_names_are_served(site: Site) -> None:
@@ -30,17 +31,20 @@ def test_the_public_address_and_further_names_are_served(site: Site) -> None:
             assert answer.status_code == 303, answer.text
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [{"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:1"}, {"sec-fetch-site": "cross-site"}],
-)  # fmt: skip
-def test_pages_of_others_change_nothing_with_a_browser(running: Running, headers: dict[str, str]) -> None:
-    for path in ("/api/session", "/api/session/close", "/api/upload", "/api/sync/files", SEARCH):
-        answer = running.http.post(path, headers=headers)
-        assert answer.status_code == 403, path
-        assert answer.json()["type"] == "/problems/origin-foreign"
-    # A token is nothing that a browser adds by itself: programs behind a portal hand on its origin.
-    assert running.request("POST", SEARCH, ANN, json={"query": "tea"}, headers=headers).status_code == 200
+def test_pages_of_others_change_nothing_with_a_browser(running: Running, subtests: pytest.Subtests) -> None:
+    for headers in [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site"},
+    ]:
+        with subtests.test(headers=headers):
+            for path in ("/api/session", "/api/session/close", "/api/upload", "/api/sync/files", SEARCH):
+                answer = running.http.post(path, headers=headers)
+                assert answer.status_code == 403, path
+                assert answer.json()["type"] == "/problems/origin-foreign"
+            # A token is nothing that a browser adds by itself: programs behind a portal hand on its origin.
+            assert running.request("POST", SEARCH, ANN, json={"query": "tea"}, headers=headers).status_code == 200
 
 
 def test_json_is_declared_as_json(running: Running) -> None:

@@ -88,23 +88,19 @@ def test_questions_are_kept_changed_and_removed(zoo: Installation, questions: Co
     assert len(questions("list")[1]) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_what_cannot_be_a_question_is_said(zoo: Installation, questions: Console, subtests: pytest.Subtests) -> None:
+    for arguments, words in [
         (["add", "What?", "--document", "docs/none.md", "--document", ZEBRA, "--as", ADA], "docs/none.md"),
         (["add", "What?", "--document", ZEBRA, "--as", "nobody"], "not an email"),
         (["add", " ", "--document", ZEBRA, "--as", ADA], "empty"),
         (["add", "x" * 1001, "--document", ZEBRA, "--as", ADA], "1001 characters"),
         (["import", "missing.json"], "missing.json"),
         (["remove"], "questions list"),
-    ],
-)
-def test_what_cannot_be_a_question_is_said(
-    zoo: Installation, questions: Console, arguments: list[str], words: str
-) -> None:
-    status, said = questions(*arguments)
-    assert (status, words in said) == (2, True), said
-    assert questions("list") == (0, [])
+    ]:
+        with subtests.test(arguments=arguments, words=words):
+            status, said = questions(*arguments)
+            assert (status, words in said) == (2, True), said
+            assert questions("list") == (0, [])
 
 
 def test_recall_and_misses_by_person(zoo: Installation, questions: Console) -> None:

@@ -16,16 +16,17 @@ def test_an_empty_index_is_nobodys_business(running: Running) -> None:
     assert "empty" in running.ready().text
 
 
-@pytest.mark.parametrize("credential", ["", "wrong", "ck_0000000000000000_wrong", "reader", "basic"])
-def test_details_are_for_those_who_run_the_installation(site: Site, credential: str) -> None:
+def test_details_are_for_those_who_run_the_installation(site: Site, subtests: pytest.Subtests) -> None:
     site.settings = site.settings.model_copy(update={"qdrant_url": NOWHERE})
     with site.running() as running:
-        token = site.token(BOB) if credential == "reader" else credential
-        headers = {"Authorization": f"Bearer {token}"} if credential else {}
-        if credential == "basic":
-            headers = {"Authorization": f"Basic {site.token(ADA, admin=True)}"}
-        told = running.http.get("/readyz", headers=headers)
-        assert (told.status_code, told.json()) == (200, {"status": "ready"})
+        for credential in ("", "wrong", "ck_0000000000000000_wrong", "reader", "basic"):
+            with subtests.test(credential=credential):
+                token = site.token(BOB) if credential == "reader" else credential
+                headers = {"Authorization": f"Bearer {token}"} if credential else {}
+                if credential == "basic":
+                    headers = {"Authorization": f"Basic {site.token(ADA, admin=True)}"}
+                told = running.http.get("/readyz", headers=headers)
+                assert (told.status_code, told.json()) == (200, {"status": "ready"})
         for known in (running.ready(), running.request("GET", "/readyz", ADA, admin=True)):
             assert known.json()["status"] == "degraded"
             assert known.json()["services"]["qdrant"]["state"] == "down"

@@ -55,12 +55,13 @@ def test_each_person_finds_only_what_that_person_may_read(company: Site, running
     assert running.titles("vacation in March", "eve@other.com") == []
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf", "minmax"])
-def test_every_mode_and_fusion_obeys_the_rights(company: Site, running: Running, mode: str, fusion: str) -> None:
-    found = running.search("salary band vacation officer", BOB, mode=mode, fusion=fusion, explain=True)
-    assert "Salaries" not in [result["title"] for result in found["results"]]
-    assert running.titles("salary band vacation officer", ANN, mode=mode, fusion=fusion)[0] == "Salaries"
+def test_every_mode_and_fusion_obeys_the_rights(company: Site, running: Running, subtests: pytest.Subtests) -> None:
+    for fusion in ["weighted", "rrf", "dbsf", "minmax"]:
+        for mode in ["hybrid", "vector", "keyword"]:
+            with subtests.test(fusion=fusion, mode=mode):
+                found = running.search("salary band vacation officer", BOB, mode=mode, fusion=fusion, explain=True)
+                assert "Salaries" not in [result["title"] for result in found["results"]]
+                assert running.titles("salary band vacation officer", ANN, mode=mode, fusion=fusion)[0] == "Salaries"
 
 
 def test_the_cache_never_crosses_people_and_a_change_of_index_ends_it(company: Site, running: Running) -> None:
@@ -141,9 +142,8 @@ def test_archived_documents_take_no_place_of_a_live_one(company: Site, running: 
     assert running.titles("rules of vacation days", BOB, mode=mode) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "names"),
-    [
+def test_a_wrong_request_is_a_problem_that_names_the_field(running: Running, subtests: pytest.Subtests) -> None:
+    for body, names in [
         ({"query": "x" * 2000}, "1000"),
         ({"query": "   "}, "query"),
         ({}, "query"),
@@ -153,17 +153,14 @@ def test_archived_documents_take_no_place_of_a_live_one(company: Site, running: 
         ({"query": "x", "filters": {"date_range": {"start": "yesterday"}}}, "date_range.start"),
         ({"query": "x", "filters": {"document_ids": ["nope"]}}, "document_ids"),
         ({"query": "x", "filters": {"tags": {"a.b": 1}}}, "tags"),
-    ],
-)
-def test_a_wrong_request_is_a_problem_that_names_the_field(
-    running: Running, body: dict[str, object], names: str
-) -> None:
-    response = running.request("POST", "/api/rag/search", BOB, json=body)
-    problem = response.json()
-    assert response.status_code == 400
-    assert response.headers["content-type"].startswith("application/problem+json")
-    assert problem["type"] == "/problems/invalid-request"
-    assert names in problem["detail"]
+    ]:
+        with subtests.test(names=names):
+            response = running.request("POST", "/api/rag/search", BOB, json=body)
+            problem = response.json()
+            assert response.status_code == 400
+            assert response.headers["content-type"].startswith("application/problem+json")
+            assert problem["type"] == "/problems/invalid-request"
+            assert names in problem["detail"]
 
 
 def test_a_body_that_is_no_json_is_a_problem(running: Running) -> None:

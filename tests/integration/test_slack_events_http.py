@@ -110,6 +110,7 @@ def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:
     deadline = time.monotonic() + 30
     while desk.installation.rows("SELECT 1 FROM source_events WHERE asked_at IS NULL"):
         assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert {call["source"] for call in calls} == {SourceName.SLACK}
     assert all(call["partitions"] == [desk.channel] for call in calls)
     assert len(calls) < 3

@@ -155,5 +155,6 @@ def test_a_source_that_is_set_up_starts_and_may_be_busy(site: Site) -> None:
         assert "xoxb" not in running.request("GET", "/api/sources", ROOT, admin=True).text
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_metrics_tell_pauses_and_held_deletions(ledger: Site, running: Running) -> None:
     running.wait_for_metrics('source_paused{source="slack"} 1.0', 'held_deletions{source="slack"} 2.0')
