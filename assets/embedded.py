@@ -18,9 +18,8 @@ from assets.index.targets import Target
 from assets.parsed import Pending
 from assets.stages.profiles import Profile
 from resources.core.errors import BudgetExceededError
-from resources.core.ports import Vectors
+from resources.core.ports import Embedder, Vectors
 from resources.core.tables import embedded_table
-from resources.embedding import Embedder
 from resources.embedding.budget import Budget, month_key
 from resources.stores.postgres import Connection
 from resources.syncing import SyncRun
@@ -114,4 +113,4 @@ def _check_budget(run: SyncRun, next_cost: float) -> None:
             "CONCORDANCE_EMBEDDING_BUDGET and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
-        log.warning("embedding.budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)
+        log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)

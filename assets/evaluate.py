@@ -30,9 +30,8 @@ from resources.core import bm25, sketch
 from resources.core.domain import ParsedDocument, SourceName, chunk_id, document_id
 from resources.core.errors import InvalidRequestError
 from resources.core.naming import keyword_text, name_words
-from resources.core.ports import Tokenizer
+from resources.core.ports import Embedder, Tokenizer
 from resources.core.tables import embedded_table
-from resources.embedding import Embedder
 from resources.stores import qdrant
 from resources.stores.lake import Lake
 

@@ -81,7 +81,7 @@ def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
         latest = _verdicts(run, by_key) | unread
         deferred = {document.content_key for document in todo} - latest.keys()
         if deferred:
-            log.info("parsed.deferred", job_id=run.job_id, documents=len(deferred))
+            log.info("parsed_deferred", job_id=run.job_id, documents=len(deferred))
             run.deferred |= deferred
         judged = [document for document in pending if document.content_key not in deferred]
         run.touched.update(document.partition for document in judged if document.state == State.LIVE)

@@ -24,7 +24,8 @@ from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_c
 from assets.stages.measure_ranking import Comparison, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
 from orchestration.evaluation import Searcher, configuration, vector_server
-from resources.embedding import Embedder, embedder, tokenizer
+from resources.core.ports import Embedder
+from resources.embedding import embedder, tokenizer
 from resources.logging import configure
 from resources.settings import Settings, load
 from resources.stores import qdrant

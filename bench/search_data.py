@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.embedding import Embedder
+from resources.core.ports import Embedder
 from resources.embedding.folder import bundled_folder
 
 SEED = 7

@@ -47,7 +47,7 @@ class EvaluationQuestion(msgspec.Struct, frozen=True, kw_only=True):
     never: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QuestionResult(msgspec.Struct, frozen=True):
     """The first ten places, the best first; a place holds the document shown there, then those with the very same passage."""
 
     places: list[list[str]]
@@ -80,7 +80,7 @@ class QuestionRunner:
             self._database, Access(email=email, principals=principals_of(email, groups)), fresh_since
         )
 
-    async def ask(self, target: Target, asked: Sequence[EvaluationQuestion]) -> list[Answer]:
+    async def ask(self, target: Target, asked: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
         """Return the answers of a collection, in the order of the questions. Raises `ServiceUnavailableError`."""
         embedder = QueryEmbedder.pinned(target.embedder, target.collection.name)
         metrics = Metrics()
@@ -96,7 +96,7 @@ class QuestionRunner:
         )
         turn = asyncio.Semaphore(AT_ONCE)
 
-        async def one(question: EvaluationQuestion) -> Answer:
+        async def one(question: EvaluationQuestion) -> QuestionResult:
             async with turn:
                 return await _answer(retriever, question)
 
@@ -116,11 +116,11 @@ async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
         await searches.close()
 
 
-async def _answer(retriever: Retriever, asked: EvaluationQuestion) -> Answer:
+async def _answer(retriever: Retriever, asked: EvaluationQuestion) -> QuestionResult:
     filters = Filters(document_ids=sorted(asked.documents), include_archived=True) if asked.never else None
     found = await retriever.passages(SearchRequest(query=asked.text, top_k=DEPTH, filters=filters), asked.access)
     degraded = [message for code, message in found.warnings if code != "held_back"]
     if degraded:
         raise ServiceUnavailableError(f"The question set could not be asked: {degraded[0]}")
     places = [[hit.doc_id for hit in (ranked.hit, *ranked.also_in)] for ranked in found.ranked]
-    return Answer(places, found.held_back)
+    return QuestionResult(places, found.held_back)

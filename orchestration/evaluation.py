@@ -89,7 +89,7 @@ class Compared(msgspec.Struct, frozen=True):
     result: Comparison
 
 
-class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+class EvaluationReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an evaluation found."""
 
     collection: str
@@ -134,7 +134,7 @@ def evaluate(
     hybrid: Configuration,
     others: Sequence[Configuration] = (),
     progress: Callable[[str], None],
-) -> Report:
+) -> EvaluationReport:
     """Index the folder, run every judged query in each mode, and measure."""
     collection = read_collection(folder)
     with _home(settings) as own, vector_server(own) as pointed:
@@ -147,7 +147,7 @@ async def _evaluate(
     hybrid: Configuration,
     others: Sequence[Configuration],
     progress: Callable[[str], None],
-) -> Report:
+) -> EvaluationReport:
     indexed = _index(settings, collection, progress)
     progress(
         f"{len(indexed.payloads)} chunks of {len(collection.documents)} documents; {len(collection.queries)} queries …"
@@ -163,7 +163,7 @@ async def _evaluate(
                 seconds += [took] if one == hybrid else []
             scores[one] = score(collection.judgements, rankings)
     measures = {one: summarise(found) for one, found in scores.items()}
-    return Report(
+    return EvaluationReport(
         collection=collection.name,
         documents=len(collection.documents),
         queries=len(collection.queries),

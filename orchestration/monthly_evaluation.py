@@ -13,7 +13,7 @@ from resources.settings import load
 from resources.stores.postgres import session
 
 if TYPE_CHECKING:
-    from orchestration.relevance import Figures, Finding, Report
+    from orchestration.relevance import QuestionFault, RelevanceMetrics, RelevanceReport
 
 CRON = "0 4 1 * *"
 """The first of each month, before people come to work."""
@@ -89,7 +89,7 @@ monthly_evaluation_schedule = dg.ScheduleDefinition(
 )
 
 
-def metadata(report: "Report") -> dict[str, Any]:
+def metadata(report: "RelevanceReport") -> dict[str, Any]:
     """Return what the UI shows and draws over time: the figures, and tables of people, leaks and misses."""
     if report.evaluation_id is None:
         return {"questions": 0, "note": "There are no questions yet. Add one with: concordance questions add"}
@@ -111,12 +111,12 @@ def metadata(report: "Report") -> dict[str, Any]:
     return found
 
 
-def _numbers(figures: "Figures") -> dict[str, Any]:
+def _numbers(figures: "RelevanceMetrics") -> dict[str, Any]:
     measures = zip(MEASURES, (figures.recall_5, figures.recall_10, figures.ndcg_10, figures.mrr), strict=True)
     return {"questions": figures.questions} | {name: value for name, value in measures if value is not None}
 
 
-def _row(finding: "Finding") -> dict[str, Any]:
+def _row(finding: "QuestionFault") -> dict[str, Any]:
     return {
         "id": finding.id,
         "as": finding.email,

@@ -52,7 +52,7 @@ _CLOSED_POSTGRES = Attempt(
 )
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class OutsiderReport(msgspec.Struct, frozen=True):
     """The account that tried, and what it got."""
 
     account: str
@@ -110,7 +110,7 @@ def _local(settings: Settings) -> Iterator[Attempt]:
         yield Attempt(what=f"the socket {path}", kind="socket", target=str(path))
 
 
-def look(settings: Settings) -> Outcome:
+def look(settings: Settings) -> OutsiderReport:
     """Make the attempts from outside. Raises `ServiceUnavailableError` when they cannot be made."""
     environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "PGPASSFILE": os.devnull}
     done = subprocess.run(
@@ -123,7 +123,7 @@ def look(settings: Settings) -> Outcome:
     )
     if done.returncode != 0:
         raise ServiceUnavailableError(f"The attempts could not be made: {done.stderr.decode(errors='replace')[-500:]}")
-    return msgspec.json.decode(done.stdout, type=Outcome)
+    return msgspec.json.decode(done.stdout, type=OutsiderReport)
 
 
 def _other_account(settings: Settings) -> str:
@@ -193,7 +193,7 @@ def main() -> int:
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
     opened = [attempt.what for attempt in wanted if succeeds(attempt, in_earnest=bool(name))]
-    sys.stdout.buffer.write(msgspec.json.encode(Outcome(name, opened, len(wanted))))
+    sys.stdout.buffer.write(msgspec.json.encode(OutsiderReport(name, opened, len(wanted))))
     return 0
 
 

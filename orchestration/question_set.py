@@ -23,7 +23,7 @@ from sql import queries, statement
 registry = queries("questions")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class NewQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question as it is put into the set. `groups`: those of that person which no directory tells."""
 
     question: str
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     never: bool = False
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"email": "as"}):
+class QuestionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"email": "as"}):
     """A question in a file: documents by link, source id or doc_id."""
 
     question: str
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     never: bool = False
 
 
-class Document(msgspec.Struct, frozen=True):
+class QuestionDocument(msgspec.Struct, frozen=True):
     """A document that a question names, as the registry knows it; nothing but its id where no source has shown it."""
 
     doc_id: str
@@ -59,12 +59,12 @@ class Document(msgspec.Struct, frozen=True):
         return self.source_id or self.doc_id
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
+class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
     """A question of the set."""
 
     id: int
     question: str
-    documents: list[Document]
+    documents: list[QuestionDocument]
     email: str
     groups: list[str]
     never: bool
@@ -74,13 +74,15 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
     added_at: datetime
 
 
-def stored(connection: Connection, *, accepted: bool = False) -> list[Stored]:
+def stored(connection: Connection, *, accepted: bool = False) -> list[StoredQuestion]:
     """Return the questions in the order in which they came, all or those that count."""
     rows = registry.stored(connection, state="accepted" if accepted else None)
-    return [Stored(**row | {"documents": msgspec.convert(row["documents"], list[Document])}) for row in rows]
+    return [
+        StoredQuestion(**row | {"documents": msgspec.convert(row["documents"], list[QuestionDocument])}) for row in rows
+    ]
 
 
-def put(connection: Connection, entries: Iterable[Entry], added_by: str) -> list[int]:
+def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -> list[int]:
     """Add questions and return their ids; one that this person is asked already keeps its id. Raises `InvalidRequestError`."""
     ids: list[int] = []
     for one in entries:
@@ -98,11 +100,11 @@ def put(connection: Connection, entries: Iterable[Entry], added_by: str) -> list
     return ids
 
 
-def resolve(connection: Connection, lines: Iterable[Line]) -> list[Entry]:
+def resolve(connection: Connection, lines: Iterable[QuestionLine]) -> list[NewQuestion]:
     """Return the lines with their documents looked up. Raises `InvalidRequestError` naming every document that is not known."""
     from serving.retrieval.plan import normalise  # `up` puts the sample's questions without the search's libraries
 
-    entries: list[Entry] = []
+    entries: list[NewQuestion] = []
     unknown: list[str] = []
     for line in lines:
         access = _person(line.email, line.groups)
@@ -110,7 +112,7 @@ def resolve(connection: Connection, lines: Iterable[Line]) -> list[Entry]:
         unknown += [name for name, doc_id in found if doc_id is None]
         documents = [doc_id for _, doc_id in found if doc_id is not None]
         entries.append(
-            Entry(
+            NewQuestion(
                 question=normalise(line.question),
                 documents=documents,
                 email=line.email,
@@ -126,10 +128,10 @@ def resolve(connection: Connection, lines: Iterable[Line]) -> list[Entry]:
     return entries
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> list[QuestionLine]:
     """Return the questions of a JSON file. Raises `InvalidRequestError`."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Line])
+        return msgspec.json.decode(path.read_bytes(), type=list[QuestionLine])
     except OSError as error:
         raise InvalidRequestError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.MsgspecError as error:

@@ -18,8 +18,8 @@ import msgspec
 
 from assets.index.targets import Target, target
 from assets.stages.measure_ranking import QueryScores, score
-from orchestration.asking import DEPTH, Answer, EvaluationQuestion, QuestionRunner, question_runner
-from orchestration.question_set import Stored, stored
+from orchestration.asking import DEPTH, EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
+from orchestration.question_set import StoredQuestion, stored
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import Connection
@@ -28,7 +28,7 @@ from sql import queries
 registry = queries("questions")
 
 
-class Figures(
+class RelevanceMetrics(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -46,7 +46,7 @@ class Figures(
     leaks: int
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
+class QuestionFault(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
     """A question with something wrong: documents that were shown and should not be, or that were not among the first ten."""
 
     id: int
@@ -57,15 +57,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"})
     reason: str
 
 
-class Previous(msgspec.Struct, frozen=True, kw_only=True):
+class PreviousEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The run before, to see where it is going."""
 
     at: datetime
     model: str
-    figures: Figures
+    figures: RelevanceMetrics
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class RelevanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an evaluation found. `passed`: nothing leaked, and recall@10 is not below the floor."""
 
     evaluation_id: int | None
@@ -73,29 +73,29 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None
     collection: str
     model: str
-    figures: Figures
-    personas: dict[str, Figures]
-    leaks: list[Finding]
-    missed: list[Finding]
+    figures: RelevanceMetrics
+    personas: dict[str, RelevanceMetrics]
+    leaks: list[QuestionFault]
+    missed: list[QuestionFault]
     held_back: int
     """Answers that left documents out because their permissions were last checked too long ago."""
     floor: float
     above_floor: bool
     passed: bool
-    previous: Previous | None
+    previous: PreviousEvaluation | None
 
 
-class Outcome(NamedTuple):
+class QuestionOutcome(NamedTuple):
     """One question asked: what it found is worth (None: it must never find anything), and what it must not have shown."""
 
-    stored: Stored
+    stored: StoredQuestion
     asked: EvaluationQuestion
-    answer: Answer
+    answer: QuestionResult
     scores: QueryScores | None
     leaked: frozenset[str]
 
 
-def evaluate(settings: Settings, connection: Connection) -> Report:
+def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
     """Ask every accepted question of the active index, keep what was found, and report.
 
     Raises `NotRunningError` when there is no index yet, `ServiceUnavailableError` when a part of it does not answer.
@@ -105,7 +105,7 @@ def evaluate(settings: Settings, connection: Connection) -> Report:
     if row is None and questions:
         raise NotRunningError("There is no index yet to ask. Run a sync first: concordance sync files --wait")
     before = registry.last_run(connection)
-    outcomes: list[Outcome] = []
+    outcomes: list[QuestionOutcome] = []
     if row is not None and questions:
         active = target(settings, row, active=True)
         outcomes = asyncio.run(_ask(settings, connection, active, questions))
@@ -113,10 +113,10 @@ def evaluate(settings: Settings, connection: Connection) -> Report:
     above = whole.recall_10 is None or whole.recall_10 >= settings.evaluation_floor
     collection, model = (row["name"], row["model"]) if row is not None else ("", "")
     kept = _keep(connection, outcomes, whole, collection, model) if outcomes else None
-    by_person: dict[str, list[Outcome]] = defaultdict(list)
+    by_person: dict[str, list[QuestionOutcome]] = defaultdict(list)
     for one in outcomes:
         by_person[one.stored.email].append(one)
-    return Report(
+    return RelevanceReport(
         evaluation_id=None if kept is None else kept["evaluation_id"],
         at=None if kept is None else kept["at"],
         collection=collection,
@@ -133,14 +133,14 @@ def evaluate(settings: Settings, connection: Connection) -> Report:
     )
 
 
-def figures(outcomes: Sequence[Outcome]) -> Figures:
+def figures(outcomes: Sequence[QuestionOutcome]) -> RelevanceMetrics:
     """Return the means and counts of some questions."""
     scores = [one.scores for one in outcomes if one.scores is not None]
 
     def mean(pick: Callable[[QueryScores], float]) -> float | None:
         return round(fmean(pick(one) for one in scores), 4) if scores else None
 
-    return Figures(
+    return RelevanceMetrics(
         questions=len(scores),
         recall_5=mean(lambda one: one.recall_5),
         recall_10=mean(lambda one: one.recall_10),
@@ -152,8 +152,8 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
 
 
 async def _ask(
-    settings: Settings, connection: Connection, active: Target, questions: Sequence[Stored]
-) -> list[Outcome]:
+    settings: Settings, connection: Connection, active: Target, questions: Sequence[StoredQuestion]
+) -> list[QuestionOutcome]:
     async with question_runner(settings) as runner:
         asked = [await _evaluation_question(runner, one) for one in questions]
         answers = await runner.ask(active, asked)
@@ -168,7 +168,7 @@ async def _ask(
         {one.id: answer.ranking(one.documents) for one, answer in wanted},
     )
     return [
-        Outcome(
+        QuestionOutcome(
             question,
             one,
             answer,
@@ -179,7 +179,7 @@ async def _ask(
     ]
 
 
-async def _evaluation_question(runner: QuestionRunner, question: Stored) -> EvaluationQuestion:
+async def _evaluation_question(runner: QuestionRunner, question: StoredQuestion) -> EvaluationQuestion:
     return EvaluationQuestion(
         id=str(question.id),
         text=question.question,
@@ -190,7 +190,7 @@ async def _evaluation_question(runner: QuestionRunner, question: Stored) -> Eval
 
 
 def shown_without_right(
-    connection: Connection, asked: Sequence[EvaluationQuestion], answers: Sequence[Answer]
+    connection: Connection, asked: Sequence[EvaluationQuestion], answers: Sequence[QuestionResult]
 ) -> dict[str, set[str]]:
     """Return the documents that were shown without a right in the registry, by question."""
     found = {one.id: _unreadable(connection, answer.shown(), one) for one, answer in zip(asked, answers, strict=True)}
@@ -203,7 +203,7 @@ def _unreadable(connection: Connection, doc_ids: Set[str], asked: EvaluationQues
 
 
 def _keep(
-    connection: Connection, outcomes: Sequence[Outcome], whole: Figures, collection: str, model: str
+    connection: Connection, outcomes: Sequence[QuestionOutcome], whole: RelevanceMetrics, collection: str, model: str
 ) -> Mapping[str, Any]:
     numbers = msgspec.structs.asdict(whole)
     kept = registry.save_run(connection, collection=collection, model=model, **numbers)
@@ -220,22 +220,22 @@ def _keep(
     return kept
 
 
-def _rank(one: Outcome) -> int | None:
+def _rank(one: QuestionOutcome) -> int | None:
     ranking = one.answer.ranking(one.asked.documents)
     return next((place for place, doc_id in enumerate(ranking, start=1) if doc_id in one.asked.documents), None)
 
 
-def _leak(connection: Connection, one: Outcome) -> Finding:
+def _leak(connection: Connection, one: QuestionOutcome) -> QuestionFault:
     without_right = _unreadable(connection, one.leaked, one.asked)
     reason = "was shown without a right to it" if without_right else "must never be found, and was"
     return _finding(connection, one, one.leaked, reason)
 
 
-def _missing(one: Outcome) -> frozenset[str]:
+def _missing(one: QuestionOutcome) -> frozenset[str]:
     return frozenset() if one.asked.never else one.asked.documents - one.answer.shown()
 
 
-def _miss(connection: Connection, one: Outcome) -> Finding:
+def _miss(connection: Connection, one: QuestionOutcome) -> QuestionFault:
     missing = _missing(one)
     unreadable = _unreadable(connection, missing, one.asked)
     reason = (
@@ -244,9 +244,9 @@ def _miss(connection: Connection, one: Outcome) -> Finding:
     return _finding(connection, one, missing, reason)
 
 
-def _finding(connection: Connection, one: Outcome, doc_ids: Set[str], reason: str) -> Finding:
+def _finding(connection: Connection, one: QuestionOutcome, doc_ids: Set[str], reason: str) -> QuestionFault:
     rows = registry.names(connection, doc_ids=sorted(doc_ids))
-    return Finding(
+    return QuestionFault(
         id=one.stored.id,
         question=one.stored.question,
         email=one.stored.email,
@@ -255,6 +255,6 @@ def _finding(connection: Connection, one: Outcome, doc_ids: Set[str], reason: st
     )
 
 
-def _previous(row: Mapping[str, Any]) -> Previous:
-    found = Figures(**{name: row[name] for name in Figures.__struct_fields__})
-    return Previous(at=row["at"], model=row["model"], figures=found)
+def _previous(row: Mapping[str, Any]) -> PreviousEvaluation:
+    found = RelevanceMetrics(**{name: row[name] for name in RelevanceMetrics.__struct_fields__})
+    return PreviousEvaluation(at=row["at"], model=row["model"], figures=found)

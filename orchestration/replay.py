@@ -14,8 +14,8 @@ import msgspec
 
 from assets.index.targets import Target
 from assets.stages.measure_ranking import score
-from orchestration.asking import Answer, EvaluationQuestion, QuestionRunner, question_runner
-from orchestration.question_set import Stored, stored
+from orchestration.asking import EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
+from orchestration.question_set import StoredQuestion, stored
 from resources.core.domain import Access
 from resources.settings import Settings
 from resources.stores.postgres import Connection
@@ -36,7 +36,7 @@ class Score(msgspec.Struct, frozen=True, rename={"recall": "recall@10"}):
     mrr: float
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Both collections beside each other."""
 
     questions: int
@@ -48,22 +48,22 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
 
 
-def compare(settings: Settings, connection: Connection, active: Target, made: Target) -> Verdict:
+def compare(settings: Settings, connection: Connection, active: Target, made: Target) -> ModelComparison:
     """Ask both collections everything. Raises `ServiceUnavailableError` when one of them does not answer."""
     questions = [one for one in stored(connection, accepted=True) if not one.never]
     return asyncio.run(_compare(settings, connection, questions, active, made))
 
 
 async def _compare(
-    settings: Settings, connection: Connection, questions: Sequence[Stored], active: Target, made: Target
-) -> Verdict:
+    settings: Settings, connection: Connection, questions: Sequence[StoredQuestion], active: Target, made: Target
+) -> ModelComparison:
     # permissions are those of the registry as it stands: when they were last checked decides nothing here
     async with question_runner(settings.model_copy(update={"acl_max_age": "3650d"})) as runner:
         named = await _named(connection, runner, questions)
         asked = named or _titles(connection)
         before, after = [_score(asked, await runner.ask(one, asked)) for one in (active, made)]
     loss = max(0.0, before.recall - after.recall, before.mrr - after.mrr)
-    return Verdict(
+    return ModelComparison(
         questions=len(asked),
         from_titles=not named,
         active=before,
@@ -74,7 +74,7 @@ async def _compare(
 
 
 async def _named(
-    connection: Connection, runner: QuestionRunner, questions: Sequence[Stored]
+    connection: Connection, runner: QuestionRunner, questions: Sequence[StoredQuestion]
 ) -> list[EvaluationQuestion]:
     asked: list[EvaluationQuestion] = []
     for one in questions:
@@ -101,7 +101,7 @@ def _titles(connection: Connection) -> list[EvaluationQuestion]:
     ]
 
 
-def _score(asked: Sequence[EvaluationQuestion], answers: Sequence[Answer]) -> Score:
+def _score(asked: Sequence[EvaluationQuestion], answers: Sequence[QuestionResult]) -> Score:
     judgements = {one.id: dict.fromkeys(one.documents, 1) for one in asked}
     rankings = {one.id: answer.ranking(one.documents) for one, answer in zip(asked, answers, strict=True)}
     scores = score(judgements, rankings).values()

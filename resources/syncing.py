@@ -30,7 +30,7 @@ from sql import queries
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from resources.embedding import Embedder
+    from resources.core.ports import Embedder
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
 

@@ -44,10 +44,10 @@ def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) 
         registry.forget_index(run.connection, collection=name)
     qdrant.create_collection(run.qdrant, name, collection.dimensions)
     if not exists:
-        log.info("collection.created", collection=name, bm25_avg_len=round(average, 2))
+        log.info("collection_created", collection=name, bm25_avg_len=round(average, 2))
     elif known is None and (points := qdrant.count_points(run.qdrant, name)):
         log.warning(
-            "collection.unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
+            "collection_unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
         )
     found = msgspec.structs.replace(active, collection=collection)
     if known is None:
@@ -57,7 +57,7 @@ def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) 
     elif qdrant.current_collection(run.qdrant) != name:
         qdrant.switch_alias(run.qdrant, name)  # a crash happened between the registry update and the alias switch
     if active.choice[:2] != choice(run.settings)[:2]:
-        log.warning("settings.other_model", collection=name, model=collection.model, change_with="concordance reindex")
+        log.warning("settings_other_model", collection=name, model=collection.model, change_with="concordance reindex")
     return found
 
 
@@ -96,7 +96,7 @@ def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None
                 "or remove documents, then sync again."
             )
         if amount > WARN_SHARE * limit:
-            log.warning("index.capacity", variable=variable, amount=amount, limit=limit)
+            log.warning("index_capacity", variable=variable, amount=amount, limit=limit)
 
 
 def _activate(run: SyncRun, name: str) -> None:
@@ -105,7 +105,7 @@ def _activate(run: SyncRun, name: str) -> None:
         registry.deactivate_others(run.connection, name=name)
         registry.activate(run.connection, name=name)
         registry.raise_version(run.connection)
-    log.info("collection.activated", collection=name)
+    log.info("collection_activated", collection=name)
 
 
 def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:

@@ -49,7 +49,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Any]
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
+class _PointRow(msgspec.Struct, frozen=True, kw_only=True):
     point_id: str
     doc_id: str
     chunk: dict[str, Any]
@@ -101,7 +101,7 @@ class PointWriter:
             entry for entry in group if entry.document.doc_id in facts
         ]  # an upload may have been deleted meanwhile
         rows = [
-            _Row(
+            _PointRow(
                 point_id=chunk_id(entry.document.doc_id, entry.version, piece["chunk_index"]),
                 doc_id=entry.document.doc_id,
                 chunk=piece,
@@ -154,7 +154,7 @@ class PointWriter:
         self._run.counts.synced += len(done)
 
     def _send(
-        self, rows: Sequence[_Row], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
+        self, rows: Sequence[_PointRow], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
     ) -> None:
         """Upsert points, then delete points of earlier versions of the documents."""
         from qdrant_client import models  # takes 0.5 s to import and is needed only for writing
@@ -177,7 +177,7 @@ class PointWriter:
             kept = [row.point_id for row in rows]
             qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
 
-    def _copy(self, rows: Sequence[_Row], vectors: Vectors) -> None:
+    def _copy(self, rows: Sequence[_PointRow], vectors: Vectors) -> None:
         table = "chunks" if self._collection.active else "chunks_beside"
         columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
         sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))

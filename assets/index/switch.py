@@ -55,7 +55,7 @@ def switch(work: Reindex, made: Target) -> None:
         replaced: str = registry.active_collection(work.connection)["name"]
         _cut_over(work.connection, replaced, made.collection.name)
         qdrant.switch_alias(runs[0].qdrant, made.collection.name)
-    log.info("collection.activated", collection=made.collection.name, kept=replaced)
+    log.info("collection_activated", collection=made.collection.name, kept=replaced)
 
 
 def _cut_over(connection: Connection, active: str, made: str) -> None:

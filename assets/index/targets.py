@@ -18,7 +18,8 @@ from assets.stages.parse import PARSER_VERSION
 from assets.stages.profiles import PROFILES, Profile, resolve
 from resources.core.domain import DEFAULT_PROFILE
 from resources.core.errors import ConcordanceError, ConfigurationError
-from resources.embedding import Embedder, ModelChoice, choice, embedder_of, recorded, tokenizer
+from resources.core.ports import Embedder
+from resources.embedding import ModelChoice, choice, embedder_of, recorded, tokenizer
 from resources.embedding.wordpieces import WordPieces
 from resources.settings import Settings
 from resources.stores import qdrant
@@ -154,4 +155,4 @@ def run_for_secondary(
         if secondary is not None and (documents := pending_for_secondary(run, secondary, active)):
             work(secondary, documents)
     except ConcordanceError as error:
-        log.warning("building.behind", job_id=run.job_id, stage=stage, reason=str(error))
+        log.warning("building_behind", job_id=run.job_id, stage=stage, reason=str(error))

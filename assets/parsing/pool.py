@@ -241,7 +241,7 @@ class ParserPool:
         elif worker.jobs and not worker.leaving:
             job = worker.jobs.popleft().job
             reason = self._reason(status)
-            _log.warning("parser.ended", key=job.key, status=status, reason=reason)
+            _log.warning("parser_ended", key=job.key, status=status, reason=reason)
             too_long = status == -signal.SIGPROF
             seconds = self._seconds if too_long or status == -signal.SIGALRM else 0.0
             self._ready.append(ParseOutcome(key=job.key, error=reason, skipped=too_long, seconds=seconds))

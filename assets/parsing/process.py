@@ -147,7 +147,7 @@ class ParserProcess:
         self.outgoing += FRAME.pack(len(body)) + body
 
     def _give_up(self, reason: str) -> None:
-        _log.warning("parser.file_unreadable", reason=reason)
+        _log.warning("parser_file_unreadable", reason=reason)
         if self._sending is not None:
             named = (self._sending.content_hash or self._sending.key)[:12]
             self.unread[self._sending.key] = f"Its stored bytes (blob {named}…) {reason}. {_REMEDY}"

@@ -42,7 +42,7 @@ def chunk(document: ParsedDocument, tokenizer: Tokenizer, profile: Profile) -> l
     splitter = Splitter(document, measure, profile)
     atoms = _atoms(splitter.units(), document.blocks, splitter)
     packer = _Packer(atoms, splitter)
-    describe = _Describer(document, measure)
+    describe = _ChunkBuilder(document, measure)
     return [describe(number, atoms[first:last]) for number, (first, last) in enumerate(packer.pack())]
 
 
@@ -159,7 +159,7 @@ class _Packer:
         return [*ranges[:-2], (before, start if start < first else end), (start, last)]
 
 
-class _Describer:
+class _ChunkBuilder:
     """Builds the chunk for a range of atoms."""
 
     def __init__(self, document: ParsedDocument, measure: Measure) -> None:

@@ -73,7 +73,7 @@ def erase(
         if not found.empty():
             _erase_rows(run, found, report, cutoff, document)
         _rewrite_files(run, report, changed=not found.empty(), thorough=thorough)
-    log.info("erase.done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
+    log.info("erase_done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
     return report
 
 

@@ -13,7 +13,7 @@ from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
     from assets.stages.measure_ranking import Measures
-    from orchestration.evaluation import Report
+    from orchestration.evaluation import EvaluationReport
 
 HEADER = f"{'':10}{'nDCG@10':>9}{'95 % interval':>18}{'Recall@10':>11}{'Recall@50':>11}{'MRR':>8}"
 CERTAIN = 0.05
@@ -63,7 +63,7 @@ def evaluate(
         _show(report)
 
 
-def _show(report: Report) -> None:
+def _show(report: EvaluationReport) -> None:
     say(f"{report.collection}: {report.documents} documents, {report.queries} judged queries")
     say(HEADER)
     for name, measures in (("dense", report.dense), ("keyword", report.keyword), ("hybrid", report.hybrid)):

@@ -11,8 +11,8 @@ from orchestration.cli.arguments import Groups, Json, operator
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from orchestration.question_set import Line, Stored
-    from orchestration.relevance import Figures, Report
+    from orchestration.question_set import QuestionLine, StoredQuestion
+    from orchestration.relevance import RelevanceMetrics, RelevanceReport
 
 HEADER = f"{'':32}{'questions':>10}{'recall@5':>10}{'recall@10':>11}{'nDCG@10':>9}{'MRR':>7}{'never':>7}{'leaks':>7}"
 HOW_TO_ADD = "Add one with: concordance questions add QUESTION --document LINK --as EMAIL"
@@ -37,9 +37,9 @@ def add(
     question
         In a person's own words.
     """
-    from orchestration.question_set import Line
+    from orchestration.question_set import QuestionLine
 
-    line = Line(question=question, documents=document, email=as_, groups=group or [], never=never)
+    line = QuestionLine(question=question, documents=document, email=as_, groups=group or [], never=never)
     _put([line], json=json)
 
 
@@ -56,7 +56,7 @@ def add_all(file: Path, /, *, json: Json = False) -> None:
     _put(read(file), json=json)
 
 
-def _put(lines: list[Line], *, json: bool) -> None:
+def _put(lines: list[QuestionLine], *, json: bool) -> None:
     from orchestration.cli.installed import database
     from orchestration.question_set import put, resolve
     from resources.settings import load
@@ -146,14 +146,14 @@ def run(*, json: Json = False) -> int:
     return 0 if report.passed else 1
 
 
-def _line(one: Stored) -> str:
+def _line(one: StoredQuestion) -> str:
     what = "must never find" if one.never else "finds"
     names = ", ".join(document.name for document in one.documents)
     state = f"  proposed: concordance questions accept {one.id}" if one.state == "proposed" else ""
     return f"{one.id}  {one.email}  {one.question!r} {what} {names}{state}"
 
 
-def _show(report: Report) -> None:
+def _show(report: RelevanceReport) -> None:
     if report.evaluation_id is None:
         note(f"There are no questions, so there is nothing to measure. {HOW_TO_ADD}")
         return
@@ -172,7 +172,7 @@ def _show(report: Report) -> None:
         note(f"Recall@10 is below CONCORDANCE_EVALUATION_FLOOR={report.floor:g}.")
 
 
-def _row(name: str, one: Figures) -> str:
+def _row(name: str, one: RelevanceMetrics) -> str:
     measures = (one.recall_5, one.recall_10, one.ndcg_10, one.mrr)
     shown = ["-" if value is None else f"{value:.3f}" for value in measures]
     widths = zip(shown, (10, 11, 9, 7), strict=True)

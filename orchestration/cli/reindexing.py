@@ -13,7 +13,7 @@ from orchestration.cli.output import note, say, say_json
 if TYPE_CHECKING:
     from assets.index.reindex import Estimate, Reindex
     from assets.index.targets import Target
-    from orchestration.replay import Verdict
+    from orchestration.replay import ModelComparison
     from resources.settings import Settings
 
 STEPS = 20
@@ -164,7 +164,7 @@ def _progress() -> Any:
     return tell
 
 
-def _compare(work: Reindex, made: Target) -> Verdict:
+def _compare(work: Reindex, made: Target) -> ModelComparison:
     from orchestration.replay import compare
 
     verdict = compare(work.settings, work.connection, work.active(), made)

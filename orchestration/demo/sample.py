@@ -16,7 +16,7 @@ import msgspec
 import psutil
 
 from orchestration.demo.sample_sources import FOLDER, read
-from orchestration.question_set import Entry
+from orchestration.question_set import NewQuestion
 from orchestration.supervision.run_state import read as read_state
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import ConfigurationError
@@ -44,7 +44,7 @@ class Person(msgspec.Struct, frozen=True):
         return allowed and not any(fnmatchcase(source_id, pattern) for pattern in self.may_not_read)
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+class AnswerLocation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where in the document the answer stands; a page is a slide in presentations, a row counts data rows from 1."""
 
     page: int | None = None
@@ -58,7 +58,7 @@ class Question(msgspec.Struct, frozen=True):
 
     question: str
     source_id: str | None
-    place: Place
+    place: AnswerLocation
     phrase: str | None
     may: list[str]
     may_not: list[str]
@@ -80,7 +80,7 @@ def questions_of_sources() -> list[Question]:
     return msgspec.json.decode(read("questions_sources.json"), type=list[Question])
 
 
-def question_set(sources: Collection[SourceName]) -> Iterator[Entry]:
+def question_set(sources: Collection[SourceName]) -> Iterator[NewQuestion]:
     """Yield every answerable question about these sources for one person who may find its document and one who never must.
 
     The people take turns, so that each is asked some.
@@ -93,7 +93,7 @@ def question_set(sources: Collection[SourceName]) -> Iterator[Entry]:
         for names, never in ((one.may, False), (one.may_not, True)):
             if names:
                 person = everybody[names[number % len(names)]]
-                yield Entry(
+                yield NewQuestion(
                     question=one.question,
                     documents=[document_id(one.source, one.source_id)],
                     email=person.email,

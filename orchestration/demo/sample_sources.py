@@ -29,7 +29,7 @@ MADE = datetime(2026, 7, 10, 12, tzinfo=UTC)
 _MENTION = re.compile(r"<@([a-z]+)>")
 
 
-class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whom an item is shared with; a domain or anyone needs `discoverable` to find it, a link alone gives nobody search."""
 
     who: str = msgspec.field(name="with")
@@ -37,7 +37,7 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     discoverable: bool = False
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file, folder or shortcut. Its content is a `file` of the sample company or a `text`; no parent: in `owner`'s Drive."""
 
     id: str
@@ -51,10 +51,10 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: str = ""
     modified: datetime = MADE
     limited: bool = False
-    share: list[Share] = []
+    share: list[SampleShare] = []
 
 
-class SharedDrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleDrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A shared drive and its members' roles; the account is one as well."""
 
     id: str
@@ -66,11 +66,11 @@ class DriveManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of `drive/drive.json`. An entry comes after its parent and its target."""
 
     account: str
-    shared_drives: list[SharedDrive]
-    items: list[Entry]
+    shared_drives: list[SampleDrive]
+    items: list[SampleItem]
 
 
-class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Somebody of the workspace, a guest, somebody of a connected workspace, or a program."""
 
     name: str
@@ -80,7 +80,7 @@ class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bot: bool = False
 
 
-class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file that messages share."""
 
     id: str
@@ -89,13 +89,13 @@ class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message with its replies. `edited` is what it says since; users are named by their key, `<@ines>` too."""
 
     at: datetime
     by: str
     text: str
-    replies: list[Message] = []
+    replies: list[SampleMessage] = []
     files: list[str] = []
     edited: str | None = None
     deleted: bool = False
@@ -107,13 +107,13 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{int(self.at.timestamp())}.000100"
 
 
-class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A channel; the bot is a member of every one."""
 
     id: str
     name: str
     members: list[str]
-    messages: list[Message]
+    messages: list[SampleMessage]
     topic: str = ""
     private: bool = False
     archived: bool = False
@@ -125,9 +125,9 @@ class SlackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     team: str
     domain: str
-    users: dict[str, User]
-    files: list[Upload]
-    channels: list[Channel]
+    users: dict[str, SampleUser]
+    files: list[SampleFile]
+    channels: list[SampleChannel]
 
 
 def read(name: str) -> bytes:
@@ -203,7 +203,7 @@ def fill_slack(workspace: Workspace) -> None:
             workspace.archive(channel.id)
 
 
-def _put(drive: Drive, entry: Entry) -> None:
+def _put(drive: Drive, entry: SampleItem) -> None:
     parent = drive.my_drive if entry.parent == "my_drive" else entry.parent
     known: dict[str, Any] = {"id": entry.id, "created": entry.modified, "modified": entry.modified}
     if entry.type == "folder":
@@ -217,7 +217,9 @@ def _put(drive: Drive, entry: Entry) -> None:
         drive.file(entry.name, parent, content, entry.type, entry.owner, **known)
 
 
-def _post(workspace: Workspace, channel: str, users: dict[str, str], message: Message, thread: str | None) -> None:
+def _post(
+    workspace: Workspace, channel: str, users: dict[str, str], message: SampleMessage, thread: str | None
+) -> None:
     def named(text: str) -> str:
         return _MENTION.sub(lambda match: f"<@{users[match[1]]}>", text)
 

@@ -37,7 +37,7 @@ HANDFUL = 6
 """Of the questions about Drive and Slack, the first so many are asked."""
 
 
-class Outcome(msgspec.Struct):
+class DemoReport(msgspec.Struct):
     """What the demonstration found; the JSON line of `concordance demo --json`."""
 
     documents: int = 0
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct):
 def run(settings: Settings, *, json: bool = False) -> int:
     """Show the platform at work and return the exit status. Stops what it started, whatever happens."""
     out = Console(stderr=json, highlight=False, soft_wrap=True)
-    outcome = Outcome()
+    outcome = DemoReport()
     began = time.monotonic()
     settings = sample.with_sample_roots(settings)
     out.print("[bold]Concordance[/] with the sample company, Larkmoor Instruments.")
@@ -75,7 +75,7 @@ def run(settings: Settings, *, json: bool = False) -> int:
 
 
 @contextmanager
-def _services(settings: Settings, out: Console, outcome: Outcome) -> Generator[Settings]:
+def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generator[Settings]:
     """Use the set that runs on this home, or start one and stop it afterwards; yield its settings."""
     outcome.urls = {
         "Dagster": dagster_access.link(settings),
@@ -117,7 +117,7 @@ def _stop_on_termination() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _name_simulators(settings: Settings, outcome: Outcome) -> None:
+def _name_simulators(settings: Settings, outcome: DemoReport) -> None:
     """Tell where the simulators answer, for whoever wants to change something in them."""
     for simulator in SIMULATORS:
         if simulator.source in simulated(settings):
@@ -125,7 +125,7 @@ def _name_simulators(settings: Settings, outcome: Outcome) -> None:
             outcome.urls[f"Simulated {SOURCE_LABELS[simulator.source]}"] = address
 
 
-def _sync(settings: Settings, out: Console, outcome: Outcome) -> None:
+def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
     """Run the Dagster jobs that bring the index up to the sources, and tell their stages on the way."""
     began = time.monotonic()
     sources = [SourceName.FILES, *simulated(settings)]
@@ -167,7 +167,7 @@ def _sync(settings: Settings, out: Console, outcome: Outcome) -> None:
         )
 
 
-def _ask_all(settings: Settings, out: Console, outcome: Outcome) -> None:
+def _ask_all(settings: Settings, out: Console, outcome: DemoReport) -> None:
     """Ask every question as each person and check each answer against what that person may read."""
     people = sample.people()
     sources = simulated(settings)
@@ -181,7 +181,7 @@ def _ask_all(settings: Settings, out: Console, outcome: Outcome) -> None:
 
 
 def judge(
-    out: Console, outcome: Outcome, person: sample.Person, question: sample.Question, results: list[dict[str, Any]]
+    out: Console, outcome: DemoReport, person: sample.Person, question: sample.Question, results: list[dict[str, Any]]
 ) -> None:
     """Print one answer and record in `outcome` what is wrong with it, if anything is."""
     outcome.questions += 1
@@ -213,12 +213,12 @@ def _where(result: dict[str, Any]) -> str:
     return f" · {', '.join(parts)}" if parts else ""
 
 
-def _fault(out: Console, outcome: Outcome, text: str) -> None:
+def _fault(out: Console, outcome: DemoReport, text: str) -> None:
     outcome.faults.append(text)
     out.print(f"     [red]WRONG[/]: {escape(text)}")
 
 
-def _take_stock(settings: Settings, outcome: Outcome) -> None:
+def _take_stock(settings: Settings, outcome: DemoReport) -> None:
     """Read from the registry what is indexed and what was left out, with reasons."""
     which = {
         "roots": [root.name for root in sample.roots()],
@@ -233,7 +233,7 @@ def _take_stock(settings: Settings, outcome: Outcome) -> None:
         outcome.left_out = [dict(row) for row in registry.left_out(connection, **which)]
 
 
-def _summary(out: Console, outcome: Outcome) -> None:
+def _summary(out: Console, outcome: DemoReport) -> None:
     out.print("\n[bold]Summary[/]")
     counts = ", ".join(f"{SOURCE_LABELS[SourceName(source)]} {count}" for source, count in outcome.sources.items())
     out.print(

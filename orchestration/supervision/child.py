@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from orchestration.supervision.liveness import Pulse, family
-from orchestration.supervision.run_state import ServiceState, StateName
+from orchestration.supervision.run_state import ServiceStatus, StateName
 from orchestration.supervision.service import Service
 from orchestration.supervision.standby import Standby
-from resources.servers.processes import Identity, alive, end_group, group, identify, kill_all
+from resources.servers.processes import ProcessIdentity, alive, end_group, group, identify, kill_all
 from resources.servers.succession import fetch_listener
 
 FIRST_DELAY = 0.5
@@ -31,9 +31,9 @@ class Child:
     def __init__(self, service: Service, log: Path) -> None:
         self.service = service
         self.log = log
-        self.identity: Identity | None = None
+        self.identity: ProcessIdentity | None = None
         """The process; None while there is none."""
-        self.state = ServiceState(state="stopped", url=service.url)
+        self.state = ServiceStatus(state="stopped", url=service.url)
         self.spawned_at = 0.0
         self.failures = 0
         self.next_start = 0.0
@@ -54,13 +54,13 @@ class Child:
         if self.service.succession is None:
             self._process = self.service.spawn(self.log)
             # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
-            self.identity = identify(self._process.pid) or Identity(self._process.pid, 0.0)
+            self.identity = identify(self._process.pid) or ProcessIdentity(self._process.pid, 0.0)
         else:
             next_one = self._next_in_line()
             self._process, self.identity = next_one.process, next_one.identity
         self._begin(self.identity)
 
-    def adopt(self, state: ServiceState) -> None:
+    def adopt(self, state: ServiceStatus) -> None:
         """Take over a process that another supervisor of this HOME started, and the one that waits behind it."""
         if state.identity is None:
             raise ValueError("only a process with an identity can be adopted")
@@ -169,15 +169,15 @@ class Child:
         self.state = self._without_process("restarting")
         return delay
 
-    def _without_process(self, state: StateName) -> ServiceState:
-        return ServiceState(
+    def _without_process(self, state: StateName) -> ServiceStatus:
+        return ServiceStatus(
             state=state,
             url=self.service.url,
             fingerprint=self.state.fingerprint,
             standby=None if self._standby is None else self._standby.identity,
         )
 
-    def _begin(self, identity: Identity) -> None:
+    def _begin(self, identity: ProcessIdentity) -> None:
         self.spawned_at = time.monotonic()
         self.state.state = "starting"
         self.state.pid, self.state.started = identity.pid, identity.started
@@ -200,7 +200,7 @@ class Child:
     def _start(self) -> Standby:
         return Standby.start(lambda channel: self.service.spawn(self.log, channel))
 
-    def _owns(self, member: Identity) -> bool:
+    def _owns(self, member: ProcessIdentity) -> bool:
         """Whether a process of an adopted leader's group is its descendant still, and not a stranger with a reused number."""
         return self.identity is not None and member.started >= self.identity.started
 

@@ -14,7 +14,7 @@ from threading import Event
 
 import psutil
 
-from resources.servers.processes import Identity
+from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
 
 BEAT_SECONDS = 1.0
@@ -41,7 +41,7 @@ def keep_beating(settings: Settings, stopping: Event) -> None:
             beat(settings)
 
 
-def hangs(settings: Settings, supervisor: Identity) -> bool:
+def hangs(settings: Settings, supervisor: ProcessIdentity) -> bool:
     """Return True if this living supervisor is stopped by a signal or has been silent for too long."""
     try:
         if psutil.Process(supervisor.pid).status() == psutil.STATUS_STOPPED:

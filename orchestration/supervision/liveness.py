@@ -19,7 +19,7 @@ import psycopg
 from psycopg.pq import ConnStatus, ExecStatus
 
 from resources.core.errors import ConcordanceError
-from resources.servers.processes import Identity, alive, group, identify
+from resources.servers.processes import ProcessIdentity, alive, group, identify
 
 INTERVAL_SECONDS = 3.0
 DEADLINE_SECONDS = 5.0
@@ -62,7 +62,7 @@ class Pulse:
     def __init__(
         self,
         probe: Probe,
-        leader: Identity,
+        leader: ProcessIdentity,
         *,
         grace: float = 0.0,
         interval: float = INTERVAL_SECONDS,
@@ -127,14 +127,14 @@ class Pulse:
         self._hung = self._misses >= (BUSY_MISSES if busy else IDLE_MISSES)
 
 
-def _is_stopped(leader: Identity) -> bool:
+def _is_stopped(leader: ProcessIdentity) -> bool:
     try:
         return psutil.Process(leader.pid).status() == psutil.STATUS_STOPPED
     except psutil.NoSuchProcess:
         return False
 
 
-def family(leader: Identity) -> list[Identity]:
+def family(leader: ProcessIdentity) -> list[ProcessIdentity]:
     """Return the process, its descendants, and every process of its group."""
     found = {member.pid: member for member in group(leader.pid)}
     try:
@@ -148,7 +148,7 @@ def family(leader: Identity) -> list[Identity]:
     return list(found.values())
 
 
-def processor_seconds(leader: Identity) -> float:
+def processor_seconds(leader: ProcessIdentity) -> float:
     """Return the processor time that the process and its descendants have used."""
     total = 0.0
     for member in family(leader):

@@ -19,13 +19,13 @@ import psutil
 
 from orchestration.supervision.heartbeat import hangs
 from resources.core.errors import ConcordanceError, ConfigurationError
-from resources.servers.processes import Identity, alive, end_group, group, kill_all
+from resources.servers.processes import ProcessIdentity, alive, end_group, group, kill_all
 from resources.settings import Settings
 
 StateName = Literal["starting", "ready", "hung", "restarting", "stopped", "external"]
 
 
-class ServiceState(msgspec.Struct, kw_only=True):
+class ServiceStatus(msgspec.Struct, kw_only=True):
     """One service as `status` shows it; `started` tells its process from another with the same pid."""
 
     state: StateName
@@ -36,15 +36,15 @@ class ServiceState(msgspec.Struct, kw_only=True):
     """What asks it to end cleanly."""
     fingerprint: str | None = None
     """Hash of its command, settings and version; only a process with the same one is adopted."""
-    standby: Identity | None = None
+    standby: ProcessIdentity | None = None
     """The process that waits to take over, which it does without the supervisor."""
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProcessIdentity | None:
         """The process, if there was one."""
-        return Identity(self.pid, self.started) if self.pid is not None and self.started is not None else None
+        return ProcessIdentity(self.pid, self.started) if self.pid is not None and self.started is not None else None
 
-    def present(self) -> ServiceState:
+    def present(self) -> ServiceStatus:
         """Return the state as it is by now: a process that has ended is replaced by the one that waited."""
         if self.standby is None or not alive(self.standby) or (self.identity is not None and alive(self.identity)):
             return self
@@ -65,8 +65,8 @@ class ServiceState(msgspec.Struct, kw_only=True):
 class RunState(msgspec.Struct, kw_only=True):
     """The whole file. `error` is why the last `up` failed, for the command that waits for it."""
 
-    supervisor: Identity | None = None
-    services: dict[str, ServiceState] = {}
+    supervisor: ProcessIdentity | None = None
+    services: dict[str, ServiceStatus] = {}
     complete: bool = False
     """Whether every service has been ready once: before that, those still to come are not in the list."""
     error: str | None = None
@@ -98,19 +98,19 @@ def write(settings: Settings, state: RunState) -> None:
     draft.replace(file)
 
 
-def supervisor(settings: Settings) -> Identity | None:
+def supervisor(settings: Settings) -> ProcessIdentity | None:
     """Return the supervisor that lives on this HOME, if one does."""
     found = read(settings).supervisor
     return found if found is not None and alive(found) else None
 
 
-def hung_supervisor(settings: Settings) -> Identity | None:
+def hung_supervisor(settings: Settings) -> ProcessIdentity | None:
     """Return the supervisor that lives on this HOME but has stopped working, if there is one."""
     found = supervisor(settings)
     return found if found is not None and hangs(settings, found) else None
 
 
-def end_hung(settings: Settings) -> Identity | None:
+def end_hung(settings: Settings) -> ProcessIdentity | None:
     """Kill a supervisor that has stopped working, and return it; its services go on."""
     found = hung_supervisor(settings)
     if found is not None:
@@ -203,7 +203,7 @@ def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
     return ended
 
 
-def _belongs(identity: Identity, home: Path) -> bool:
+def _belongs(identity: ProcessIdentity, home: Path) -> bool:
     try:
         return psutil.Process(identity.pid).environ().get("CONCORDANCE_HOME") == str(home)
     except (psutil.NoSuchProcess, psutil.AccessDenied):

@@ -76,7 +76,7 @@ def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]
         except (psycopg.Error, ServiceUnavailableError, *_storage_errors()) as error:
             if time.monotonic() > deadline:
                 raise
-            log.warning("run.settle_postponed", reason=type(error).__name__)
+            log.warning("run_settle_postponed", reason=type(error).__name__)
             time.sleep(1)
         else:
             return
@@ -91,7 +91,7 @@ def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> Non
             error_message="The process that ran this sync died.",
         )
     instance.report_run_failed(run, DIED)
-    log.warning("run.failed", run_id=run.run_id, reason=DIED)
+    log.warning("run_failed", run_id=run.run_id, reason=DIED)
 
 
 def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from resources.servers.processes import Identity, alive, group, identify, kill_all
+from resources.servers.processes import ProcessIdentity, alive, group, identify, kill_all
 from resources.servers.succession import send_listener
 
 
@@ -18,7 +18,7 @@ class Standby:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: ProcessIdentity,
         process: subprocess.Popen[bytes] | None = None,
         channel: socket.socket | None = None,
     ) -> None:
@@ -34,7 +34,7 @@ class Standby:
         with theirs:
             process = spawn(theirs)
         # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
-        return cls(identify(process.pid) or Identity(process.pid, 0.0), process, channel)
+        return cls(identify(process.pid) or ProcessIdentity(process.pid, 0.0), process, channel)
 
     @property
     def usable(self) -> bool:

@@ -22,7 +22,7 @@ from orchestration.supervision.run_state import (
     KILLED_SECONDS,
     AlreadyRunningError,
     RunState,
-    ServiceState,
+    ServiceStatus,
     end_hung,
     end_leftovers,
     lock,
@@ -67,7 +67,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._complete = False
-        self._adopted: dict[str, ServiceState] = {}
+        self._adopted: dict[str, ServiceStatus] = {}
 
     def start(self) -> None:
         """Start everything. Raises `AlreadyRunningError`, or what kept a service from starting after stopping the others."""
@@ -223,7 +223,7 @@ class Supervisor:
 
     def _write(self) -> None:
         with self._writing:
-            found = {name: ServiceState(state="external", url=url) for name, url in self._external().items()}
+            found = {name: ServiceStatus(state="external", url=url) for name, url in self._external().items()}
             found |= self._adopted
             found |= {child.service.name: child.state for child in self._children}
             write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
@@ -239,9 +239,9 @@ def start(settings: Settings, beside: Sequence[Service] = ()) -> Supervisor:
     return supervisor
 
 
-def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceState]:
+def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceStatus]:
     """Return the services that a killed supervisor left running and that can go on: same settings, same version, and they answer."""
-    found: dict[str, ServiceState] = {}
+    found: dict[str, ServiceStatus] = {}
     left = read(settings).services
     for service in (service for stage in stages for service in stage):
         if service.name not in left:

@@ -124,7 +124,7 @@ class Workers:
         worker = self._idle() or self._spawn()
         made = psutil.Process(worker.process.pid).create_time()
         worker.give("run", run_id)
-        log.info("run.handed_over", run_id=run_id, pid=worker.process.pid)
+        log.info("run_handed_over", run_id=run_id, pid=worker.process.pid)
         return worker.process.pid, made
 
     def tend(self, spoke: Sequence[object] = ()) -> None:
@@ -133,7 +133,7 @@ class Workers:
             if worker.output in spoke:
                 worker.listen()
             if worker.hung():
-                log.warning("run.worker_killed", pid=worker.process.pid, reason="It has stopped answering.")
+                log.warning("run_worker_killed", pid=worker.process.pid, reason="It has stopped answering.")
                 worker.process.kill()
                 worker.process.wait()
         self._reap()
@@ -169,7 +169,7 @@ class Workers:
             self._workers.remove(worker)
             status = worker.process.returncode
             if status != 0:
-                log.warning("run.worker_ended", pid=worker.process.pid, status=status)
+                log.warning("run_worker_ended", pid=worker.process.pid, status=status)
             if worker.task is not None:
                 self._lost += worker.task[1:]
 
@@ -200,7 +200,7 @@ def serve(settings: Settings) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        log.info("workers.started", socket=str(path))
+        log.info("workers_started", socket=str(path))
         workers.tend()
         while not ending:
             ready, _, _ = select.select([server, *workers.outputs()], [], [], POLL_SECONDS)
@@ -223,7 +223,7 @@ def _answer(server: socket.socket, workers: Workers) -> None:
             pid, made = workers.hand_over(str(request["run_id"]))
             connection.sendall(json.dumps({"pid": pid, "made": made}).encode() + b"\n")
         except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
-            log.warning("workers.bad_request", reason=type(error).__name__)
+            log.warning("workers_bad_request", reason=type(error).__name__)
 
 
 def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:

@@ -40,7 +40,7 @@ def any_type(_path: str) -> None:
     """Accept bodies of any type."""
 
 
-class Refusal(NamedTuple):
+class RequestRefusal(NamedTuple):
     """Why a request is refused: HTTP status, problem slug, and what to do about it."""
 
     status: int
@@ -61,7 +61,7 @@ class Rules:
     body_type: Callable[[str], str | None] = always_json
     """Returns the content type that a path requires, or None if it accepts any type."""
 
-    def refusal(self, scope: Mapping[str, Any]) -> Refusal | None:
+    def refusal(self, scope: Mapping[str, Any]) -> RequestRefusal | None:
         """Return why the request or websocket of this scope is refused, or None if it is accepted."""
         headers: dict[bytes, bytes] = {}
         hosts = 0
@@ -70,7 +70,7 @@ class Rules:
             headers[name] = value
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if hosts != 1 or not self._serves(host):
-            return Refusal(
+            return RequestRefusal(
                 421,
                 "host-unknown",
                 f"The host name {host[:100]!r} is not served here. Use the address that `concordance status --urls` "
@@ -78,7 +78,7 @@ class Rules:
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
         if changes and not self._comes_from_us(headers, host):
-            return Refusal(
+            return RequestRefusal(
                 403,
                 "origin-foreign",
                 "The request comes from a page of another origin. Open the page under the address that this service is "
@@ -88,7 +88,7 @@ class Rules:
             wanted = self.body_type(scope["path"])
             given = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if wanted is not None and given != wanted:
-                return Refusal(
+                return RequestRefusal(
                     415, "content-type", f"The body must be declared as {wanted}: send `Content-Type: {wanted}`."
                 )
         return None

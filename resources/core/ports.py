@@ -99,8 +99,21 @@ class Embedder(Protocol):
         """Longest text, in tokens, that the model reads without truncation."""
         ...
 
+    @property
+    def price_per_million(self) -> float | None:
+        """US dollars per million tokens; None if unknown (set CONCORDANCE_EMBEDDING_PRICE)."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
+        ...
+
+    def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
+        """Return the rows as `embed` does, and the tokens used (as billed, if the service reports it)."""
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the vector of one query, shape (dimensions,)."""
         ...
 
 

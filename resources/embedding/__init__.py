@@ -7,36 +7,16 @@ when the first embedder is created.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from resources.core import ports
 from resources.core.errors import ConfigurationError, InvalidRequestError
+from resources.core.ports import Embedder
 from resources.embedding.folder import BUNDLED_NAMES, read_folder
 from resources.embedding.wordpieces import WordPieces
 from resources.settings import Settings
-
-
-class Embedder(ports.Embedder, Protocol):
-    """Extends the port with query embedding, token counts and price."""
-
-    @property
-    def price_per_million(self) -> float | None:
-        """US dollars per million tokens; None if unknown (set CONCORDANCE_EMBEDDING_PRICE)."""
-        ...
-
-    def embed_counted(self, texts: Sequence[str]) -> tuple[ports.Vectors, int]:
-        """Return one row per text, in order, and the tokens used (as billed, if the service reports it)."""
-        ...
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of one query, shape (dimensions,)."""
-        ...
 
 
 class ModelChoice(NamedTuple):

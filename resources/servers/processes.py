@@ -15,20 +15,20 @@ import msgspec
 import psutil
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ProcessIdentity(msgspec.Struct, frozen=True):
     """One process for good: pid and start time (seconds since boot on Linux, so a changed clock changes nothing)."""
 
     pid: int
     started: float
 
 
-def identify(pid: int) -> Identity | None:
+def identify(pid: int) -> ProcessIdentity | None:
     """Return who has this number now; None when nobody has, or only a corpse."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return Identity(pid, _started(process))
+        return ProcessIdentity(pid, _started(process))
     except psutil.NoSuchProcess:
         return None
 
@@ -44,12 +44,12 @@ def _started(process: psutil.Process) -> float:
     return process.create_time()
 
 
-def alive(identity: Identity) -> bool:
+def alive(identity: ProcessIdentity) -> bool:
     """Whether that very process runs."""
     return identify(identity.pid) == identity
 
 
-def end_group(identity: Identity, first: signal.Signals = signal.SIGTERM, grace: float = 10.0) -> None:
+def end_group(identity: ProcessIdentity, first: signal.Signals = signal.SIGTERM, grace: float = 10.0) -> None:
     """End a process that leads its own group, with all of the group: `first` to the leader, SIGKILL to all after `grace` seconds.
 
     Returns when none of the group is left. Does nothing when the number has gone to somebody else.
@@ -64,9 +64,9 @@ def end_group(identity: Identity, first: signal.Signals = signal.SIGTERM, grace:
     kill_all([member for member in members if alive(member)])
 
 
-def group(leader: int) -> list[Identity]:
+def group(leader: int) -> list[ProcessIdentity]:
     """Return the processes of the group that `leader` leads or led."""
-    found: list[Identity] = []
+    found: list[ProcessIdentity] = []
     for process in psutil.process_iter():
         try:
             if os.getpgid(process.pid) == leader and (identity := identify(process.pid)):
@@ -76,7 +76,7 @@ def group(leader: int) -> list[Identity]:
     return found
 
 
-def kill_all(identities: list[Identity], patience: float = 5.0) -> None:
+def kill_all(identities: list[ProcessIdentity], patience: float = 5.0) -> None:
     """Kill these processes at once and wait until they are gone."""
     for identity in identities:
         if alive(identity):
@@ -84,7 +84,7 @@ def kill_all(identities: list[Identity], patience: float = 5.0) -> None:
     wait_gone(identities, patience)
 
 
-def wait_gone(identities: list[Identity], patience: float) -> bool:
+def wait_gone(identities: list[ProcessIdentity], patience: float) -> bool:
     """Wait until none of these runs; False when `patience` seconds were not enough.
 
     A corpse that nobody collects counts as gone: in a container the first process may never collect orphans.

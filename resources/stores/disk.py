@@ -28,7 +28,7 @@ PROBE = bytes(64 * 1024)
 FULL, READ_ONLY, REFUSED, BROKEN = "full", "read-only", "refused", "broken"
 
 
-class Store(NamedTuple):
+class StoreFolder(NamedTuple):
     """A store that is kept in a folder. Those of other accounts are not written to."""
 
     name: str
@@ -56,26 +56,26 @@ class DiskFault(NamedTuple):
         return f"{place} cannot be written to: {self.detail}."
 
 
-def stores(settings: Settings) -> Iterator[Store]:
+def stores(settings: Settings) -> Iterator[StoreFolder]:
     """Yield every folder of this machine that holds a store, HOME first. Each may be on a different file system."""
     home = settings.home
-    yield Store("HOME", home)
-    yield Store("audit log", home / "audit")
-    yield Store("withdrawn rights", home / "rights")
+    yield StoreFolder("HOME", home)
+    yield StoreFolder("audit log", home / "audit")
+    yield StoreFolder("withdrawn rights", home / "rights")
     parts = urlsplit(settings.lake_address)
     if parts.scheme == "file":
         lake = Path(unquote(parts.path))
-        yield Store("lake", lake)
-        yield Store("lake tables", lake / "tables")
-        yield Store("stored bytes", lake / "blobs")
-        yield Store("incoming bytes", lake / "blobs" / ".incoming")
+        yield StoreFolder("lake", lake)
+        yield StoreFolder("lake tables", lake / "tables")
+        yield StoreFolder("stored bytes", lake / "blobs")
+        yield StoreFolder("incoming bytes", lake / "blobs" / ".incoming")
     if settings.embedded_postgres:
-        yield Store("Postgres", home / "postgres" / "data", ours=False)
-        yield Store("Postgres log", home / "postgres" / "data" / "pg_wal", ours=False)
+        yield StoreFolder("Postgres", home / "postgres" / "data", ours=False)
+        yield StoreFolder("Postgres log", home / "postgres" / "data" / "pg_wal", ours=False)
     if settings.embedded_qdrant:
-        yield Store("vector index", home / "qdrant", ours=False)
-    yield Store("Dagster", home / "dagster", ours=False)
-    yield Store("logs", home / "logs", ours=False)
+        yield StoreFolder("vector index", home / "qdrant", ours=False)
+    yield StoreFolder("Dagster", home / "dagster", ours=False)
+    yield StoreFolder("logs", home / "logs", ours=False)
 
 
 def faults(settings: Settings) -> list[DiskFault]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from resources.embedding import Embedder, embedder
+from resources.core.ports import Embedder
+from resources.embedding import embedder
 from resources.settings import Settings
 from tests.fixtures.openai_server import OpenAIServer
 

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from structlog.testing import capture_logs
 
-from orchestration.asking import Answer, EvaluationQuestion
+from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.cli import run as command
 from orchestration.definitions import definitions
 from orchestration.relevance import shown_without_right
@@ -183,7 +183,7 @@ def test_what_is_shown_without_a_right_is_a_leak(zoo: Installation) -> None:
     asked = EvaluationQuestion(id="1", text="?", documents=frozenset(), access=access)
     salary, otter = (document_id(SourceName.FILES, name) for name in (SALARY, OTTER))
     with session(zoo.settings.postgres_dsn) as connection:
-        found = shown_without_right(connection, [asked], [Answer([[otter, salary]], 0)])
+        found = shown_without_right(connection, [asked], [QuestionResult([[otter, salary]], 0)])
     assert found == {"1": {salary}}
 
 

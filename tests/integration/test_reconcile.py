@@ -322,7 +322,7 @@ def test_points_from_before_a_lost_database_are_reported_and_removed(filled: Ins
     do(filled, "TRUNCATE documents, partitions, index_collections, source_memory, source_states CASCADE")
     with capture_logs() as logs:
         filled.sync(full=True)
-    assert [(log["points"], log["remove_with"]) for log in logs if log["event"] == "collection.unknown_points"] == [
+    assert [(log["points"], log["remove_with"]) for log in logs if log["event"] == "collection_unknown_points"] == [
         (3, "concordance reconcile --apply")
     ]
     assert len(filled.points()) == 3

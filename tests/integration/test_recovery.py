@@ -17,7 +17,7 @@ from orchestration.supervision import run_state
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
 from resources.launch import JOB_TAG, start_sync
-from resources.servers.processes import Identity
+from resources.servers.processes import ProcessIdentity
 from resources.servers.sockets import socket_path
 from resources.servers.succession import SERVING
 from resources.syncing import hold
@@ -39,7 +39,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     return pytest.fail(f"{what} did not happen within {SECONDS} s")
 
 
-def identity(company: Company, name: str) -> Identity:
+def identity(company: Company, name: str) -> ProcessIdentity:
     found = run_state.read(company.settings).services[name].identity
     assert found is not None, f"{name} does not run"
     return found
@@ -49,7 +49,7 @@ def state(company: Company, name: str) -> str:
     return run_state.read(company.settings).services[name].state
 
 
-def replaced(company: Company, name: str, before: Identity) -> bool:
+def replaced(company: Company, name: str, before: ProcessIdentity) -> bool:
     """Whether another process of the service answers."""
     now = run_state.read(company.settings).services[name]
     return now.state == "ready" and now.identity != before
@@ -153,7 +153,7 @@ def test_a_killed_http_service_is_replaced_before_its_clients_notice(
     assert identity(company, "serving") == standby
 
 
-def warm_standby(company: Company) -> Identity | None:
+def warm_standby(company: Company) -> ProcessIdentity | None:
     """Return the process that waits behind the HTTP service, once it has loaded everything: it then asks for the lock."""
     found = run_state.read(company.settings).services["serving"].standby
     lock = str(socket_path(company.settings, SERVING).with_suffix(".lock"))

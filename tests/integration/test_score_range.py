@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from orchestration.demo import sample
-from orchestration.evaluation import Report, configuration, evaluate
+from orchestration.evaluation import EvaluationReport, configuration, evaluate
 from resources.settings import Settings
 from tests.fixtures.openai_server import OpenAIServer
 
@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def measured(settings: Settings, folder: Path) -> Report:
+def measured(settings: Settings, folder: Path) -> EvaluationReport:
     return evaluate(settings, folder, hybrid=configuration(settings), progress=lambda _: None)
 
 

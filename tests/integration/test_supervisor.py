@@ -23,7 +23,7 @@ from orchestration.supervision.service import Service
 from orchestration.supervision.services import answers
 from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
-from resources.servers.processes import Identity, alive, free_port, identify
+from resources.servers.processes import ProcessIdentity, alive, free_port, identify
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
 
@@ -73,7 +73,7 @@ def events(settings: Settings) -> list[str]:
     return (settings.home / "events").read_text().splitlines()
 
 
-def service_identity(settings: Settings, name: str) -> Identity:
+def service_identity(settings: Settings, name: str) -> ProcessIdentity:
     identity = run_state.read(settings).services[name].identity
     assert identity is not None
     return identity
@@ -198,7 +198,7 @@ def other_supervisor(settings: Settings, ports: list[int]) -> Iterator[subproces
 
 
 @pytest.fixture
-def killed_supervisor(settings: Settings, other_supervisor: subprocess.Popen[bytes]) -> list[Identity]:
+def killed_supervisor(settings: Settings, other_supervisor: subprocess.Popen[bytes]) -> list[ProcessIdentity]:
     """Services whose supervisor was killed; returns their processes, which live on."""
     other_supervisor.kill()
     other_supervisor.wait()
@@ -208,7 +208,7 @@ def killed_supervisor(settings: Settings, other_supervisor: subprocess.Popen[byt
 
 
 def test_the_next_start_ends_what_a_killed_supervisor_left(
-    settings: Settings, killed_supervisor: list[Identity]
+    settings: Settings, killed_supervisor: list[ProcessIdentity]
 ) -> None:
     assert not run_state.running(settings)
     supervisor = Supervisor(settings, [[toy(settings, "one")]])
@@ -221,7 +221,7 @@ def test_the_next_start_ends_what_a_killed_supervisor_left(
 
 
 def test_the_next_start_keeps_what_goes_on_as_it_should(
-    settings: Settings, killed_supervisor: list[Identity], ports: list[int]
+    settings: Settings, killed_supervisor: list[ProcessIdentity], ports: list[int]
 ) -> None:
     one, two = killed_supervisor
     supervisor = Supervisor(settings, [[toy(settings, "one", ports[0])], [toy(settings, "two", ports[1])]])
@@ -240,7 +240,7 @@ def test_the_next_start_keeps_what_goes_on_as_it_should(
 
 
 def test_a_service_with_other_settings_is_not_kept(
-    settings: Settings, killed_supervisor: list[Identity], ports: list[int]
+    settings: Settings, killed_supervisor: list[ProcessIdentity], ports: list[int]
 ) -> None:
     one, two = killed_supervisor
     changed = settings.model_copy(update={"log_level": "debug"})
@@ -255,7 +255,9 @@ def test_a_service_with_other_settings_is_not_kept(
         supervisor.stop()
 
 
-def test_a_hung_service_is_not_kept(settings: Settings, killed_supervisor: list[Identity], ports: list[int]) -> None:
+def test_a_hung_service_is_not_kept(
+    settings: Settings, killed_supervisor: list[ProcessIdentity], ports: list[int]
+) -> None:
     one, _ = killed_supervisor
     os.kill(one.pid, signal.SIGSTOP)
     supervisor = Supervisor(settings, [[toy(settings, "one", ports[0])]])
@@ -431,7 +433,7 @@ def unsupervised(settings: Settings) -> Iterator[int]:
     run_state.end(settings)
 
 
-def standby(settings: Settings) -> Identity | None:
+def standby(settings: Settings) -> ProcessIdentity | None:
     return run_state.read(settings).services["pair"].standby
 
 
@@ -473,11 +475,11 @@ def test_the_end_of_an_unsupervised_service_ends_its_standby(settings: Settings,
     assert not answers(f"http://127.0.0.1:{unsupervised}/")
 
 
-def service_identity_or_none(settings: Settings, name: str) -> Identity | None:
+def service_identity_or_none(settings: Settings, name: str) -> ProcessIdentity | None:
     return run_state.read(settings).services[name].identity
 
 
-def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supervisor: list[Identity]) -> None:
+def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supervisor: list[ProcessIdentity]) -> None:
     os.kill(killed_supervisor[0].pid, signal.SIGKILL)
     helper = identify(int((settings.home / "one.helper").read_text()))
     assert helper is not None, "a leader's child outlives it"
@@ -494,9 +496,9 @@ def test_a_reused_number_is_never_killed(settings: Settings) -> None:
         run_state.write(
             settings,
             run_state.RunState(
-                supervisor=Identity(identity.pid, identity.started - 1),
+                supervisor=ProcessIdentity(identity.pid, identity.started - 1),
                 services={
-                    "one": run_state.ServiceState(state="ready", pid=identity.pid, started=identity.started - 1),
+                    "one": run_state.ServiceStatus(state="ready", pid=identity.pid, started=identity.started - 1),
                 },
             ),
         )
@@ -540,7 +542,7 @@ def replies_soon(number: int) -> bool:
 
 
 @pytest.fixture
-def fragile(settings: Settings) -> Iterator[tuple[int, Callable[[], Identity]]]:
+def fragile(settings: Settings) -> Iterator[tuple[int, Callable[[], ProcessIdentity]]]:
     """A service that answers one request at a time: its port, and who it is now."""
     number = free_port()
     service = Service(
@@ -558,7 +560,7 @@ def fragile(settings: Settings) -> Iterator[tuple[int, Callable[[], Identity]]]:
 
 
 def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
-    settings: Settings, fragile: tuple[int, Callable[[], Identity]], caplog: pytest.LogCaptureFixture
+    settings: Settings, fragile: tuple[int, Callable[[], ProcessIdentity]], caplog: pytest.LogCaptureFixture
 ) -> None:
     number, identity = fragile
     before, other = identity(), service_identity(settings, "other")
@@ -597,7 +599,7 @@ def test_time_in_which_the_supervisor_did_not_run_does_not_count(seconds_a_round
         service.wait()
 
 
-def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, Callable[[], Identity]]) -> None:
+def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, Callable[[], ProcessIdentity]]) -> None:
     _, identity = fragile
     before = identity()
     os.kill(before.pid, signal.SIGSTOP)
@@ -605,7 +607,7 @@ def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, 
     until(lambda: run_state.running(settings), "the restart")
 
 
-def test_a_busy_service_is_left_alone(settings: Settings, fragile: tuple[int, Callable[[], Identity]]) -> None:
+def test_a_busy_service_is_left_alone(settings: Settings, fragile: tuple[int, Callable[[], ProcessIdentity]]) -> None:
     number, identity = fragile
     before = identity()
     with socket.create_connection(("127.0.0.1", number)) as connection:

@@ -41,7 +41,7 @@ def hit(source_id: str) -> dict[str, Any]:
 def test_an_answer_is_judged_by_what_the_person_may_read(
     person: str, shown: list[str], found: int, withheld: int, faults: list[str]
 ) -> None:
-    outcome = demo.Outcome()
+    outcome = demo.DemoReport()
     printed = io.StringIO()
     out = Console(file=printed, soft_wrap=True)
     demo.judge(out, outcome, sample.people()[person], QUESTION, [hit(source_id) for source_id in shown])
@@ -54,7 +54,7 @@ def test_an_answer_is_judged_by_what_the_person_may_read(
 
 def test_what_is_shared_by_link_alone_is_withheld_from_everybody() -> None:
     question = next(question for question in sample.questions_of_sources() if not question.may)
-    outcome = demo.Outcome()
+    outcome = demo.DemoReport()
     printed = io.StringIO()
     out = Console(file=printed, soft_wrap=True)
     for person in (sample.people()[name] for name in demo.ASKERS):
@@ -76,6 +76,6 @@ def test_the_demonstrations_handful_shows_every_kind_of_answer() -> None:
 
 
 def test_outcomes_of_two_runs_do_not_share_their_lists() -> None:
-    first, second = demo.Outcome(), demo.Outcome()
+    first, second = demo.DemoReport(), demo.DemoReport()
     first.faults.append("x")
     assert second.faults == []

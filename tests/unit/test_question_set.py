@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from assets.stages.measure_ranking import QueryScores
-from orchestration.asking import Answer, EvaluationQuestion
+from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.demo import sample
-from orchestration.question_set import Stored, read
-from orchestration.relevance import Outcome, figures
+from orchestration.question_set import StoredQuestion, read
+from orchestration.relevance import QuestionOutcome, figures
 from resources.core.domain import Access, SourceName, document_id
 from resources.core.errors import InvalidRequestError
 
@@ -30,19 +30,19 @@ ACCESS = Access(email="a@acme.example", principals=frozenset({"a@acme.example"})
     ],
 )
 def test_a_document_behind_the_same_passage_is_found_at_its_place(wanted: set[str], ranking: list[str]) -> None:
-    answer = Answer([["a", "b"], ["c"], ["d"]], 0)
+    answer = QuestionResult([["a", "b"], ["c"], ["d"]], 0)
     assert answer.ranking(frozenset(wanted)) == ranking
     assert answer.shown() == {"a", "b", "c", "d"}
 
 
-def outcome(recall: float | None, *leaked: str) -> Outcome:
+def outcome(recall: float | None, *leaked: str) -> QuestionOutcome:
     scores = None if recall is None else QueryScores(recall, recall, recall, recall, recall)
-    stored = Stored(
+    stored = StoredQuestion(
         id=1, question="?", documents=[], email=ACCESS.email, groups=[], never=recall is None, state="accepted",
         origin="command", added_by="a", added_at=datetime.now(UTC),
     )  # fmt: skip
     asked = EvaluationQuestion(id="1", text="?", documents=frozenset(), access=ACCESS)
-    return Outcome(stored, asked, Answer([], 0), scores, frozenset(leaked))
+    return QuestionOutcome(stored, asked, QuestionResult([], 0), scores, frozenset(leaked))
 
 
 def test_figures_are_means_over_what_should_be_found_and_leaks_over_all() -> None:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from orchestration.demo.simulated import DRIVE, SLACK, simulated, with_running_simulators, with_simulators
 from orchestration.supervision import run_state
-from orchestration.supervision.run_state import RunState, ServiceState
+from orchestration.supervision.run_state import RunState, ServiceStatus
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources import configured
@@ -67,7 +67,7 @@ def test_what_a_person_has_set_up_stays(tmp_path: Path, given: dict[str, object]
 def test_another_command_finds_the_simulators_of_the_running_set(tmp_path: Path) -> None:
     plain = settings(tmp_path)
     assert with_running_simulators(plain) == plain
-    state = RunState(services={SLACK.service: ServiceState(state="ready", url="http://127.0.0.1:4711")})
+    state = RunState(services={SLACK.service: ServiceStatus(state="ready", url="http://127.0.0.1:4711")})
     run_state.write(plain, state)
     assert msgspec.json.decode(run_state.state_file(plain).read_bytes(), type=RunState) == state
     found = with_running_simulators(plain)

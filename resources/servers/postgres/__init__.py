@@ -22,7 +22,7 @@ from resources import keys
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.handover import hand_over
 from resources.servers.privileges import Account, check_path_access, owner, run_as, unprivileged
-from resources.servers.processes import Identity, alive, end_group, identify, kill_all, port_is_free, tail
+from resources.servers.processes import ProcessIdentity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.settings import Settings
 
 ROLE = "concordance"
@@ -240,9 +240,9 @@ class EmbeddedPostgres:
         else:
             kill_all(ours)
 
-    def _processes(self) -> list[Identity]:
+    def _processes(self) -> list[ProcessIdentity]:
         """Return every process of a server on this data."""
-        found: list[Identity] = []
+        found: list[ProcessIdentity] = []
         for process in psutil.process_iter():
             try:
                 if process.name() == "postgres" and self._is_ours(process) and (identity := identify(process.pid)):

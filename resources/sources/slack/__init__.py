@@ -137,7 +137,7 @@ class Slack(Source):
             try:
                 app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
             except AbortSyncError as error:
-                log.warning("slack.app_unknown", reason=str(error))  # events of any app count until it is known
+                log.warning("slack_app_unknown", reason=str(error))  # events of any app count until it is known
                 return
             registry.save_app(connection, source=self.name.value, bot_id=bot, app_id=app)
 
