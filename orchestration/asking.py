@@ -31,14 +31,12 @@ from serving.retrieval.retriever import Retriever
 from serving.schemas import Filters, SearchRequest
 
 DEPTH = 10
-"""Documents that count as found."""
-AT_ONCE = 4
+"""Documents per question that count as found."""
+CONCURRENT_QUESTIONS = 4
 
 
 class EvaluationQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of the question set, with the caller it is asked as. With `never`, only its documents are searched, so that no better
-    one hides them.
-    """
+    """A question and the user it is asked as. With `never`, only its documents are searched, so that no other outranks them."""
 
     id: str
     text: str
@@ -48,25 +46,25 @@ class EvaluationQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuestionResult(msgspec.Struct, frozen=True):
-    """The first ten places, the best first; a place holds the document shown there, then those with the very same passage."""
+    """The first ten ranks, best first; each lists the document shown there, then the documents with an identical passage."""
 
-    places: list[list[str]]
+    ranks: list[list[str]]
     held_back: int
 
     def shown(self) -> set[str]:
-        """Return every document that the answer tells of."""
-        return {doc_id for place in self.places for doc_id in place}
+        """Return all documents in the result."""
+        return {doc_id for rank in self.ranks for doc_id in rank}
 
     def ranking(self, wanted: frozenset[str]) -> list[str]:
-        """Return a document a place, a wanted one where the place holds any."""
+        """Return one document per rank, or the wanted ones of a rank that has any."""
         found: dict[str, None] = {}
-        for place in self.places:
-            found |= dict.fromkeys([doc_id for doc_id in place if doc_id in wanted] or place[:1])
+        for rank in self.ranks:
+            found |= dict.fromkeys([doc_id for doc_id in rank if doc_id in wanted] or rank[:1])
         return list(found)
 
 
 class QuestionRunner:
-    """Runs questions against open stores. Made by `question_runner`."""
+    """Runs questions against open stores; created by `question_runner`."""
 
     def __init__(self, settings: Settings, database: Database, searches: Searches) -> None:
         self._settings = settings.model_copy(update={"search_cache_seconds": 0})
@@ -80,8 +78,8 @@ class QuestionRunner:
             self._database, Access(email=email, principals=principals_of(email, groups)), fresh_since
         )
 
-    async def ask(self, target: Target, asked: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
-        """Return the answers of a collection, in the order of the questions. Raises `ServiceUnavailableError`."""
+    async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
+        """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""
         embedder = QueryEmbedder.pinned(target.embedder, target.collection.name)
         metrics = Metrics()
         retriever = Retriever(
@@ -90,22 +88,22 @@ class QuestionRunner:
             Engines(self._searches, self._database, embedder),
             embedder,
             Background(self._database, metrics),  # never started: nothing is written
-            Audit(self._settings.home / "audit", self._database, metrics),  # as above: passages are no answer
+            Audit(self._settings.home / "audit", self._database, metrics),  # likewise: only whole searches are audited
             Rights(self._settings.home / "rights", duration(self._settings.acl_max_age)),
             metrics,
         )
-        turn = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(CONCURRENT_QUESTIONS)
 
         async def one(question: EvaluationQuestion) -> QuestionResult:
-            async with turn:
-                return await _answer(retriever, question)
+            async with limit:
+                return await _search(retriever, question)
 
-        return list(await asyncio.gather(*(one(question) for question in asked)))
+        return list(await asyncio.gather(*(one(question) for question in questions)))
 
 
 @asynccontextmanager
 async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
-    """Open the stores for a block."""
+    """Open the stores for the block and yield a runner."""
     database = Database(settings.postgres_dsn)
     searches = Searches(settings)
     await database.open()
@@ -116,11 +114,11 @@ async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
         await searches.close()
 
 
-async def _answer(retriever: Retriever, asked: EvaluationQuestion) -> QuestionResult:
-    filters = Filters(document_ids=sorted(asked.documents), include_archived=True) if asked.never else None
-    found = await retriever.passages(SearchRequest(query=asked.text, top_k=DEPTH, filters=filters), asked.access)
+async def _search(retriever: Retriever, question: EvaluationQuestion) -> QuestionResult:
+    filters = Filters(document_ids=sorted(question.documents), include_archived=True) if question.never else None
+    found = await retriever.passages(SearchRequest(query=question.text, top_k=DEPTH, filters=filters), question.access)
     degraded = [message for code, message in found.warnings if code != "held_back"]
     if degraded:
-        raise ServiceUnavailableError(f"The question set could not be asked: {degraded[0]}")
-    places = [[hit.doc_id for hit in (ranked.hit, *ranked.also_in)] for ranked in found.ranked]
-    return QuestionResult(places, found.held_back)
+        raise ServiceUnavailableError(f"The question set could not be run: {degraded[0]}")
+    ranks = [[hit.doc_id for hit in (ranked.hit, *ranked.also_in)] for ranked in found.ranked]
+    return QuestionResult(ranks, found.held_back)

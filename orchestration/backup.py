@@ -1,8 +1,8 @@
-"""Backups of the embedded set: a dump of Postgres, a copy of the lake, the audit events not yet in Postgres, and the keys.
+"""Back up and restore the embedded services: a Postgres dump, the lake, audit events that are not in Postgres yet, and the keys.
 
-Enter: settings and a folder. Leave: a folder that only its owner may read, complete once it holds `backup.json`, and a HOME
-made from it. The vector index is left out: syncs write it again from the lake, without parsing or embedding. Syncs, erasure
-and `reindex` wait while the copy is made, so that the lake holds all that the dump refers to; searches and uploads go on.
+A backup is a folder that only its owner may read; it is complete once it contains `backup.json`. The vector index is left out,
+because syncs rebuild it from the lake without parsing or embedding. Syncs, erasure and `reindex` wait during the copy, so that the
+lake contains everything that the dump refers to; searches and uploads continue.
 """
 
 from __future__ import annotations
@@ -34,37 +34,36 @@ MANIFEST = "backup.json"
 DUMP = "postgres.dump"
 LAKE = "lake"
 SPOOLS = ("audit", "rights")
-"""Folders of HOME that hold what serving wrote to the disk before Postgres had it."""
+"""Folders of HOME with events that serving has not written to Postgres yet."""
 REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
-"""Folders of HOME in whose place nothing is lost: a restore may find them."""
+"""Folders of HOME without data of their own, which may exist before a restore."""
 OWN_SERVERS = "See docs/operations.md, Back up and restore, for servers of your own."
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """What a backup holds."""
+    """The contents of a backup."""
 
     made_at: datetime
     version: str
     lake: bool
-    """False when the lake is in an object store, which keeps copies of its own."""
+    """False if the lake is in an object store, which has backups of its own."""
 
 
 def back_up(settings: Settings, folder: Path, version: str) -> tuple[Manifest, list[str]]:
-    """Make a backup in `folder`, which must be empty or missing. Starts Postgres for the time of it when nothing runs.
+    """Write a backup to `folder`, which must be empty or missing. Postgres is started for this if it is not running.
 
-    Returns what it holds, and what of the lake cannot be read or is missing in the copy. Raises `ConcordanceError`, and then
-    leaves no manifest.
+    Returns the manifest and the faults of the copied lake. Raises `ConcordanceError`, and then leaves no manifest.
     """
     faults: list[str] = []
     _check_embedded(settings)
     if not settings.passfile.exists():
-        raise NotRunningError(f"Concordance has never run on {settings.home}: there is nothing to back up.")
+        raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
     if folder.exists() and any(folder.iterdir()):
-        raise InvalidRequestError(f"{folder} is not empty: name a folder that is empty or does not exist.")
+        raise InvalidRequestError(f"{folder} is not empty. Give a folder that is empty or does not exist.")
     with _private(), _postgres(settings), alone(settings):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        for name in SPOOLS:  # before the dump: what leaves a spool meanwhile is in the dump
+        for name in SPOOLS:  # before the dump, which then contains the events that leave a spool meanwhile
             _copy(settings.home / name, folder / name)
         dump(settings, folder / DUMP)
         if (lake := _local_lake(settings)) is not None:
@@ -78,27 +77,29 @@ def back_up(settings: Settings, folder: Path, version: str) -> tuple[Manifest, l
 
 
 def restore(settings: Settings, folder: Path) -> Manifest:
-    """Make HOME from a backup. `keys.json` comes from the backup, or is in HOME already.
+    """Restore HOME from a backup. `keys.json` is taken from the backup, or from HOME if the backup has none.
 
-    Raises `ConcordanceError`, and `InvalidRequestError` when HOME holds data: nothing is ever overwritten.
+    Raises `ConcordanceError`, and `InvalidRequestError` if HOME contains data: nothing is ever overwritten.
     """
     _check_embedded(settings)
     manifest = _manifest(folder)
     kept, own = folder / "keys.json", keys.path(settings)
     if not kept.exists() and not own.exists():
         raise InvalidRequestError(
-            f"The backup has no keys.json: put your copy of it in {settings.home} first (mode 0600), then restore."
+            f"The backup has no keys.json. Put your copy of it in {settings.home} (mode 0600), then restore."
         )
     _check_empty(settings, kept, own)
     lake = _local_lake(settings)
     if manifest.lake is not (lake is not None):
-        where = "holds a lake" if manifest.lake else "holds no lake: it was in an object store"
-        raise ConfigurationError(f"The backup {where}. Set CONCORDANCE_LAKE_URL as it was when the backup was made.")
-    brought = not own.exists()
+        where = "contains a lake" if manifest.lake else "contains no lake: it was in an object store"
+        raise ConfigurationError(
+            f"The backup {where}. Set CONCORDANCE_LAKE_URL to its value at the time of the backup."
+        )
+    copy_keys = not own.exists()
     with _private():
         try:
             keys.make_home(settings)
-            if brought:
+            if copy_keys:
                 shutil.copyfile(kept, own)
             with _postgres(settings):
                 load_dump(settings, folder / DUMP)
@@ -107,14 +108,14 @@ def restore(settings: Settings, folder: Path) -> Manifest:
             for name in SPOOLS:
                 _copy(folder / name, settings.home / name)
         except BaseException:
-            _take_back(settings, lake, own if brought else None)
+            _undo(settings, lake, own if copy_keys else None)
             raise
     return manifest
 
 
 @contextmanager
 def _private() -> Generator[None]:
-    """Make files for the block that only their owner may read."""
+    """Make new files readable by their owner only, for the block."""
     before = os.umask(0o077)
     try:
         yield
@@ -124,7 +125,7 @@ def _private() -> Generator[None]:
 
 @contextmanager
 def _postgres(settings: Settings) -> Generator[None]:
-    """Have Postgres run for the block: the one that runs, or one of our own while no `up` can begin."""
+    """Use the running Postgres for the block, or start it and keep `up` from starting."""
     server = EmbeddedPostgres(settings)
     if run_state.supervisor(settings) is not None or (settings.passfile.exists() and server.ready()):
         yield
@@ -140,18 +141,18 @@ def _postgres(settings: Settings) -> Generator[None]:
 def _check_embedded(settings: Settings) -> None:
     if not settings.embedded_postgres:
         raise ConfigurationError(
-            f"CONCORDANCE_POSTGRES_URL names a server of your own, which this command leaves to its own tools. {OWN_SERVERS}"
+            f"CONCORDANCE_POSTGRES_URL is set, and this command only handles the embedded Postgres. {OWN_SERVERS}"
         )
 
 
 def _local_lake(settings: Settings) -> Path | None:
-    """Return the lake's folder; None when it is in an object store."""
+    """Return the lake's folder; None if it is in an object store."""
     parts = urlsplit(settings.lake_address)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def _lake_faults(settings: Settings, copy: Path) -> list[str]:
-    """Return why the copied lake could not rebuild everything that the registry lists."""
+    """Return the reasons why the copied lake cannot rebuild everything in the registry."""
     with session(settings.postgres_dsn) as connection:
         lost = lost_contents(connection, Blobs(copy.as_uri()))
         expected = expected_tables(connection)
@@ -166,7 +167,7 @@ def _manifest(folder: Path) -> Manifest:
         return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidRequestError(
-            f"{folder} is no complete backup: it has no {MANIFEST}, which `concordance backup` writes last."
+            f"{folder} is not a complete backup: it has no {MANIFEST}, which `concordance backup` writes last."
         ) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise InvalidRequestError(f"{folder / MANIFEST} cannot be read: {error}") from error
@@ -185,13 +186,13 @@ def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
     ]
     if held:
         raise InvalidRequestError(
-            f"{settings.home} holds data already ({held[0]}). Restore into an empty folder: move the old one away, "
+            f"{settings.home} already contains data ({held[0]}). Restore into an empty folder: move the old one away, "
             "or set CONCORDANCE_HOME to a new one."
         )
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder's files; one that is missing is empty. Of a Delta table the log comes first, so that it lists no later file."""
+    """Copy the files of a folder, if it exists. A Delta table's log is copied first, so that it lists no file written later."""
     files = [file for file in source.rglob("*") if file.is_file() and ".incoming" not in file.parts]
     for file in sorted(files, key=lambda file: ("_delta_log" not in file.parts, file)):
         place = target / file.relative_to(source)
@@ -199,11 +200,11 @@ def _copy(source: Path, target: Path) -> None:
         try:
             shutil.copyfile(file, place)
         except FileNotFoundError:
-            continue  # a spool that reached Postgres, or a file that a compaction replaced; `_lake_faults` looks
+            continue  # an event that is now in Postgres, or a file that a compaction replaced, which `_lake_faults` checks
 
 
-def _take_back(settings: Settings, lake: Path | None, own: Path | None) -> None:
-    """Remove what an unfinished restore has made, so that the next attempt finds HOME empty."""
+def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:
+    """Remove the files of an unfinished restore, so that HOME is empty for the next attempt."""
     for place in (settings.passfile.parent, lake, *(settings.home / name for name in SPOOLS)):
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)

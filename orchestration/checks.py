@@ -1,4 +1,4 @@
-"""Asset checks after each sync: the ledger balances, lake, Postgres and Qdrant agree, and nothing that the source has is missing."""
+"""Asset checks after each sync: document states, agreement of lake, Postgres and Qdrant, and completeness."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +14,12 @@ COLUMNS = ("partition", "title", "source_count", "live", "skipped", "failed", "h
 
 
 def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
-    """Return the checks of one source; all run at the end of its sync."""
+    """Return the checks of one source, which run at the end of its sync."""
 
     @dg.asset_check(
         asset=dg.AssetKey([source.value, "indexed"]),
         name="ledger_balances",
-        description="Every document that was ever seen is live and indexed, skipped, failed, or deleted and gone.",
+        description="Every known document is live and indexed, skipped, failed, or deleted from the index.",
         blocking=False,
     )
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
@@ -31,7 +31,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=dg.AssetKey([source.value, "indexed"]),
         name="stores_agree",
-        description="Lake, Postgres and Qdrant hold the same documents with the same contents, and as many chunks.",
+        description="Lake, Postgres and Qdrant contain the same documents with the same contents and the same number of chunks.",
         blocking=False,
     )
     def stores_agree(syncs: Syncs) -> dg.AssetCheckResult:
@@ -39,7 +39,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
 
         run = syncs.current(source)
         counts = totals(run)
-        # hashing reads all of the source's rows: nothing changed, nothing to hash
+        # Hashing reads all rows of the source, so it is skipped if nothing changed.
         differing = differing_partitions(run) if run.touched else []
         return dg.AssetCheckResult(
             passed=agree(counts) and not differing,
@@ -49,7 +49,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=dg.AssetKey([source.value, "indexed"]),
         name="source_is_complete",
-        description="Each partition's own count at the source is what is live, skipped and failed here, held deletions aside.",
+        description="Each partition has as many documents as the source reports, not counting held deletions.",
         blocking=False,
     )
     def source_is_complete(syncs: Syncs) -> dg.AssetCheckResult:
@@ -60,7 +60,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
 
 
 def completeness_metadata(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the completeness ledger for the UI: totals, and a table with the partitions that differ first."""
+    """Return totals and a table of partitions for the UI, incomplete ones first."""
     records = [
         dg.TableRecord({name: "" if row[name] is None else row[name] for name in COLUMNS})
         for row in rows[:SHOWN_PARTITIONS]

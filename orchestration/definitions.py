@@ -1,4 +1,4 @@
-"""Everything that Dagster runs, bound once: assets, checks, jobs, schedules and sensors of each source with a connector."""
+"""The Dagster code location: assets, checks, jobs, schedules and sensors of all sources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def definitions() -> dg.Definitions:
             failure_alert,
         ],
         resources={"syncs": Syncs()},
-        executor=dg.in_process_executor,  # also for backfills: one process, so one lock and one job row
+        executor=dg.in_process_executor,  # also for backfills: one process, and so one lock and one job row
     )
 
 

@@ -1,6 +1,6 @@
-"""Checks of everything that Concordance depends on. Enter: the environment. Leave: one finding a check, with a remedy for each fault.
+"""Check everything that Concordance depends on, and suggest a remedy for each fault.
 
-Nothing is started or changed, save that HOME is written to and the model is loaded once.
+Nothing is started or changed, except for a temporary file in HOME; the model is loaded once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from resources.stores import disk
 
 LEAST_DISK_BYTES = 2 * 1024**3
 SHOWN = 20
-"""Documents that are named; the rest is counted."""
+"""Number of documents to list; the rest are counted."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One check: what was looked at, whether it is well, what was seen, what to do."""
+    """The result of one check, with a remedy if it found a fault."""
 
     name: str
     ok: bool
@@ -39,14 +39,14 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Installation(NamedTuple):
-    """What is examined: its settings, and whether a supervisor runs on its HOME."""
+    """The installation to check: its settings, and whether a supervisor runs in its HOME."""
 
     settings: Settings
     running: bool
 
 
 def examine() -> list[Finding]:
-    """Run every check, each on its own: one fault hides no other. With wrong settings nothing else can be checked."""
+    """Run all checks independently of each other. If the settings are invalid, nothing else is checked."""
     findings = [_python()]
     try:
         settings = load()
@@ -70,12 +70,11 @@ def _guarded(name: str, check: Callable[[Installation], Iterator[Finding]], site
         return list(check(site))
     except ConcordanceError as error:
         return [Finding(name, False, str(error))]
-    except Exception as error:  # noqa: BLE001 # whatever a check meets is its finding; doctor itself must go on
+    except Exception as error:  # noqa: BLE001 # any error is the result of the check; the other checks continue
         return [Finding(name, False, f"{type(error).__name__}: {error}")]
 
 
 def _python() -> Finding:
-    # Older ones never get here: the package does not install on them.
     return Finding("python", True, ".".join(str(part) for part in sys.version_info[:3]))
 
 
@@ -85,18 +84,15 @@ def _home(site: Installation) -> Iterator[Finding]:
         folder = folder.parent
     try:
         with tempfile.TemporaryFile(dir=folder):
-            yield Finding("home", True, f"{folder} can be written to")
+            yield Finding("home", True, f"{folder} is writable")
     except OSError as error:
-        yield Finding(
-            "home", False, f"{folder}: {error.strerror}", "Set CONCORDANCE_HOME to a folder that you may write to."
-        )
+        yield Finding("home", False, f"{folder}: {error.strerror}", "Set CONCORDANCE_HOME to a writable folder.")
 
 
 def _account(site: Installation) -> Iterator[Finding]:
     name = run_state.account(site.settings)
     if name == "root":
-        detail = "services run as root; `concordance up`, started as root, prints why"
-        yield Finding("account", True, detail)
+        yield Finding("account", True, "services run as root; `concordance up` prints the reason when started as root")
     elif name is not None:
         yield Finding("account", True, f"services run as {name}")
 
@@ -128,7 +124,7 @@ def _ports(site: Installation) -> Iterator[Finding]:
         if free and not others:
             yield Finding("ports", True, f"CONCORDANCE_{name}_PORT {port} is free")
         else:
-            why = f"is that of {others[0]}, too" if others else "is taken by another program"
+            why = f"is also used for {others[0]}" if others else "is taken by another program"
             yield Finding("ports", False, f"CONCORDANCE_{name}_PORT {port} {why}", "Set it to a free port.")
 
 
@@ -144,9 +140,9 @@ def _postgres(site: Installation) -> Iterator[Finding]:
     with session(site.settings.postgres_dsn) as connection:
         row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
         known = connection.execute("SELECT to_regclass('schema_migrations') AS ledger").fetchone()
-    yield Finding("postgres", True, f"version {row['version'] if row else 'unknown'} answers")
+    yield Finding("postgres", True, f"version {row['version'] if row else 'unknown'} responds")
     if known is None or known["ledger"] is None:
-        yield Finding("postgres", False, "the database has no tables", "Run `concordance up` once: it makes them.")
+        yield Finding("postgres", False, "the database has no tables", "Run `concordance up` once to create them.")
 
 
 def _qdrant(site: Installation) -> Iterator[Finding]:
@@ -156,7 +152,7 @@ def _qdrant(site: Installation) -> Iterator[Finding]:
     from resources.stores.qdrant import client
 
     names = [collection.name for collection in client(site.settings).get_collections().collections]
-    yield Finding("qdrant", True, f"{site.settings.qdrant_address} answers, {len(names)} collections")
+    yield Finding("qdrant", True, f"{site.settings.qdrant_address} responds, {len(names)} collections")
 
 
 def _embedder(site: Installation) -> Iterator[Finding]:
@@ -172,14 +168,14 @@ def _lake(site: Installation) -> Iterator[Finding]:
 
     Blobs(site.settings.lake_address).exists("0" * 64)
     yield Finding(
-        "lake", True, f"{site.settings.lake_address} {'(in HOME)' if site.settings.lake_url is None else 'answers'}"
+        "lake", True, f"{site.settings.lake_address} {'(in HOME)' if site.settings.lake_url is None else 'responds'}"
     )
     if site.running or not site.settings.embedded_postgres:
         yield from _contents(site.settings)
 
 
 def _contents(settings: Settings) -> Iterator[Finding]:
-    """Open every table, and look for the bytes of every live document."""
+    """Open every table and check that the bytes of every live document exist."""
     from assets.upkeep.integrity import expected_tables, lost_contents
     from resources.stores.blobs import Blobs
     from resources.stores.damage import damaged_tables, remedy
@@ -197,19 +193,19 @@ def _contents(settings: Settings) -> Iterator[Finding]:
     if len(lost) > SHOWN:
         yield Finding("lake", False, f"{len(lost) - SHOWN} more documents cannot be rebuilt")
     if not damaged and not lost:
-        yield Finding("lake", True, "every table opens and every live document can be rebuilt")
+        yield Finding("lake", True, "every table can be opened and every live document can be rebuilt")
 
 
 def _dagster(site: Installation) -> Iterator[Finding]:
     if not site.running and site.settings.dagster_url is None:
         yield Finding("dagster", True, "starts with `concordance up`")
         return
-    well = answers(f"{site.settings.dagster_address}/server_info", dagster_access.headers(site.settings))
+    ok = answers(f"{site.settings.dagster_address}/server_info", dagster_access.headers(site.settings))
     yield Finding(
         "dagster",
-        well,
-        f"{site.settings.dagster_address} {'answers' if well else 'does not answer'}",
-        "" if well else f"See {site.settings.home / 'logs'} for dagster-webserver.log, or set CONCORDANCE_DAGSTER_URL.",
+        ok,
+        f"{site.settings.dagster_address} {'responds' if ok else 'is not responding'}",
+        "" if ok else f"See {site.settings.home / 'logs' / 'dagster-webserver.log'}, or set CONCORDANCE_DAGSTER_URL.",
     )
 
 
@@ -218,12 +214,12 @@ def _serving(site: Installation) -> Iterator[Finding]:
         yield Finding("serving", True, "starts with `concordance up`")
         return
     address = serving_address(site.settings)
-    well = answers(f"{address}/readyz")
+    ok = answers(f"{address}/readyz")
     yield Finding(
         "serving",
-        well,
-        f"{address} is {'ready' if well else 'not ready'}",
-        "" if well else f"See {site.settings.home / 'logs' / 'serving.log'}.",
+        ok,
+        f"{address} is {'ready' if ok else 'not ready'}",
+        "" if ok else f"See {site.settings.home / 'logs' / 'serving.log'}.",
     )
 
 
@@ -243,61 +239,61 @@ def _keys(site: Installation) -> Iterator[Finding]:
     if keys.path(site.settings).exists():
         keys.load(site.settings)
         keys.fernet(site.settings)
-        yield Finding("keys", True, f"{keys.path(site.settings)} is there, readable by its owner alone")
+        yield Finding("keys", True, f"{keys.path(site.settings)} exists and is readable by its owner only")
     elif site.settings.secret_key is not None and site.settings.encryption_keys is not None:
         keys.fernet(site.settings)
-        yield Finding("keys", True, "both are given in the settings")
+        yield Finding("keys", True, "both are set in the settings")
     else:
-        yield Finding("keys", True, "`concordance up` makes them")
+        yield Finding("keys", True, "`concordance up` creates them")
 
 
 def _outsiders(site: Installation) -> Iterator[Finding]:
     if not site.running:
-        yield Finding("outsiders", True, "are tried while Concordance runs")
+        yield Finding("outsiders", True, "access without keys is tested while Concordance runs")
         return
-    from orchestration.outsider import look
+    from orchestration.outsider import probe
 
-    outcome = look(site.settings)
-    how = f"as the account {outcome.account}" if outcome.account else "without keys, files judged by their modes"
-    for what in outcome.opened:
-        yield Finding("outsiders", False, f"{what} is open ({how})", "Compare with docs/security.md, and close it.")
-    if not outcome.opened:
-        yield Finding("outsiders", True, f"{outcome.attempts} attempts {how}: nothing is open")
+    report = probe(site.settings)
+    how = f"as the account {report.account}" if report.account else "without keys, files checked by their modes"
+    for what in report.opened:
+        yield Finding("outsiders", False, f"{what} is open ({how})", "Compare with docs/security.md and close it.")
+    if not report.opened:
+        yield Finding("outsiders", True, f"{report.attempts} attempts {how}: nothing is open")
 
 
 def parsers() -> Iterator[Finding]:
-    """Say what holds a file that takes a parser over. A system that lacks a layer is a fault on Linux alone, where it can be had."""
+    """Yield which layers confine the parser process. A missing layer is a fault on Linux only, where all are available."""
     from assets.parsing.confinement import examine as confinement
 
     found = confinement()
     detail = f"confined by: {', '.join(found.enforced)}"
     detail += "".join(f"; not by {name}: {reason}" for name, reason in found.missing.items())
-    well = not found.missing or sys.platform != "linux"
-    remedy = (
-        "Use a kernel with Landlock and seccomp, and install libseccomp2: docs/security.md says what each layer holds."
-    )
-    yield Finding("parsers", well, detail, "" if well else remedy)
+    ok = not found.missing or sys.platform != "linux"
+    remedy = "Use a kernel with Landlock and seccomp, and install libseccomp2; docs/security.md describes each layer."
+    yield Finding("parsers", ok, detail, "" if ok else remedy)
 
 
 def _roots(site: Installation) -> Iterator[Finding]:
     if not site.settings.file_roots:
         yield Finding(
-            "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS): the source `files` has nothing to read"
+            "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS), so the source `files` has nothing to read"
         )
-    closed = [] if run_state.account(site.settings) == "root" else list(rights.unreadable(site.settings))
+    unreadable = [] if run_state.account(site.settings) == "root" else list(rights.unreadable(site.settings))
     for root in site.settings.file_roots:
         if not root.url.startswith("file://"):
-            yield Finding("file roots", True, f"{root.name}: {root.url} is looked at when it is synced")
+            yield Finding("file roots", True, f"{root.name}: {root.url} is checked when it is synced")
             continue
         from urllib.parse import unquote, urlsplit
 
         folder = Path(unquote(urlsplit(root.url).path))
         if not folder.is_dir():
-            yield Finding("file roots", False, f"{root.name}: {folder} is no folder", "Correct CONCORDANCE_FILE_ROOTS.")
+            yield Finding(
+                "file roots", False, f"{root.name}: {folder} is not a folder", "Correct CONCORDANCE_FILE_ROOTS."
+            )
         elif not os.access(folder, os.R_OK | os.X_OK):
             yield Finding("file roots", False, f"{root.name}: {folder} cannot be read", f"Run: chmod o+rx {folder}")
-        elif (root.name, folder) not in closed:
+        elif (root.name, folder) not in unreadable:
             yield Finding("file roots", True, f"{root.name}: {folder} can be read")
-    for name, path in closed:
-        remedy = f"Let their account read it and enter the folders above it, for example: chmod o+rX {path}"
+    for name, path in unreadable:
+        remedy = f"Let their account read it and enter its parent folders, for example: chmod o+rX {path}"
         yield Finding("file roots", False, f"{name}: {path} is readable by root but not by the services", remedy)

@@ -1,4 +1,4 @@
-"""The daily job that forgets: deleted documents are erased after their grace time, and old records after theirs."""
+"""The daily job that erases deleted documents after their grace period and deletes old records."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
 
 CRON = "30 1 * * *"
-"""After the deletion sweep, which proves that the index holds nothing of what is erased here."""
+"""After the deletion sweep, which verifies that the index contains nothing of these documents."""
 
 
-def forget(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
-    """Erase what is due and apply the retention settings; return what was done. Raises `ConcordanceError` after an alert."""
+def erase_due(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
+    """Erase what is due, apply the retention settings and return the counts. Raises `ConcordanceError` after an alert."""
     from assets.upkeep.erase import cutoff_of, erase
     from assets.upkeep.retention import prune
 
@@ -23,14 +23,14 @@ def forget(settings: Settings, instance: dg.DagsterInstance | None = None) -> di
         deleted = prune(settings)
         erased = erase(settings, cutoff=cutoff_of(duration(settings.erase_after)))
     except ConcordanceError as error:
-        alert(settings, f"Erasure did not finish: {error} It is tried again tomorrow; at once: concordance erase")
+        alert(settings, f"Erasure did not finish: {error} It is retried tomorrow. To retry now, run: concordance erase")
         raise
     runs = 0 if instance is None else _prune_runs(settings, instance)
     return {"erased": msgspec.to_builtins(erased), "deleted_rows": deleted, "deleted_runs": runs}
 
 
 def _prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
-    """Delete Dagster's runs with their events, which name documents that were skipped or failed; kept as long as jobs are."""
+    """Delete old Dagster runs, whose events name skipped and failed documents; they are kept as long as jobs."""
     from datetime import UTC, datetime
 
     kept = kept_for(settings.retention_jobs)
@@ -46,11 +46,11 @@ def _prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
     return deleted
 
 
-@dg.op(description="Erase deleted documents whose grace time is over, and records older than their settings allow.")
-def forgetting(context: dg.OpExecutionContext) -> None:
-    """Erase, prune, and show what was done."""
+@dg.op(description="Erase deleted documents whose grace period is over, and records older than their settings allow.")
+def erasure(context: dg.OpExecutionContext) -> None:
+    """Erase, prune and attach the counts."""
     try:
-        done = forget(load(), context.instance)
+        done = erase_due(load(), context.instance)
     except ConcordanceError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     context.add_output_metadata(
@@ -61,11 +61,11 @@ def forgetting(context: dg.OpExecutionContext) -> None:
 @dg.job(
     name="daily_erasure",
     executor_def=dg.in_process_executor,
-    description="What was deleted is erased from every store after CONCORDANCE_ERASE_AFTER; old records go.",
+    description="Erase deleted documents from every store after CONCORDANCE_ERASE_AFTER, and delete old records.",
 )
 def daily_erasure() -> None:
-    """Bind the one step."""
-    forgetting()
+    """Run the only op."""
+    erasure()
 
 
 daily_erasure_schedule = dg.ScheduleDefinition(

@@ -1,8 +1,8 @@
-"""Retrieval quality on a test collection: a folder enters; measures of the dense, keyword and hybrid rankings leave.
+"""Measure dense, keyword and hybrid retrieval quality on a test collection.
 
-The collection is indexed by the production stages into a vector server that lives as long as the evaluation, and asked through
-the production retriever's own parts: plan, engines, fusion, grouping. Neither a running set nor Postgres is needed; what the
-registry would answer comes from memory. Vectors are kept in HOME/eval, everything else goes at the end.
+The production stages index the collection into a temporary vector server, and queries use the production plan, engines, fusion
+and grouping. Neither running services nor Postgres are needed: payloads in memory replace the registry. Vectors are kept in
+HOME/eval; everything else is deleted at the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from serving.schemas import MAX_QUERY, SearchRequest
 
 Mode = Literal["vector", "keyword", "hybrid"]
 DOCUMENTS = 50
-"""Documents a ranking holds: recall is measured down to the fiftieth."""
+"""Length of a ranking; recall is measured down to rank 50."""
 SHOWN = 10
 MAX_DEPTH = 2000
 DEEPER = 4
@@ -56,7 +56,7 @@ READER = Access(email="evaluation@localhost", principals=frozenset({"public"}))
 
 
 class Configuration(NamedTuple):
-    """One way to search, written FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT, the rest left out; `vector` or `keyword` is one leg alone."""
+    """One way to search, written FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT; `vector` or `keyword` uses one engine only."""
 
     mode: Mode
     fusion: str
@@ -66,21 +66,21 @@ class Configuration(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How people write it."""
+        """The configuration as a person writes it."""
         if self.mode != "hybrid":
             return f"{self.mode}/{self.depth}"
         return f"{self.fusion}/{self.depth}/{self.dense_weight:g}/{self.agreement:g}"
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Milliseconds of a hybrid search, one after the other: query embedded, both legs, fusion, grouping."""
+    """Milliseconds of sequential hybrid searches, from query embedding to grouping."""
 
     p50: float
     p95: float
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """The evaluated hybrid configuration against another one."""
+    """Comparison of the evaluated hybrid configuration with another one."""
 
     first: str
     second: str
@@ -90,7 +90,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class EvaluationReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an evaluation found."""
+    """The result of an evaluation."""
 
     collection: str
     documents: int
@@ -103,13 +103,13 @@ class EvaluationReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def configuration(settings: Settings, text: str = "", *, depth: int | None = None) -> Configuration:
-    """Read a configuration; what it leaves open comes from the settings. Raises `InvalidRequestError`."""
+    """Parse a configuration; omitted parts come from the settings. Raises `InvalidRequestError`."""
     given = dict(zip(("fusion", "depth", "dense_weight", "agreement"), text.split("/"), strict=False))
     name = given.get("fusion") or settings.fusion
     if name not in {*FUSIONS, "vector", "keyword"}:
         known = ", ".join([*FUSIONS, "vector", "keyword"])
         raise InvalidRequestError(
-            f"There is no fusion {name!r}. Known: {known}; depth, dense weight and agreement may follow: rrf/100/0.6/0."
+            f"{name!r} is not a fusion. Use one of {known}; depth, dense weight and agreement may follow: rrf/100/0.6/0."
         )
     mode = cast("Mode", name if name in {"vector", "keyword"} else "hybrid")
     try:
@@ -118,11 +118,11 @@ def configuration(settings: Settings, text: str = "", *, depth: int | None = Non
         agreement = float(given.get("agreement") or settings.agreement)
     except ValueError:
         raise InvalidRequestError(
-            f"{text!r}: write FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT: weighted/50/0.7/0.3."
+            f"{text!r} is not a configuration: write FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT, for example weighted/50/0.7/0.3."
         ) from None
     if not SHOWN <= wanted <= MAX_DEPTH or not 0 <= weight <= 1 or not 0 <= agreement <= 1:
         raise InvalidRequestError(
-            f"{text or wanted}: the depth is {SHOWN} to {MAX_DEPTH}, dense weight and agreement are 0 to 1."
+            f"{text or wanted}: the depth must be {SHOWN} to {MAX_DEPTH}, dense weight and agreement 0 to 1."
         )
     return Configuration(mode, settings.fusion if mode != "hybrid" else name, wanted, weight, agreement)
 
@@ -185,7 +185,7 @@ async def _evaluate(
 
 
 class Searcher:
-    """Asks the index as a search does, without HTTP, cache, registry and audit."""
+    """Searches the index like the HTTP service, without cache, registry and audit."""
 
     def __init__(self, settings: Settings, indexed: Indexed, engines: Engines) -> None:
         self._settings = settings
@@ -195,9 +195,9 @@ class Searcher:
         self._hits: dict[str, Hit] = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=()).hits
 
     async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:
-        """Return the ranked document ids, and the seconds that the first page took.
+        """Return the ranked document ids, and the duration of the first page in seconds.
 
-        What the candidates lack for a full ranking is appended from a deeper search, as somebody who reads on would see it.
+        If the candidates do not fill the ranking, deeper searches append to it, as they would for a user who requests more pages.
         """
         began = time.perf_counter()
         search = self._plan(query, wanted)
@@ -210,7 +210,7 @@ class Searcher:
         return [self._ids[doc_id] for doc_id in shown][:DOCUMENTS], took
 
     def _plan(self, query: str, wanted: Configuration) -> Plan:
-        """Return the plan of a search. The limit on a query's length is the interface's: test questions may be whole abstracts."""
+        """Return the plan of a search. The HTTP interface's limit on query length does not apply: test queries may be whole abstracts."""
         text = " ".join(query.split())
         request = SearchRequest(query=text[:MAX_QUERY], mode=wanted.mode, top_k=SHOWN)
         return plan(request, self._settings)._replace(
@@ -223,7 +223,7 @@ class Searcher:
         )
 
     async def _ranked(self, search: Plan) -> tuple[dict[str, None], bool]:
-        """Return the documents in order, those with the very same text beside each other, and whether more may be found."""
+        """Return the documents in order, those with identical text next to each other, and whether a deeper search may find more."""
         found = await self._engines.find(search, READER, with_payload=False)
         if found.warnings:
             raise ServiceUnavailableError(f"The evaluation is not complete: {found.warnings[0][1]}")
@@ -245,7 +245,7 @@ async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Sear
     await queries.start()
     searches = Searches(settings)
     try:
-        # never opened: it would answer only while the vector server is down
+        # The database is never opened: it would be used only while the vector server is down.
         yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))
     finally:
         await searches.close()
@@ -276,7 +276,7 @@ def _latency(seconds: Sequence[float]) -> Latency:
 
 @contextmanager
 def _home(settings: Settings) -> Generator[Settings]:
-    """Yield settings whose HOME can be written to: a temporary one where theirs can't."""
+    """Yield settings with a writable HOME: a temporary one if theirs is not writable."""
     try:
         (settings.home / "eval").mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -288,7 +288,7 @@ def _home(settings: Settings) -> Generator[Settings]:
 
 @contextmanager
 def vector_server(settings: Settings) -> Generator[Settings]:
-    """Run an empty vector server on a free port for a block; yields settings that lead to it. Raises `ServiceUnavailableError`."""
+    """Run an empty vector server for the block and yield settings that point to it. Raises `ServiceUnavailableError`."""
     key = secrets.token_urlsafe(32)
     environment = bare_environment(settings, {"CONCORDANCE_QDRANT_API_KEY": key})
     url = f"http://127.0.0.1:{(port := free_port())}"

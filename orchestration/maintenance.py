@@ -1,4 +1,4 @@
-"""Weekly upkeep: Postgres vacuumed and analysed, abandoned files of the blob store cleared, lake tables compacted."""
+"""Weekly maintenance: vacuum and analyse Postgres, remove abandoned files of the blob store, compact lake tables."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from resources.settings import Settings, load
 from resources.stores.postgres import session
 
 CRON = "30 3 * * 0"
-"""Sunday night: vacuuming takes no locks that searches wait for, but it reads everything."""
+"""Sunday night: vacuuming does not block searches, but reads everything."""
 
 
-def tidy(settings: Settings) -> dict[str, int]:
-    """Do the upkeep once and return what was done. Running it again is harmless."""
+def maintain(settings: Settings) -> dict[str, int]:
+    """Run the maintenance and return the counts. Idempotent."""
     from assets.index.collection import registry
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
@@ -31,15 +31,15 @@ def tidy(settings: Settings) -> dict[str, int]:
     return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}
 
 
-@dg.op(description="Vacuum Postgres, clear abandoned files, compact the lake.")
+@dg.op(description="Vacuum Postgres, remove abandoned files, compact the lake.")
 def upkeep(context: dg.OpExecutionContext) -> None:
-    """Do the upkeep and show what was done."""
-    context.add_output_metadata(tidy(load()))
+    """Run the maintenance and attach the counts."""
+    context.add_output_metadata(maintain(load()))
 
 
-@dg.job(name="weekly_upkeep", executor_def=dg.in_process_executor, description="Upkeep of Postgres and the lake.")
+@dg.job(name="weekly_upkeep", executor_def=dg.in_process_executor, description="Maintenance of Postgres and the lake.")
 def weekly_upkeep() -> None:
-    """Bind the one step."""
+    """Run the only op."""
     upkeep()
 
 

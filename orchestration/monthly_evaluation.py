@@ -1,6 +1,6 @@
-"""The monthly evaluation in Dagster: asset `relevance_evaluation`, its two checks, and its schedule.
+"""The monthly relevance evaluation in Dagster: an asset, its two checks and its schedule.
 
-A leak fails its check as an error; recall below the floor as a warning. Both alert.
+A leak fails its check with severity error, recall below the floor with severity warning. Both send an alert.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestration.relevance import QuestionFault, RelevanceMetrics, RelevanceReport
 
 CRON = "0 4 1 * *"
-"""The first of each month, before people come to work."""
+"""The first of each month, before working hours."""
 NO_LEAKS, ABOVE_FLOOR = "no_leaks", "recall_above_floor"
 MEASURES = ("recall@5", "recall@10", "ndcg@10", "mrr")
 HOW_TO_SEE = "See: concordance questions run"
@@ -30,7 +30,7 @@ HOW_TO_SEE = "See: concordance questions run"
         dg.AssetCheckSpec(
             NO_LEAKS,
             asset="relevance_evaluation",
-            description="Nobody finds what they must never find, or is shown a document without a right to it.",
+            description="No user finds a document that they must never find or may not read.",
         ),
         dg.AssetCheckSpec(
             ABOVE_FLOOR,
@@ -39,24 +39,22 @@ HOW_TO_SEE = "See: concordance questions run"
         ),
     ],
     kinds={"postgres", "qdrant"},
-    description="The company's own questions, asked as the people they name: recall and leaks; one row a run and question.",
+    description="Recall and leaks of the company's question set, each question asked as its user; one row per run and question.",
 )
 def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType] (Dagster refuses one)
-    """Evaluate, alert where something is wrong, and show the figures."""
-    from orchestration.relevance import (
-        evaluate,
-    )  # the embedder and the retriever: the process that runs needs them alone
+    """Evaluate, send alerts and attach the figures."""
+    from orchestration.relevance import evaluate  # loads the retriever, which only the run's own process needs
 
     settings = load()
     with session(settings.postgres_dsn) as connection:
         report = evaluate(settings, connection)
     whole = report.figures
     if whole.leaks:
-        alert(settings, f"Search leaks: {whole.leaks} questions found what they must not. {HOW_TO_SEE}")
+        alert(settings, f"Search leaks: {whole.leaks} questions found documents that they must not. {HOW_TO_SEE}")
     if not report.above_floor:
         alert(
             settings,
-            f"Search finds less: recall@10 is {whole.recall_10:.3f} on {whole.questions} questions, below the floor of "
+            f"Search quality is low: recall@10 is {whole.recall_10:.3f} on {whole.questions} questions, below the floor of "
             f"{report.floor:g}. {HOW_TO_SEE}",
         )
     return dg.MaterializeResult(
@@ -82,7 +80,7 @@ monthly_evaluation = dg.define_asset_job(
     name="monthly_evaluation",
     selection=dg.AssetSelection.assets(relevance_evaluation),
     executor_def=dg.in_process_executor,
-    description="The question set asked of the index: does search still find things, and only for whom they are meant?",
+    description="Run the question set against the index and measure recall and permission leaks.",
 )
 monthly_evaluation_schedule = dg.ScheduleDefinition(
     job=monthly_evaluation, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
@@ -90,7 +88,7 @@ monthly_evaluation_schedule = dg.ScheduleDefinition(
 
 
 def metadata(report: "RelevanceReport") -> dict[str, Any]:
-    """Return what the UI shows and draws over time: the figures, and tables of people, leaks and misses."""
+    """Return the figures that Dagster plots over time, and tables of users, leaks and missed documents."""
     if report.evaluation_id is None:
         return {"questions": 0, "note": "There are no questions yet. Add one with: concordance questions add"}
     people = [

@@ -1,8 +1,7 @@
-"""What somebody without our keys gets from a running installation: other accounts of this machine, and web pages.
+"""Try to access a running installation without its keys, like other accounts of this machine and web pages could.
 
-Enter: settings. Leave: a finding for each attempt that succeeded. `python -m orchestration.outsider` makes the attempts, in a process
-without our environment; started by root it becomes another account first, so that files and sockets are tried in earnest.
-Nothing is changed, whatever is open: every request asks for something harmless.
+`python -m orchestration.outsider` makes the attempts in a process without our environment. Started as root, it first switches to
+another account, so that files and sockets are really opened. Every request is harmless, even if it succeeds.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from resources.settings import Settings
 ACCOUNTS = ("nobody", "daemon", "bin")
 FOREIGN = "concordance-doctor.example"
 SECONDS = 10
-"""Longest wait for one answer; no answer counts as closed."""
+"""Longest wait for one reply; no reply counts as closed."""
 FOLDERS = ("lake", "qdrant", "logs", "run", "dagster", "postgres/data")
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that an outsider tries. For `http` the target is a URL, for `postgres` a conninfo, else a path."""
+    """One access attempt. The target is a URL for `http`, a conninfo for `postgres`, else a path."""
 
     what: str
     kind: Literal["http", "postgres", "socket", "path"]
@@ -53,7 +52,7 @@ _CLOSED_POSTGRES = Attempt(
 
 
 class OutsiderReport(msgspec.Struct, frozen=True):
-    """The account that tried, and what it got."""
+    """The account that made the attempts, and those that succeeded."""
 
     account: str
     opened: list[str]
@@ -61,7 +60,7 @@ class OutsiderReport(msgspec.Struct, frozen=True):
 
 
 def attempts(settings: Settings) -> list[Attempt]:
-    """Return what is tried on a running installation; services of others are left alone."""
+    """Return the attempts for a running installation; external services are left out."""
     listeners = {"HTTP interface": serving_address(settings)}
     tried = [
         Attempt(what="GET /api/sources of the HTTP interface", kind="http", target=f"{serving_address(settings)}/api/sources"),
@@ -95,7 +94,7 @@ def attempts(settings: Settings) -> list[Attempt]:
 
 
 def _forms(what: str, url: str, body: str) -> Iterator[Attempt]:
-    """Yield what a page of another site can send to it without being asked."""
+    """Yield requests that a page of another site can make a browser send."""
     for kind in ("text/plain", "application/json"):
         headers = {"Content-Type": kind, "Origin": f"https://{FOREIGN}"}
         name = f"{what} by a page's {kind}"
@@ -110,8 +109,8 @@ def _local(settings: Settings) -> Iterator[Attempt]:
         yield Attempt(what=f"the socket {path}", kind="socket", target=str(path))
 
 
-def look(settings: Settings) -> OutsiderReport:
-    """Make the attempts from outside. Raises `ServiceUnavailableError` when they cannot be made."""
+def probe(settings: Settings) -> OutsiderReport:
+    """Make the attempts in a separate process. Raises `ServiceUnavailableError` if that fails."""
     environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "PGPASSFILE": os.devnull}
     done = subprocess.run(
         [sys.executable, "-m", "orchestration.outsider", _other_account(settings)],
@@ -122,12 +121,14 @@ def look(settings: Settings) -> OutsiderReport:
         cwd="/",
     )
     if done.returncode != 0:
-        raise ServiceUnavailableError(f"The attempts could not be made: {done.stderr.decode(errors='replace')[-500:]}")
+        raise ServiceUnavailableError(
+            f"Access without keys could not be tested: {done.stderr.decode(errors='replace')[-500:]}"
+        )
     return msgspec.json.decode(done.stdout, type=OutsiderReport)
 
 
 def _other_account(settings: Settings) -> str:
-    """Return an account that owns nothing of the installation, for root alone; our own otherwise."""
+    """Return an account that owns nothing of the installation if we are root; otherwise an empty string, for our own."""
     if os.geteuid() != 0:
         return ""
     owners = {path.stat().st_uid for path in (settings.home, settings.home / "postgres" / "data") if path.exists()}
@@ -135,14 +136,14 @@ def _other_account(settings: Settings) -> str:
     return next((name for name in ACCOUNTS if name in known and known[name] not in owners), "")
 
 
-def succeeds(attempt: Attempt, *, in_earnest: bool) -> bool:
-    """Return True if the attempt gets anything. Paths and sockets of our own account are judged by their modes."""
+def succeeds(attempt: Attempt, *, other_account: bool) -> bool:
+    """Return True if the attempt succeeds. Paths and sockets of our own account are checked by their modes."""
     match attempt.kind:
         case "http":
             return _http(attempt)
         case "postgres":
             return _postgres(attempt.target)
-        case "path" | "socket" if not in_earnest:
+        case "path" | "socket" if not other_account:
             return _open_to_others(Path(attempt.target), attempt.kind)
         case "path":
             return os.access(attempt.target, os.R_OK)
@@ -173,7 +174,7 @@ def _postgres(conninfo: str) -> bool:
 
 
 def _open_to_others(path: Path, kind: str) -> bool:
-    """Return True if modes let anyone but the owner get there: every folder on the way, and the thing itself."""
+    """Return True if the modes of the path and of all its parent folders give access to anyone but the owner."""
     wanted = 0o044 if kind == "path" else 0o022
     return (
         path.exists() and bool(path.stat().st_mode & wanted) and all(one.stat().st_mode & 0o011 for one in path.parents)
@@ -181,18 +182,18 @@ def _open_to_others(path: Path, kind: str) -> bool:
 
 
 def main() -> int:
-    """Read attempts from standard input, become the account that is named, and print what it got."""
+    """Read attempts from standard input, switch to the given account, and print the report."""
     wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Attempt])
     name = sys.argv[1]
     if name:
-        # What Python loads at the first use is loaded now: another account may not be able to read where it is installed.
+        # Load modules that are imported on first use now: the other account may not be able to read them.
         for known in (_CLOSED_HTTP, _CLOSED_POSTGRES):
-            succeeds(known, in_earnest=True)
+            succeeds(known, other_account=True)
         entry = pwd.getpwnam(name)
         os.setgroups([])
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
-    opened = [attempt.what for attempt in wanted if succeeds(attempt, in_earnest=bool(name))]
+    opened = [attempt.what for attempt in wanted if succeeds(attempt, other_account=bool(name))]
     sys.stdout.buffer.write(msgspec.json.encode(OutsiderReport(name, opened, len(wanted))))
     return 0
 

@@ -1,7 +1,7 @@
-"""The company's own question set in Postgres: questions of people enter, as whom each is asked and what should be found leave.
+"""The company's question set in Postgres: questions, the user each is asked as, and the documents to find.
 
-One set serves the monthly evaluation and the comparison before another embedding model is put to use. What comes from feedback is
-only proposed: a person's word alone changes no figure until the operator has accepted it.
+The monthly evaluation and the comparison before a change of the embedding model use the same set. Questions from feedback are only
+proposed; they count once the operator has accepted them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ registry = queries("questions")
 
 
 class NewQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as it is put into the set. `groups`: those of that person which no directory tells."""
+    """A question to add to the set. `groups` lists groups of the user that the synced directory does not know."""
 
     question: str
     documents: Sequence[str]
-    """What should be found, or with `never` must not be, by doc_id."""
+    """Documents to find, or with `never` documents that must not be found, by doc_id."""
     email: str
     groups: Sequence[str] = ()
     never: bool = False
 
 
 class QuestionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"email": "as"}):
-    """A question in a file: documents by link, source id or doc_id."""
+    """A question in a file, with documents given by link, source id or doc_id."""
 
     question: str
     documents: Annotated[list[str], Meta(min_length=1)]
@@ -45,7 +45,7 @@ class QuestionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class QuestionDocument(msgspec.Struct, frozen=True):
-    """A document that a question names, as the registry knows it; nothing but its id where no source has shown it."""
+    """A document that a question names. All fields but the id are None if it is not in the registry."""
 
     doc_id: str
     source: str | None
@@ -55,7 +55,7 @@ class QuestionDocument(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The source id, or the doc_id of a document that is not in the registry."""
         return self.source_id or self.doc_id
 
 
@@ -75,7 +75,7 @@ class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True, rename={"email":
 
 
 def stored(connection: Connection, *, accepted: bool = False) -> list[StoredQuestion]:
-    """Return the questions in the order in which they came, all or those that count."""
+    """Return all questions, or only the accepted ones, in the order in which they were added."""
     rows = registry.stored(connection, state="accepted" if accepted else None)
     return [
         StoredQuestion(**row | {"documents": msgspec.convert(row["documents"], list[QuestionDocument])}) for row in rows
@@ -83,7 +83,7 @@ def stored(connection: Connection, *, accepted: bool = False) -> list[StoredQues
 
 
 def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -> list[int]:
-    """Add questions and return their ids; one that this person is asked already keeps its id. Raises `InvalidRequestError`."""
+    """Add questions and return their ids; a question that the user is already asked keeps its id. Raises `InvalidRequestError`."""
     ids: list[int] = []
     for one in entries:
         access = _person(one.email, one.groups)
@@ -101,8 +101,10 @@ def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -
 
 
 def resolve(connection: Connection, lines: Iterable[QuestionLine]) -> list[NewQuestion]:
-    """Return the lines with their documents looked up. Raises `InvalidRequestError` naming every document that is not known."""
-    from serving.retrieval.plan import normalise  # `up` puts the sample's questions without the search's libraries
+    """Look up the documents of each line. Raises `InvalidRequestError` that names every unknown document."""
+    from serving.retrieval.plan import (
+        normalise,
+    )  # `up` adds the sample's questions without loading the search libraries
 
     entries: list[NewQuestion] = []
     unknown: list[str] = []
@@ -122,8 +124,8 @@ def resolve(connection: Connection, lines: Iterable[QuestionLine]) -> list[NewQu
         )
     if unknown:
         raise InvalidRequestError(
-            f"No source has shown {', '.join(dict.fromkeys(unknown))}. Give the source id or the link of documents that a sync has "
-            "seen; nothing was added."
+            f"Not found in any source: {', '.join(dict.fromkeys(unknown))}. No question was added. Give the source id or the link of "
+            "documents that have been synced."
         )
     return entries
 
@@ -136,13 +138,13 @@ def read(path: Path) -> list[QuestionLine]:
         raise InvalidRequestError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
         raise InvalidRequestError(
-            f'{path}: {error}. Write a JSON list of {{"question", "documents": [link or source id], "as": email}}, and where they '
-            'apply "groups" and "never".'
+            f'{path}: {error}. The file must be a JSON list of {{"question", "documents": [link or source id], "as": email}}; "groups" '
+            'and "never" are optional.'
         ) from error
 
 
 def _person(email: str, groups: Sequence[str]) -> Access:
-    """Return what is known of a person without the directory. Raises `InvalidRequestError` for a malformed email or group."""
+    """Return the user's access without the directory. Raises `InvalidRequestError` for a malformed email or group."""
     address = permissions.email(email)
     return Access(email=address, principals=permissions.principals_of(address, groups))
 

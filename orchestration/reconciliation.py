@@ -1,6 +1,6 @@
-"""What keeps the index true over time: weekly reconciliation, daily deletion sweep, weekly permission audit, as jobs with schedules.
+"""Scheduled jobs that verify the index: weekly reconciliation, daily deletion sweep and weekly permission audit.
 
-Each goes over the sources one after the other; one that fails does not stop the others, and fails the run at the end.
+Each processes the sources in turn. A source that fails does not stop the others, but fails the run at the end.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,13 +16,13 @@ from resources.settings import Settings, load
 from resources.sources import configured
 
 RECONCILE_CRON = "0 2 * * 6"
-"""Saturday night: every source is listed from the beginning."""
+"""Saturday night, because every source is listed completely."""
 SWEEP_CRON = "0 1 * * *"
 AUDIT_CRON = "30 2 * * 0"
 
 
 def reconcile_all(settings: Settings) -> dict[str, Any]:
-    """Reconcile and mend every source that is set up; alert where something stays wrong. Returns reports by source."""
+    """Reconcile and repair every source that is set up, and alert if differences remain. Returns reports by source."""
 
     def one(source: SourceName) -> Any:
         from assets.upkeep.reconcile import reconcile
@@ -31,7 +31,7 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
         if not report.clean():
             alert(
                 settings,
-                f"Reconciliation of {SOURCE_LABELS[source]} mended {report.mended} of {report.faults()} differences; "
+                f"Reconciliation of {SOURCE_LABELS[source]} repaired {report.mended} of {report.faults()} differences; "
                 f"{len(report.unlisted)} partitions could not be listed. See: concordance reconcile {source.value}",
             )
         return report
@@ -40,7 +40,7 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
 
 
 def sweep_all(settings: Settings) -> dict[str, Any]:
-    """Sweep what is deleted, of every source, whether it is still set up or not. Returns reports by source."""
+    """Run the deletion sweep of every source, even of those no longer set up. Returns reports by source."""
 
     def one(source: SourceName) -> Any:
         from assets.upkeep.sweep import sweep
@@ -76,7 +76,7 @@ def _each(sources: Iterable[SourceName], work: Callable[[SourceName], Any]) -> d
 
 
 def _show(context: dg.OpExecutionContext, reports: dict[str, Any]) -> None:
-    """Show the reports as metadata, one a source. Raises `dg.Failure` when one has an error."""
+    """Attach the reports as metadata by source. Raises `dg.Failure` if one has an error."""
     metadata = {source: dg.MetadataValue.json(report) for source, report in reports.items()}
     errors = [f"{source}: {report['error']}" for source, report in reports.items() if report.get("error")]
     if errors:
@@ -84,51 +84,51 @@ def _show(context: dg.OpExecutionContext, reports: dict[str, Any]) -> None:
     context.add_output_metadata(metadata)
 
 
-@dg.op(description="Compare source, lake, Postgres and Qdrant both ways, and mend.")
+@dg.op(description="Compare source, lake, Postgres and Qdrant in both directions, and repair differences.")
 def reconciliation(context: dg.OpExecutionContext) -> None:
-    """Reconcile and show the reports."""
+    """Reconcile all sources."""
     _show(context, reconcile_all(load()))
 
 
-@dg.op(description="Prove that what is deleted is gone everywhere, and complete the receipts.")
+@dg.op(description="Verify that deleted documents are gone from every store, and complete the receipts.")
 def deletion_sweep(context: dg.OpExecutionContext) -> None:
-    """Sweep and show the reports."""
+    """Sweep all sources."""
     _show(context, sweep_all(load()))
 
 
-@dg.op(description="Compare permissions in Postgres and Qdrant with the sources'; take away what is too much.")
+@dg.op(description="Compare permissions in Postgres and Qdrant with the sources', and revoke excess grants.")
 def permission_audit(context: dg.OpExecutionContext) -> None:
-    """Audit and show the reports."""
+    """Audit all sources."""
     _show(context, audit_all(load()))
 
 
 @dg.job(
     name="weekly_reconciliation",
     executor_def=dg.in_process_executor,
-    description="Every source listed from the beginning and compared with all stores; differences are mended.",
+    description="List every source completely, compare it with all stores, and repair differences.",
 )
 def weekly_reconciliation() -> None:
-    """Bind the one step."""
+    """Run the only op."""
     reconciliation()
 
 
 @dg.job(
     name="daily_deletion_sweep",
     executor_def=dg.in_process_executor,
-    description="Nothing of deleted documents is left, and receipts say so.",
+    description="Verify that nothing is left of deleted documents, and complete their receipts.",
 )
 def daily_deletion_sweep() -> None:
-    """Bind the one step."""
+    """Run the only op."""
     deletion_sweep()
 
 
 @dg.job(
     name="weekly_permission_audit",
     executor_def=dg.in_process_executor,
-    description="Rights in the stores against the rights that the sources give.",
+    description="Compare permissions in the stores with those that the sources grant.",
 )
 def weekly_permission_audit() -> None:
-    """Bind the one step."""
+    """Run the only op."""
     permission_audit()
 
 

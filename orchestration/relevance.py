@@ -1,8 +1,8 @@
-"""Does search still find things, and only for whom they are meant? The question set enters; recall and leaks by person leave.
+"""Measure recall and permission leaks of the active index with the question set.
 
-Each question is asked of the active index as its person, by the production retriever with its recheck in Postgres. A leak is a
-document that somebody must never find and finds, or one that is shown without a right in the registry. Every run is kept, with
-what each question found, in `evaluations` and `evaluation_results`.
+Each question runs through the production retriever as its user, including the permission check in Postgres. A leak is a document
+that the user must never find but does, or one that is shown without read permission in the registry. Every run is stored with the
+result of each question in `evaluations` and `evaluation_results`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RelevanceMetrics(
     kw_only=True,
     rename={"recall_5": "recall@5", "recall_10": "recall@10", "ndcg_10": "ndcg@10"},
 ):
-    """Means over the questions that name a document to find (None: there are none), and the leaks of all questions."""
+    """Means over the questions with documents to find (None: there are none), and the number of leaks."""
 
     questions: int
     recall_5: float | None
@@ -47,7 +47,7 @@ class RelevanceMetrics(
 
 
 class QuestionFault(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
-    """A question with something wrong: documents that were shown and should not be, or that were not among the first ten."""
+    """A question with leaked documents, or with documents missing from the first ten."""
 
     id: int
     question: str
@@ -58,7 +58,7 @@ class QuestionFault(msgspec.Struct, frozen=True, kw_only=True, rename={"email": 
 
 
 class PreviousEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The run before, to see where it is going."""
+    """The run before this one, for comparison."""
 
     at: datetime
     model: str
@@ -66,10 +66,10 @@ class PreviousEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelevanceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluation found. `passed`: nothing leaked, and recall@10 is not below the floor."""
+    """The result of an evaluation. `passed` means no leaks, and recall@10 not below the floor."""
 
     evaluation_id: int | None
-    """None: there were no questions, so nothing was kept."""
+    """None if there were no questions, so that nothing was stored."""
     at: datetime | None
     collection: str
     model: str
@@ -78,7 +78,7 @@ class RelevanceReport(msgspec.Struct, frozen=True, kw_only=True):
     leaks: list[QuestionFault]
     missed: list[QuestionFault]
     held_back: int
-    """Answers that left documents out because their permissions were last checked too long ago."""
+    """Questions whose results omit documents because their permissions were last checked too long ago."""
     floor: float
     above_floor: bool
     passed: bool
@@ -86,46 +86,46 @@ class RelevanceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuestionOutcome(NamedTuple):
-    """One question asked: what it found is worth (None: it must never find anything), and what it must not have shown."""
+    """The result of one question, its scores (None for a `never` question) and its leaked documents."""
 
     stored: StoredQuestion
     asked: EvaluationQuestion
-    answer: QuestionResult
+    result: QuestionResult
     scores: QueryScores | None
     leaked: frozenset[str]
 
 
 def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
-    """Ask every accepted question of the active index, keep what was found, and report.
+    """Run every accepted question against the active index, store the results and return a report.
 
-    Raises `NotRunningError` when there is no index yet, `ServiceUnavailableError` when a part of it does not answer.
+    Raises `NotRunningError` if there is no index yet, and `ServiceUnavailableError` if a store does not respond.
     """
     questions = stored(connection, accepted=True)
     row = queries("registry").active_collection(connection)
     if row is None and questions:
-        raise NotRunningError("There is no index yet to ask. Run a sync first: concordance sync files --wait")
+        raise NotRunningError("There is no index yet. Run a sync first: concordance sync files --wait")
     before = registry.last_run(connection)
     outcomes: list[QuestionOutcome] = []
     if row is not None and questions:
         active = target(settings, row, active=True)
-        outcomes = asyncio.run(_ask(settings, connection, active, questions))
-    whole = figures(outcomes)
+        outcomes = asyncio.run(_run(settings, connection, active, questions))
+    whole = metrics(outcomes)
     above = whole.recall_10 is None or whole.recall_10 >= settings.evaluation_floor
     collection, model = (row["name"], row["model"]) if row is not None else ("", "")
-    kept = _keep(connection, outcomes, whole, collection, model) if outcomes else None
-    by_person: dict[str, list[QuestionOutcome]] = defaultdict(list)
+    saved = _save(connection, outcomes, whole, collection, model) if outcomes else None
+    by_user: dict[str, list[QuestionOutcome]] = defaultdict(list)
     for one in outcomes:
-        by_person[one.stored.email].append(one)
+        by_user[one.stored.email].append(one)
     return RelevanceReport(
-        evaluation_id=None if kept is None else kept["evaluation_id"],
-        at=None if kept is None else kept["at"],
+        evaluation_id=None if saved is None else saved["evaluation_id"],
+        at=None if saved is None else saved["at"],
         collection=collection,
         model=model,
         figures=whole,
-        personas={email: figures(by_person[email]) for email in sorted(by_person)},
+        personas={email: metrics(by_user[email]) for email in sorted(by_user)},
         leaks=[_leak(connection, one) for one in outcomes if one.leaked],
         missed=[_miss(connection, one) for one in outcomes if _missing(one)],
-        held_back=sum(one.answer.held_back > 0 for one in outcomes),
+        held_back=sum(one.result.held_back > 0 for one in outcomes),
         floor=settings.evaluation_floor,
         above_floor=above,
         passed=above and not whole.leaks,
@@ -133,8 +133,8 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
     )
 
 
-def figures(outcomes: Sequence[QuestionOutcome]) -> RelevanceMetrics:
-    """Return the means and counts of some questions."""
+def metrics(outcomes: Sequence[QuestionOutcome]) -> RelevanceMetrics:
+    """Return the means and counts over these questions."""
     scores = [one.scores for one in outcomes if one.scores is not None]
 
     def mean(pick: Callable[[QueryScores], float]) -> float | None:
@@ -151,31 +151,31 @@ def figures(outcomes: Sequence[QuestionOutcome]) -> RelevanceMetrics:
     )
 
 
-async def _ask(
+async def _run(
     settings: Settings, connection: Connection, active: Target, questions: Sequence[StoredQuestion]
 ) -> list[QuestionOutcome]:
     async with question_runner(settings) as runner:
         asked = [await _evaluation_question(runner, one) for one in questions]
-        answers = await runner.ask(active, asked)
-        shown_wrongly = shown_without_right(connection, asked, answers)
+        results = await runner.run(active, asked)
+        shown_wrongly = shown_without_permission(connection, asked, results)
         if shown_wrongly:
-            # a right that was taken away between the answer and this look is no leak: what stays when it is asked again is
+            # A permission revoked between the search and this check is not a leak, so the search is repeated.
             again = [one for one in asked if one.id in shown_wrongly]
-            shown_wrongly = shown_without_right(connection, again, await runner.ask(active, again))
-    wanted = [one for one in zip(asked, answers, strict=True) if not one[0].never]
+            shown_wrongly = shown_without_permission(connection, again, await runner.run(active, again))
+    wanted = [one for one in zip(asked, results, strict=True) if not one[0].never]
     scores = score(
         {one.id: dict.fromkeys(one.documents, 1) for one, _ in wanted},
-        {one.id: answer.ranking(one.documents) for one, answer in wanted},
+        {one.id: result.ranking(one.documents) for one, result in wanted},
     )
     return [
         QuestionOutcome(
             question,
             one,
-            answer,
+            result,
             scores.get(one.id),
-            frozenset(shown_wrongly.get(one.id, set()) | (answer.shown() & one.documents if one.never else set())),
+            frozenset(shown_wrongly.get(one.id, set()) | (result.shown() & one.documents if one.never else set())),
         )
-        for question, one, answer in zip(questions, asked, answers, strict=True)
+        for question, one, result in zip(questions, asked, results, strict=True)
     ]
 
 
@@ -189,11 +189,11 @@ async def _evaluation_question(runner: QuestionRunner, question: StoredQuestion)
     )
 
 
-def shown_without_right(
-    connection: Connection, asked: Sequence[EvaluationQuestion], answers: Sequence[QuestionResult]
+def shown_without_permission(
+    connection: Connection, asked: Sequence[EvaluationQuestion], results: Sequence[QuestionResult]
 ) -> dict[str, set[str]]:
-    """Return the documents that were shown without a right in the registry, by question."""
-    found = {one.id: _unreadable(connection, answer.shown(), one) for one, answer in zip(asked, answers, strict=True)}
+    """Return the documents shown to users without read permission in the registry, by question."""
+    found = {one.id: _unreadable(connection, result.shown(), one) for one, result in zip(asked, results, strict=True)}
     return {question: documents for question, documents in found.items() if documents}
 
 
@@ -202,11 +202,11 @@ def _unreadable(connection: Connection, doc_ids: Set[str], asked: EvaluationQues
     return {row["doc_id"] for row in rows}
 
 
-def _keep(
+def _save(
     connection: Connection, outcomes: Sequence[QuestionOutcome], whole: RelevanceMetrics, collection: str, model: str
 ) -> Mapping[str, Any]:
     numbers = msgspec.structs.asdict(whole)
-    kept = registry.save_run(connection, collection=collection, model=model, **numbers)
+    saved = registry.save_run(connection, collection=collection, model=model, **numbers)
     rows = [
         {
             "question_id": one.stored.id,
@@ -216,35 +216,33 @@ def _keep(
         }
         for one in outcomes
     ]
-    registry.save_results(connection, evaluation_id=kept["evaluation_id"], rows=msgspec.json.encode(rows).decode())
-    return kept
+    registry.save_results(connection, evaluation_id=saved["evaluation_id"], rows=msgspec.json.encode(rows).decode())
+    return saved
 
 
 def _rank(one: QuestionOutcome) -> int | None:
-    ranking = one.answer.ranking(one.asked.documents)
-    return next((place for place, doc_id in enumerate(ranking, start=1) if doc_id in one.asked.documents), None)
+    ranking = one.result.ranking(one.asked.documents)
+    return next((rank for rank, doc_id in enumerate(ranking, start=1) if doc_id in one.asked.documents), None)
 
 
 def _leak(connection: Connection, one: QuestionOutcome) -> QuestionFault:
-    without_right = _unreadable(connection, one.leaked, one.asked)
-    reason = "was shown without a right to it" if without_right else "must never be found, and was"
-    return _finding(connection, one, one.leaked, reason)
+    unreadable = _unreadable(connection, one.leaked, one.asked)
+    reason = "was shown without read permission" if unreadable else "must never be found, but was"
+    return _fault(connection, one, one.leaked, reason)
 
 
 def _missing(one: QuestionOutcome) -> frozenset[str]:
-    return frozenset() if one.asked.never else one.asked.documents - one.answer.shown()
+    return frozenset() if one.asked.never else one.asked.documents - one.result.shown()
 
 
 def _miss(connection: Connection, one: QuestionOutcome) -> QuestionFault:
     missing = _missing(one)
     unreadable = _unreadable(connection, missing, one.asked)
-    reason = (
-        f"is gone, or {one.stored.email} may not read it" if unreadable else f"is not among the first {DEPTH} documents"
-    )
-    return _finding(connection, one, missing, reason)
+    reason = f"is deleted, or {one.stored.email} may not read it" if unreadable else f"is not in the top {DEPTH}"
+    return _fault(connection, one, missing, reason)
 
 
-def _finding(connection: Connection, one: QuestionOutcome, doc_ids: Set[str], reason: str) -> QuestionFault:
+def _fault(connection: Connection, one: QuestionOutcome, doc_ids: Set[str], reason: str) -> QuestionFault:
     rows = registry.names(connection, doc_ids=sorted(doc_ids))
     return QuestionFault(
         id=one.stored.id,

@@ -1,7 +1,7 @@
-"""The question set, asked of two collections before one takes the other's place: which documents are found, and how high.
+"""Compare two collections with the question set before the cutover to another embedding model.
 
-The company's own questions are asked as the people they name, those whose documents that person may read today. Without any,
-titles of documents stand in for questions: less than what people ask, but a model that loses documents shows.
+Questions whose documents their user can no longer read are left out. Without a question set, document titles are used as
+queries: that is easier than real questions, but still shows a model that loses documents.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from serving.schemas import MAX_QUERY
 from sql import queries
 
 TITLES = 100
-"""Titles that are asked for where there is no question set."""
+"""Number of titles used as queries if there is no question set."""
 READER = "reindex@localhost"
 
 registry = queries("registry")
 
 
 class Score(msgspec.Struct, frozen=True, rename={"recall": "recall@10"}):
-    """How a collection did: the share of documents that are among the first ten, and the mean of 1 / the first one's place."""
+    """Share of documents found in the first ten, and mean reciprocal rank of the first one."""
 
     recall: float
     mrr: float
 
 
 class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Both collections beside each other."""
+    """The scores of both collections."""
 
     questions: int
     from_titles: bool
     active: Score
     new: Score
     loss: float
-    """The larger fall of the two figures, 0 when neither fell."""
+    """The larger decrease of the two scores; 0 if neither decreased."""
     passed: bool
 
 
 def compare(settings: Settings, connection: Connection, active: Target, made: Target) -> ModelComparison:
-    """Ask both collections everything. Raises `ServiceUnavailableError` when one of them does not answer."""
+    """Run the questions against both collections. Raises `ServiceUnavailableError` if one does not respond."""
     questions = [one for one in stored(connection, accepted=True) if not one.never]
     return asyncio.run(_compare(settings, connection, questions, active, made))
 
@@ -57,15 +57,15 @@ def compare(settings: Settings, connection: Connection, active: Target, made: Ta
 async def _compare(
     settings: Settings, connection: Connection, questions: Sequence[StoredQuestion], active: Target, made: Target
 ) -> ModelComparison:
-    # permissions are those of the registry as it stands: when they were last checked decides nothing here
+    # The same permissions apply to both collections, so their age does not matter here.
     async with question_runner(settings.model_copy(update={"acl_max_age": "3650d"})) as runner:
-        named = await _named(connection, runner, questions)
-        asked = named or _titles(connection)
-        before, after = [_score(asked, await runner.ask(one, asked)) for one in (active, made)]
+        readable = await _readable(connection, runner, questions)
+        asked = readable or _titles(connection)
+        before, after = [_score(asked, await runner.run(one, asked)) for one in (active, made)]
     loss = max(0.0, before.recall - after.recall, before.mrr - after.mrr)
     return ModelComparison(
         questions=len(asked),
-        from_titles=not named,
+        from_titles=not readable,
         active=before,
         new=after,
         loss=round(loss, 4),
@@ -73,7 +73,7 @@ async def _compare(
     )
 
 
-async def _named(
+async def _readable(
     connection: Connection, runner: QuestionRunner, questions: Sequence[StoredQuestion]
 ) -> list[EvaluationQuestion]:
     asked: list[EvaluationQuestion] = []
@@ -101,9 +101,9 @@ def _titles(connection: Connection) -> list[EvaluationQuestion]:
     ]
 
 
-def _score(asked: Sequence[EvaluationQuestion], answers: Sequence[QuestionResult]) -> Score:
+def _score(asked: Sequence[EvaluationQuestion], results: Sequence[QuestionResult]) -> Score:
     judgements = {one.id: dict.fromkeys(one.documents, 1) for one in asked}
-    rankings = {one.id: answer.ranking(one.documents) for one, answer in zip(asked, answers, strict=True)}
+    rankings = {one.id: result.ranking(one.documents) for one, result in zip(asked, results, strict=True)}
     scores = score(judgements, rankings).values()
     count = max(1, len(scores))
     return Score(

@@ -1,4 +1,4 @@
-"""When syncs run: a schedule a source, a sensor that catches uploads whose run did not start, an alert when a run fails."""
+"""The sync job and schedule of each source, sensors for waiting uploads and events, and an alert when a run fails."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,9 +21,9 @@ from sql import queries
 
 FAILURE_SECONDS = 5
 PAUSE = timedelta(hours=1)
-"""How long a source that refused our credentials is left alone by its schedule."""
+"""How long a schedule skips a source that refused our credentials."""
 SENSOR_SECONDS = 10
-"""Between looks for uploads that no run took up; the upload route starts a run itself, this is the net below it."""
+"""Interval of the sensors, a fallback for the runs that the HTTP service starts itself."""
 
 
 def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
@@ -32,7 +32,7 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
         name=f"sync_{source.value}",
         selection=dg.AssetSelection.groups(source.value),
         executor_def=dg.in_process_executor,
-        description=f"Bring the index up to {source.value}. Nothing changed: a few seconds.",
+        description=f"Sync the index with {source.value}. Takes a few seconds if nothing changed.",
         tags={SOURCE_TAG: source.value},
     )
 
@@ -40,14 +40,16 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
 def _request(
     source: SourceName, requested_by: str, partitions: Sequence[str] | None = None
 ) -> dg.RunRequest | dg.SkipReason:
-    """Make the job row and ask for its run, unless the source is not set up, is paused, or is being synced."""
+    """Create the job row and request its run, unless the source is not set up, paused, or being synced."""
     settings = load()
     if not configured(settings, source):
         return dg.SkipReason(HOW_TO_SET_UP[source])
     with session(settings.postgres_dsn) as connection:
         state = queries("registry").source_state(connection, source=source.value)
-    if state is not None and state["paused_at"] is not None and not _worth_a_try(state, fingerprint(settings, source)):
-        return dg.SkipReason(f"Paused: {state['paused_reason']} It is tried again within an hour, or at once by hand.")
+    if state is not None and state["paused_at"] is not None and not _retry_due(state, fingerprint(settings, source)):
+        return dg.SkipReason(
+            f"Paused: {state['paused_reason']} The sync is retried within an hour; start one to retry now."
+        )
     try:
         job = create_job(settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by)
     except BusyError as error:
@@ -55,13 +57,13 @@ def _request(
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
 
 
-def _worth_a_try(state: dict[str, Any], credentials: str) -> bool:
-    """Whether a paused source may have been mended: other credentials, or an hour has passed."""
+def _retry_due(state: dict[str, Any], credentials: str) -> bool:
+    """Return True if a paused source has new credentials, or was last tried more than an hour ago."""
     return bool(state["credentials"] != credentials or datetime.now(UTC) - state["tried_at"] > PAUSE)
 
 
 def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:
-    """Return the schedule of a source, running from the start; a tick is skipped while a sync of the source runs."""
+    """Return the schedule of a source, enabled by default; a tick is skipped while a sync of the source runs."""
 
     @dg.schedule(
         name=f"every_{minutes}_minutes_{source.value}",
@@ -76,7 +78,7 @@ def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes
 
 
 def upload_sensor(job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
-    """Return the sensor that starts a sync when uploads wait and none runs."""
+    """Return the sensor that starts a sync if uploads are waiting."""
 
     @dg.sensor(
         name="waiting_uploads",
@@ -87,14 +89,14 @@ def upload_sensor(job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
             if not pending(connection):
-                return dg.SkipReason("No upload waits.")
+                return dg.SkipReason("No uploads are waiting.")
         return _request(SourceName.UPLOAD, "sensor")
 
     return look
 
 
 def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
-    """Return the sensor that starts a sync of what events of a source concern, where serving could not start it."""
+    """Return the sensor that syncs the partitions named by a source's events if the HTTP service could not start that sync."""
 
     @dg.sensor(
         name=f"waiting_events_{source.value}",
@@ -106,7 +108,7 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.Se
         with session(load().postgres_dsn) as connection:
             found = waiting(connection, source)
         if found is None:
-            return dg.SkipReason("No event waits.")
+            return dg.SkipReason("No events are waiting.")
         request = _request(source, REQUESTED_BY, found.partitions)
         if isinstance(request, dg.RunRequest):
             with session(load().postgres_dsn) as connection:
@@ -122,7 +124,7 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.Se
     minimum_interval_seconds=FAILURE_SECONDS,
 )
 def failure_alert(context: dg.RunFailureSensorContext) -> None:
-    """Tell people that a run failed, and close its job if the run died before it could."""
+    """Send an alert for a failed run, and close its job if the run could not."""
     run = context.dagster_run
     settings = load()
     reason = f"Dagster run {run.run_id} of {run.job_name} failed: {context.failure_event.message}"

@@ -1,7 +1,7 @@
-"""The `concordance` command: arguments enter, an exit status leaves (0 done, 1 failed or found faults, 2 wrong usage, 3 not running).
+"""The `concordance` command.
 
-Commands live in one module a group and import what they need when they run, so that `--help` is quick. Errors that we explain
-are one line on standard error, never a stack trace.
+Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Commands import what they need when they run, so that
+`--help` is fast. Expected errors are printed as one line on standard error, without a stack trace.
 """
 
 from __future__ import annotations
@@ -31,33 +31,35 @@ from orchestration.cli import (
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
-"""What shells expect of a command that Ctrl-C ended."""
+"""The exit status that shells expect of a command that was ended by Ctrl-C."""
 
 app = App(
     name="concordance",
-    help="Knowledge retrieval for your company: sources kept in step with a search index, each person shown only what that "
-    "person may read.",
+    help="Search for your company's knowledge: keeps a search index in sync with your sources, and shows each person only "
+    "documents that they may read.",
     help_epilogue="Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md.",
     version_flags=["--version"],
     version=lambda: installed_version(),
-    # Markdown would cost a quarter of a second of imports each time.
+    # The default, Markdown, takes a quarter of a second to import.
     help_format="plaintext",
     result_action="return_value",
 )
-key = App(name="key", help="API keys for programs.", result_action="return_value")
-connections = App(name="connect", help="Accounts that sources are read with.", result_action="return_value")
+key = App(name="key", help="Manage API keys for programs.", result_action="return_value")
+connections = App(name="connect", help="Connect accounts that sources are read with.", result_action="return_value")
 simulators = App(
     name="simulate",
-    help="A Drive or a Slack on this machine, to try the connectors without an account.",
+    help="Simulate Google Drive or Slack on this machine, to try the connectors without an account.",
     result_action="return_value",
 )
-prune = App(name="prune", help="Deletions that wait for approval because they are many.", result_action="return_value")
+prune = App(
+    name="prune", help="Approve or reject mass deletions, which are held for a decision.", result_action="return_value"
+)
 question_set = App(
     name="questions",
-    help="Your company's own questions, by which search is measured each month and before a model change.",
+    help="Manage the questions that measure search quality each month and before a change of model.",
     result_action="return_value",
 )
-audit = App(name="audit", help="Who may find what, and since when.", result_action="return_value")
+audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
 app.command(installation.up)
 app.command(installation.down)
@@ -102,7 +104,7 @@ connections.command(connect.google, name="google")
 
 
 def main() -> None:
-    """Run the command line and end the process with its status."""
+    """Run the command line and exit with its status."""
     if os.geteuid() == 0 and sys.argv[1:] and not sys.argv[1].startswith("-") and sys.argv[1] not in ("up", "demo"):
         _write_as_owner()
     sys.exit(run(sys.argv[1:]))
@@ -113,14 +115,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = app(list(arguments), exit_on_error=False, print_error=True)
     except CycloptsError:
-        return USAGE  # already printed, with what was wrong
+        return USAGE  # cyclopts has printed the reason
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = None  # whoever read our output has gone; leave without a message about it
+        sys.stdout = None  # the reader of our output has gone: exit without another message
         return FAILED
-    except Exception as error:  # noqa: BLE001 # nothing is swallowed: explain() reports it
-        # The process's edge: what we explain becomes one line and a status, the rest goes to a log with its trace.
+    except Exception as error:  # noqa: BLE001 # the edge of the process; explain() reports every error
         return explain(error)
     return result if isinstance(result, int) else DONE
 
@@ -130,20 +131,20 @@ def _write_as_owner() -> None:
     from resources.core.errors import ConfigurationError
     from resources.settings import load
 
-    with suppress(ConfigurationError):  # the command itself says what is wrong with the settings
+    with suppress(ConfigurationError):  # the command itself reports faults of the settings
         write_as_owner(load().home)
 
 
 def explain(error: Exception) -> int:
-    """Print why a command failed and return its exit status."""
+    """Print why a command failed and return its exit status; unexpected errors are logged with their stack trace."""
     from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 
-    found = _of_a_disk(error)
+    found = _disk_fault(error)
     if found is not None:
         sys.stderr.write(f"{found}\n")
         return NOT_RUNNING if isinstance(error, NotRunningError) else FAILED
     if not isinstance(error, ConcordanceError):
-        sys.stderr.write(f"Something unforeseen happened: {type(error).__name__}: {error}\n{_keep_trace()}\n")
+        sys.stderr.write(f"Unexpected error: {type(error).__name__}: {error}\n{_log_trace()}\n")
         return FAILED
     sys.stderr.write(f"{error}\n")
     if isinstance(error, NotRunningError):
@@ -151,8 +152,8 @@ def explain(error: Exception) -> int:
     return USAGE if isinstance(error, InvalidRequestError) else FAILED
 
 
-def _of_a_disk(error: Exception) -> str | None:
-    """Return the reason of an error that comes from a full or read-only disk, of HOME or elsewhere; None for any other."""
+def _disk_fault(error: Exception) -> str | None:
+    """Return the reason for an error caused by a full or read-only disk, of HOME or elsewhere; None for any other error."""
     import errno
 
     from resources.core.errors import ConfigurationError
@@ -166,11 +167,11 @@ def _of_a_disk(error: Exception) -> str | None:
     if found is not None:
         return str(found)
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}:
-        return f"{error.filename or 'A file'} cannot be written: {error.strerror}."
+        return f"Cannot write {error.filename or 'a file'}: {error.strerror}."
     return None
 
 
-def _keep_trace() -> str:
+def _log_trace() -> str:
     import traceback
 
     from resources.core.errors import ConfigurationError
@@ -182,8 +183,8 @@ def _keep_trace() -> str:
         with log.open("a", encoding="utf-8") as out:
             out.write(f"{' '.join(sys.argv)}\n{traceback.format_exc()}\n")
     except (OSError, ConfigurationError) as error:
-        return f"Its details could not be kept ({error})."
-    return f"The details are in {log}; please report them."
+        return f"The details could not be logged ({error})."
+    return f"The details are in {log}. Please report them."
 
 
 def installed_version() -> str:

@@ -1,4 +1,4 @@
-"""`python -m orchestration.cli`: what `concordance` runs; `up --detach` starts itself this way."""
+"""`python -m orchestration.cli` is the same as `concordance`; `up --detach` starts itself this way."""
 
 from orchestration.cli import main
 

@@ -1,4 +1,4 @@
-"""`token` and `key`: how people and programs get in. Both work on the machine that holds the installation's keys."""
+"""The commands `token` and `key`, which need the keys of the installation on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Duration, Groups, Json
 from orchestration.cli.output import note, say, say_json
 
-Admin = Annotated[bool, Parameter(name="--admin", negative="", help="Open syncs and error details; never documents.")]
+Admin = Annotated[
+    bool,
+    Parameter(
+        name="--admin", negative="", help="Also allow syncs and error details; documents stay limited to the person's."
+    ),
+]
 
 
 def token(
@@ -21,7 +26,7 @@ def token(
     Parameters
     ----------
     email
-        Whom the token stands for; decides which documents it shows.
+        The person, whose permissions apply.
     expires
         How long it is valid: 30m, 12h, 7d.
     """
@@ -32,14 +37,14 @@ def token(
 
 
 def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, expires: Duration | None = None) -> None:
-    """Make an API key and print it. It cannot be shown again.
+    """Create an API key and print it. It cannot be shown again.
 
     Parameters
     ----------
     email
-        Whom the key stands for; decides which documents it shows.
+        The user of the key, whose permissions apply.
     expires
-        How long it is valid: 30m, 12h, 7d. Without it, until it is revoked.
+        How long it is valid: 30m, 12h, 7d. By default, until it is revoked.
     """
     from orchestration.cli.installed import database
     from resources.settings import load
@@ -51,7 +56,7 @@ def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, exp
 
 
 def list_keys(*, json: Json = False) -> None:
-    """List API keys: who, since when, until when. The keys themselves are not kept."""
+    """List API keys: user, groups, creation and expiry. The keys themselves are not stored."""
     from orchestration.cli.installed import database
     from resources.settings import load
     from sql import statement
@@ -63,16 +68,16 @@ def list_keys(*, json: Json = False) -> None:
         return
     for row in rows:
         end = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else (
-            f"until {row['expires_at']:%Y-%m-%d %H:%M} UTC" if row["expires_at"] else "no end"
+            f"until {row['expires_at']:%Y-%m-%d %H:%M} UTC" if row["expires_at"] else "no expiry"
         )  # fmt: skip
         rights = ", ".join([*row["groups"], *(["admin"] if row["admin"] else [])])
         say(f"{row['key_id']}  {row['email']}  {rights or '-'}  since {row['created_at']:%Y-%m-%d}  {end}")
     if not rows:
-        note("There are no API keys. Make one with: concordance key create EMAIL")
+        note("There are no API keys. Create one with: concordance key create EMAIL")
 
 
 def revoke_key(key_id: str, /) -> int:
-    """End an API key at once.
+    """Revoke an API key immediately.
 
     Parameters
     ----------
@@ -85,5 +90,5 @@ def revoke_key(key_id: str, /) -> int:
 
     with database(load()) as connection:
         revoked = api_keys.revoke(connection, key_id.removeprefix("ck_").partition("_")[0])
-    note(f"Key {key_id} is revoked." if revoked else f"There is no valid key {key_id}. See: concordance key list")
+    note(f"Revoked key {key_id}." if revoked else f"There is no valid key {key_id}. See: concordance key list")
     return 0 if revoked else 1

@@ -1,8 +1,4 @@
-"""What tools need to reach the services of an installation: complete addresses and headers, secrets included.
-
-Enter: settings and the keys in HOME. Leave: what `concordance status --urls` prints. It is printed for the person who may read
-`HOME/keys.json` already, and only when asked for.
-"""
+"""URLs and headers with secrets for `concordance status --urls`, for users who can already read `HOME/keys.json`."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from resources.settings import Settings
 
 
 class Address(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One service as a tool addresses it. Links are for browsers; each opens once."""
+    """The URL and headers of a service. Links are for browsers, and each works once."""
 
     url: str
     headers: dict[str, str] = {}
@@ -26,7 +22,7 @@ class Address(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def addresses(settings: Settings) -> dict[str, Address]:
-    """Return the services that tools speak to, by name."""
+    """Return the addresses of the services by name."""
     key = keys.qdrant_api_key(settings)
     return {
         "http": Address(url=settings.base_url, headers={"Authorization": "Bearer TOKEN"}),
@@ -41,7 +37,7 @@ def addresses(settings: Settings) -> dict[str, Address]:
 
 def _dagster(settings: Settings) -> Address:
     headers = dagster_access.headers(settings)
-    if settings.dagster_url is not None:  # whether it has a sign-in like ours is not known
+    if settings.dagster_url is not None:  # an external webserver may not have our sign-in
         return Address(url=settings.dagster_address, headers=headers)
     return Address(
         url=settings.dagster_address,
@@ -53,15 +49,15 @@ def _dagster(settings: Settings) -> Address:
 
 
 def say_addresses(found: Mapping[str, Address]) -> None:
-    """Print them for a person."""
+    """Print addresses, headers and links."""
     for name, address in found.items():
         say(f"{name:<10} {address.url}")
         for title, headers, link in (
             ("", address.headers, address.link),
-            ("to read: ", address.read_only_headers, address.read_only_link),
+            ("read-only: ", address.read_only_headers, address.read_only_link),
         ):
             for header, value in headers.items():
                 say(f"{'':<10} {title}{header}: {value}")
             if link is not None:
                 say(f"{'':<10} {title}{link}")
-    say("TOKEN is what `concordance token EMAIL` prints. Each link opens Dagster in one browser, within 12 hours.")
+    say("`concordance token EMAIL` prints a TOKEN. Each link opens Dagster in one browser, within 12 hours.")

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how text becomes their values. Wrong text is wrong usage (exit status 2)."""
+"""Arguments that several commands share, with their converters. An invalid value is wrong usage (exit status 2)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ def _source(_kind: Any, tokens: Sequence[Token]) -> str:
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
 Source: TypeAlias = Annotated[str, Parameter(converter=_source, n_tokens=1)]
 Groups: TypeAlias = Annotated[
-    list[str] | None, Parameter(name="--group", negative="", help="A group of that person (eng@acme.com). May repeat.")
+    list[str] | None,
+    Parameter(name="--group", negative="", help="A group of the person, such as eng@acme.com. Can be repeated."),
 ]
 Json: TypeAlias = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print one line of JSON, last on standard output.")
+    bool, Parameter(name="--json", negative="", help="Print the result as one line of JSON, last on standard output.")
 ]
 
 
 def operator() -> str:
-    """Return who runs the command, for the record: in a container often a number without a name."""
+    """Return the account that runs the command, for records; in a container, it often has no name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -1,4 +1,4 @@
-"""`backup` and `restore`: the embedded set in a folder, and an installation made from it."""
+"""The commands `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ SHOWN = 10
 
 
 def backup(folder: Path, /) -> int:
-    """Back up Postgres, the lake and the keys of the embedded set, running or not. Syncs wait; searches go on.
+    """Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.
 
     Parameters
     ----------
     folder
-        Where to: a folder that is empty or does not exist. Only its owner may read it.
+        The folder to write to; it must be empty or not exist. Only its owner can read it.
     """
     from orchestration.backup import back_up
     from orchestration.cli import installed_version
@@ -25,7 +25,7 @@ def backup(folder: Path, /) -> int:
     made, faults = back_up(settings, folder.absolute(), installed_version())
     say(f"Backed up {settings.home} to {folder}.")
     note(
-        f"{folder / 'keys.json'} signs in as anybody and opens the saved credentials of your sources. Keep it apart from "
+        f"{folder / 'keys.json'} can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
         "the rest, in a password manager or a vault, and remove it from this folder."
     )
     if not made.lake:
@@ -33,17 +33,17 @@ def backup(folder: Path, /) -> int:
     for fault in faults[:SHOWN]:
         note(f"The lake is damaged, and so is its copy: {fault}")
     if faults:
-        note(f"{len(faults)} faults of the lake: `concordance doctor` names them and what to do. Then back up again.")
+        note(f"The lake has {len(faults)} faults: see `concordance doctor` for the remedies, then back up again.")
     return 1 if faults else 0
 
 
 def restore(folder: Path, /) -> None:
-    """Make HOME from a backup. It must hold no data, except for keys.json when the backup has none.
+    """Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.
 
     Parameters
     ----------
     folder
-        What `concordance backup` wrote.
+        The folder that `concordance backup` wrote.
     """
     from orchestration.backup import restore as carry_out
     from resources.settings import load
@@ -52,6 +52,6 @@ def restore(folder: Path, /) -> None:
     made = carry_out(settings, folder.absolute())
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")
     note(
-        "Start it with `concordance up`. The next sync of each source writes the vector index from the lake and embeds "
-        "nothing; `concordance reconcile --apply` does it at once."
+        "Start it with `concordance up`. The next sync of each source rebuilds the vector index from the lake, without "
+        "embedding anything; `concordance reconcile --apply` does it now."
     )

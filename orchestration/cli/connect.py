@@ -1,4 +1,4 @@
-"""`connect`: asks the running HTTP interface, as an administrator for minutes, for the address of a provider's consent page."""
+"""The command `connect`, which gets the URL of a provider's consent page from the running HTTP interface."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ PATIENCE_SECONDS = 30
 
 def google(
     *,
-    as_: Annotated[str, Parameter(name="--as", help="Your email, noted as who connected it.")] = "operator@localhost",
+    as_: Annotated[
+        str, Parameter(name="--as", help="Your email, recorded with the connection.")
+    ] = "operator@localhost",
     json: Json = False,
 ) -> None:
-    """Print the address at which a person lets Concordance read a Google Drive. Open it in a browser within ten minutes."""
+    """Print the URL at which a person permits Concordance to read a Google Drive. Open it in a browser within ten minutes."""
     import httpx
 
     from orchestration.cli.installed import remedy
@@ -38,12 +40,12 @@ def google(
         response = httpx.get(f"{address}/api/auth/google", headers=headers, timeout=PATIENCE_SECONDS)
         answer = response.json()
     except (httpx.TransportError, ValueError) as error:
-        raise NotRunningError(f"Nothing answers at {address} ({error}). {remedy(settings)}") from error
+        raise NotRunningError(f"{address} is not responding ({error}). {remedy(settings)}") from error
     if not response.is_success:
         detail = answer.get("detail") or f"status {response.status_code}"
         raise ConcordanceError(f"Google cannot be connected: {detail}")
     if json:
         say_json(answer)
         return
-    note("Open this address in a browser and choose the account that Drive is to be read as:")
+    note("Open this URL in a browser and choose the account to read Drive with:")
     say(answer["url"])

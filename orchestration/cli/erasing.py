@@ -1,4 +1,4 @@
-"""`erase` and `receipts`: deleted documents leave every store for good, and the proof of it. Both work on the stores directly."""
+"""The commands `erase` and `receipts`, which access the stores directly."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def erase(
     *,
     document: Document = None,
     now: Annotated[
-        bool, Parameter(negative="", help="Everything that is deleted, without waiting for CONCORDANCE_ERASE_AFTER.")
+        bool, Parameter(negative="", help="Erase all deleted documents, without waiting for CONCORDANCE_ERASE_AFTER.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Erase deleted documents from every store: bytes, texts, vectors, names, and answers that quote them. It cannot be undone.
+    """Erase deleted documents from every store: bytes, texts, vectors, names, and answers that quote them. This cannot be undone.
 
-    Without options, those whose grace time is over, as the daily job does. Every file that may hold erased text is then rewritten; searches
-    go on meanwhile.
+    Without options, erase documents whose grace period is over, like the daily job. Then rewrite every file that may contain erased
+    text; searches continue meanwhile.
     """
     import msgspec
 
@@ -49,18 +49,18 @@ def erase(
     else:
         redacted = sum(report.redacted.values())
         say(
-            f"Erased {report.documents} documents: {report.contents} contents, {report.lake_rows} rows of the lake; "
-            f"{redacted} rows of answers, searches and the like redacted or dropped."
+            f"Erased {report.documents} documents: {report.contents} contents and {report.lake_rows} lake rows. "
+            f"Redacted or dropped {redacted} rows of answers, searches and other records."
         )
         if report.shared:
-            note(f"  {report.shared} contents stay: other documents have the same.")
+            note(f"  {report.shared} contents were kept because other documents have the same content.")
     for line in left if not json else ():
         note(f"  not rewritten: {line}")
     return 0
 
 
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
-    """List deletions: when the source said so, and for each store when it was checked and what was found there."""
+    """List deletions: when the source reported them, and the result of the check of each store."""
     from orchestration.cli.installed import database
     from resources.core.domain import SourceName, document_id
     from resources.settings import load
@@ -75,12 +75,12 @@ def receipts(*, document: Document = None, since: Since = WEEK, json: Json = Fal
         say_json(rows)
         return
     for row in rows:
-        _tell(row)
+        _show(row)
     if not rows:
-        note("Nothing was deleted. Look further back with --since 30d")
+        note("Nothing was deleted in this period. For a longer one, use --since 30d")
 
 
-def _tell(row: dict[str, Any]) -> None:
+def _show(row: dict[str, Any]) -> None:
     late, about = row["seconds_to_invisible"], "" if row["source_time_is_exact"] else "at most "
     say(
         f"{row['tombstone_at']:%Y-%m-%d %H:%M:%S}  {row['source']}  {row['source_id'] or row['doc_id']}  "

@@ -1,4 +1,4 @@
-"""`eval`: how good the search is on a test collection, measured in this process; nothing needs to run."""
+"""The command `eval`, which measures search quality in this process; no services are needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestration.evaluation import EvaluationReport
 
 HEADER = f"{'':10}{'nDCG@10':>9}{'95 % interval':>18}{'Recall@10':>11}{'Recall@50':>11}{'MRR':>8}"
-CERTAIN = 0.05
+SIGNIFICANCE = 0.05
 
 
 def evaluate(
@@ -28,14 +28,14 @@ def evaluate(
         Parameter(help="Fusion of the hybrid search; default: the setting FUSION."),
     ] = None,
     depth: Annotated[
-        int | None, Parameter(help="Candidates taken from each leg; default: the setting SEARCH_DEPTH.")
+        int | None, Parameter(help="Candidates taken from each engine; default: the setting SEARCH_DEPTH.")
     ] = None,
     compare: Annotated[
         list[str] | None,
         Parameter(
             negative="",
             help="Another configuration to compare with, query by query: FUSION/DEPTH/DENSE_WEIGHT/AGREEMENT (rrf, rrf/100, "
-            "weighted/50/0.6, weighted/50/0.7/0), vector or keyword. May repeat.",
+            "weighted/50/0.6, weighted/50/0.7/0), vector or keyword. Can be repeated.",
         ),
     ] = None,
     json: Json = False,
@@ -47,7 +47,7 @@ def evaluate(
     folder
         A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv).
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this stands for
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this estimates
     from orchestration import evaluation
     from resources.logging import configure
     from resources.settings import load
@@ -71,7 +71,7 @@ def _show(report: EvaluationReport) -> None:
     say(f"hybrid search: p50 {report.latency_ms.p50:.1f} ms, p95 {report.latency_ms.p95:.1f} ms")
     for one in report.compare:
         result = one.result
-        verdict = "a real difference" if result.p < CERTAIN else "may well be chance"
+        verdict = "significant" if result.p < SIGNIFICANCE else "not significant"
         say(
             f"{one.first} {one.first_ndcg_10:.4f} against {one.second} {one.second_ndcg_10:.4f}: {result.difference:+.4f} "
             f"[{result.ci95[0]:+.4f}, {result.ci95[1]:+.4f}], better on {result.better} and worse on {result.worse} queries, "

@@ -1,4 +1,4 @@
-"""`up`, `down`, `status`, `doctor` and `demo`: the embedded set of one machine, from start to end."""
+"""The commands `up`, `down`, `status`, `doctor` and `demo`, for the services of one machine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ DETACH_SECONDS = 300
 
 def up(
     *,
-    detach: Annotated[bool, Parameter(negative="", help="Return once everything answers; end it with `down`.")] = False,
+    detach: Annotated[
+        bool, Parameter(negative="", help="Return once everything is ready; stop it with `down`.")
+    ] = False,
     sample: Annotated[
         bool, Parameter(negative="", help="Add the sample company: its file roots, a simulated Drive and Slack.")
     ] = False,
 ) -> int:
-    """Start everything on this machine and keep it running until Ctrl-C or `concordance down`."""
+    """Start all services on this machine and keep them running until Ctrl-C or `concordance down`."""
     from orchestration.supervision.run_state import AlreadyRunningError, running
     from resources.core.errors import StorageFullError
     from resources.settings import load
@@ -40,7 +42,7 @@ def up(
     if full:
         raise StorageFullError(" ".join(map(str, full)))
     try:
-        _give_up_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
+        _drop_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
         if sample:
             from orchestration.demo.sample import with_sample_roots
 
@@ -58,26 +60,26 @@ def up(
 
 
 def down() -> int:
-    """Stop everything that `up` started, in order, and what a killed `up` left behind."""
-    from orchestration.supervision.run_state import end
+    """Stop all services that `up` started, also those that a killed `up` left running."""
+    from orchestration.supervision.run_state import stop
     from resources.settings import load
 
     settings = load()
-    if end(settings):
-        note(f"Concordance on {settings.home} is stopped.")
+    if stop(settings):
+        note(f"Stopped Concordance in {settings.home}.")
         return 0
-    note(f"Concordance does not run on {settings.home}; nothing to stop.")
+    note(f"Concordance is not running in {settings.home}; nothing to stop.")
     return 3
 
 
 def status(
     *,
     urls: Annotated[
-        bool, Parameter(negative="", help="Print complete addresses for tools and browsers, with their secrets.")
+        bool, Parameter(negative="", help="Print complete URLs and headers for tools and browsers, including secrets.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show what runs, where, and how many documents each source has."""
+    """Show the services, their URLs, and the number of documents of each source."""
     from orchestration.cli.addresses import addresses, say_addresses
     from orchestration.supervision import run_state
     from resources.settings import load
@@ -98,22 +100,22 @@ def status(
     else:
         _say_status(services, sources)
         if alive:
-            note(f"Services run as the account {run_state.account(settings)}.")
+            note(f"The services run as the account {run_state.account(settings)}.")
     for fault in disks:
         note(fault)
     if not alive:
-        note(f"Concordance does not run on {settings.home}. Start it with: concordance up")
+        note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
         return 3
     if hung is not None:
         note(
-            f"The supervisor (pid {hung.pid}) has stopped working, so services that fail are not restarted."
+            f"The supervisor (pid {hung.pid}) is hung, so services that fail are not restarted."
             " Replace it with: concordance up"
         )
     return 0 if run_state.running(settings) and not disks else 1
 
 
 def doctor(*, json: Json = False) -> int:
-    """Check everything that Concordance depends on, and say what to do about each fault."""
+    """Check everything that Concordance depends on, and suggest a remedy for each fault."""
     from orchestration.doctor import examine
 
     findings = examine()
@@ -125,21 +127,21 @@ def doctor(*, json: Json = False) -> int:
             say(f"{'ok   ' if finding.ok else 'FAULT'}  {finding.name}: {finding.detail}")
             if finding.remedy:
                 say(f"       → {finding.remedy}")
-        note("Everything is in order." if not faults else f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
+        note("No faults found." if not faults else f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
     return 1 if faults else 0
 
 
 def demo(*, json: Json = False) -> int:
-    """Index a sample company and ask it questions as two people. Uses a running `up`, or starts and stops its own set."""
+    """Index a sample company and ask questions as two of its people. Uses running services, or starts and stops its own."""
     from orchestration.demo.walkthrough import run
     from resources.settings import load
 
     settings = load()
-    _give_up_root(settings, ["demo", *(["--json"] if json else [])])
+    _drop_root(settings, ["demo", *(["--json"] if json else [])])
     return run(settings, json=json)
 
 
-def _give_up_root(settings: Settings, arguments: list[str]) -> None:
+def _drop_root(settings: Settings, arguments: list[str]) -> None:
     from orchestration.supervision.rights import drop, write_as_owner
 
     if reason := drop(settings, arguments):
@@ -149,20 +151,20 @@ def _give_up_root(settings: Settings, arguments: list[str]) -> None:
 
 
 def _first_sync(settings: Settings) -> None:
-    """Index the sample company at once instead of at the next scheduled sync."""
+    """Index the sample company now instead of at the next scheduled sync."""
     from orchestration.demo.simulated import simulated
     from resources.core.domain import SourceName
     from resources.core.errors import BusyError
     from resources.launch import start_sync
 
     for source in (SourceName.FILES, *simulated(settings)):
-        with suppress(BusyError):  # the schedule was quicker
+        with suppress(BusyError):  # a scheduled sync has already started
             start_sync(settings, source, partitions=None, full=False, requested_by="up")
-    note("The sample company is being indexed; `concordance status` shows how far it is.")
+    note("The sample company is being indexed; `concordance status` shows the progress.")
 
 
 def _question_set(settings: Settings) -> None:
-    """Put the sample company's questions into a question set that is empty; one of the person's own is left alone."""
+    """Add the sample company's questions if the question set is empty."""
     from orchestration.demo import sample
     from orchestration.demo.simulated import simulated
     from orchestration.question_set import put
@@ -186,15 +188,15 @@ def _keep_running(settings: Settings, sample: bool) -> None:
     logging.getLogger("concordance").setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    settings, beside = with_simulators(settings) if sample else (settings, [])
-    supervisor = Supervisor(settings, beside=beside)
+    settings, more = with_simulators(settings) if sample else (settings, [])
+    supervisor = Supervisor(settings, more=more)
     try:
         supervisor.start()
         _say_addresses(settings)
         if sample:
             _question_set(settings)
             _first_sync(settings)
-        note("Ctrl-C or `concordance down` stops it.")
+        note("Stop it with Ctrl-C or `concordance down`.")
         threading.Event().wait()
     except AlreadyRunningError:
         raise
@@ -205,14 +207,14 @@ def _keep_running(settings: Settings, sample: bool) -> None:
 
 
 def _interrupt(_number: int, _frame: object) -> None:
-    # Once is enough: from here on everything is being stopped in order, and a second Ctrl-C must not cut that short.
+    # Services are now stopped in order, and a second Ctrl-C must not interrupt that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _ignore)
     raise KeyboardInterrupt
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """Do nothing; unlike SIG_IGN this is not handed on to processes that are started meanwhile."""
+    """Ignore a signal. Unlike SIG_IGN, this is not inherited by processes that are started meanwhile."""
 
 
 def _detach(settings: Settings, sample: bool) -> None:
@@ -224,7 +226,7 @@ def _detach(settings: Settings, sample: bool) -> None:
     from resources.servers.processes import tail
 
     if run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None:
-        raise run_state.AlreadyRunningError(run_state.already(settings))
+        raise run_state.AlreadyRunningError(run_state.already_running(settings))
     check_fresh(settings)
     make_home(settings)
     log = settings.home / "logs" / "supervisor.log"
@@ -244,7 +246,7 @@ def _detach(settings: Settings, sample: bool) -> None:
         ours = _started_by(settings, process.pid)
         if process.poll() is not None:
             if not ours and run_state.supervisor(settings) is not None:
-                raise run_state.AlreadyRunningError(run_state.already(settings))
+                raise run_state.AlreadyRunningError(run_state.already_running(settings))
             why = run_state.read(settings).error or tail(log)
             raise ConcordanceError(f"Concordance did not start. {why}")
         if time.monotonic() > deadline:
@@ -283,19 +285,19 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
         name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
     }
     for name, service in state.services.items():
-        lives = service.identity is not None and is_alive(service.identity)
+        is_running = service.identity is not None and is_alive(service.identity)
         shown: str = service.state
         if not alive and shown != "external":
-            # A killed supervisor leaves its services, and a hung one does not look after them; `up` adopts, `down` ends them.
-            shown = "unsupervised" if lives else "stopped"
-        found[name] = {"state": shown, "url": service.url, "pid": service.pid if lives else None}
+            # Services of a killed or hung supervisor keep running; `up` adopts them, `down` ends them.
+            shown = "unsupervised" if is_running else "stopped"
+        found[name] = {"state": shown, "url": service.url, "pid": service.pid if is_running else None}
     if SLACK_EVENTS in found:
         found[SLACK_EVENTS]["slack"] = ask(settings)
     return found
 
 
 def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
-    """Return each source's counts; None when the database does not answer."""
+    """Return the counts of each source; None if the database is not responding."""
     from orchestration.cli.installed import database
     from resources.core.errors import NotRunningError
     from sql import statement
@@ -304,12 +306,12 @@ def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
         with database(settings) as connection:
             rows = connection.execute(statement("cli", "sources").encode()).fetchall()
     except NotRunningError:
-        return None  # said as such by the caller, who knows whether anything runs at all
+        return None
     return {row.pop("source"): row for row in rows}
 
 
 def _slack(service: dict[str, Any]) -> str:
-    """Return whether the receiver of Slack's events is connected; nothing for other services."""
+    """Return the connection state of the receiver of Slack events; empty for other services."""
     state = service.get("slack")
     if state is None:
         return ""
@@ -321,7 +323,7 @@ def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, dict[str
         pid = f"pid {service['pid']}" if service["pid"] else ""
         say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
     if sources is None:
-        note("The database does not answer, so nothing is known of the sources.")
+        note("The database is not responding, so the state of the sources is unknown.")
         return
     for name, row in sources.items():
         last = f"{row['last_sync_at']:%Y-%m-%d %H:%M:%S} UTC" if row["last_sync_at"] else "never"

@@ -1,4 +1,4 @@
-"""The installation that a command talks to: its database and its HTTP interface, with clear words when they do not answer."""
+"""Open the database of the installation for a command, with a clear error if it is not responding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
 HOW_TO_START = "Start it with: concordance up"
-WAIT = "Concordance runs, but this part of it does not answer at the moment. See `concordance status`, then try again."
+WAIT = "Concordance is running, but this service is not responding. See `concordance status`, then try again."
 
 
 def remedy(settings: Settings) -> str:
-    """Return what a person should do about a part that does not answer."""
+    """Return what to do about a service that is not responding."""
     from orchestration.supervision.run_state import supervisor
 
     return HOW_TO_START if supervisor(settings) is None else WAIT
@@ -25,13 +25,13 @@ def remedy(settings: Settings) -> str:
 
 @contextmanager
 def database(settings: Settings) -> Generator[Connection]:
-    """Open the database for a block, committed at its end. Raises `NotRunningError` when it does not answer."""
+    """Open the database for the block and commit at its end. Raises `NotRunningError` if it is not responding."""
     from psycopg.errors import UndefinedTable
 
     from resources.stores.postgres import session
 
     if settings.embedded_postgres and not settings.passfile.exists():
-        raise NotRunningError(f"Concordance has never run on {settings.home}. {HOW_TO_START}")
+        raise NotRunningError(f"Concordance has never run in {settings.home}. {HOW_TO_START}")
     try:
         with session(settings.postgres_dsn) as connection:
             yield connection

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Output of commands: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 
 def say(text: str) -> None:
-    """Print a line of the result."""
+    """Print a line to standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """Print a line about what is going on."""
+    """Print a line to standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 

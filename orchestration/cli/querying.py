@@ -1,4 +1,4 @@
-"""`search`: asks the running HTTP interface as somebody, with a token that lives for minutes, and prints what came back."""
+"""The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def search(
     /,
     *,
     as_: Annotated[
-        str, Parameter(name="--as", help="Email of the person to search as; only what they may read is found.")
+        str,
+        Parameter(name="--as", help="Email of the person to search as; only documents that they may read are found."),
     ],
     group: Groups = None,
     top_k: Annotated[int, Parameter(help="How many documents, at most 50.")] = 5,
-    mode: Annotated[Literal["hybrid", "vector", "keyword"], Parameter(help="Which index to ask.")] = "hybrid",
-    explain: Annotated[bool, Parameter(negative="", help="Show how each result came by its rank.")] = False,
+    mode: Annotated[Literal["hybrid", "vector", "keyword"], Parameter(help="Which index to search.")] = "hybrid",
+    explain: Annotated[bool, Parameter(negative="", help="Show how each result was ranked.")] = False,
     json: Json = False,
 ) -> None:
     """Search as a person and print passages with their sources.
@@ -50,11 +51,11 @@ def search(
     for result in found["results"]:
         say(_shown(result))
     if not found["results"]:
-        note(f"Nothing found that {as_} may read.")
+        note(f"No results that {as_} may read.")
 
 
 def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of `POST /api/rag/search`. Raises `NotRunningError` or `ConcordanceError` with the server's words."""
+    """Return the response of `POST /api/rag/search`. Raises `NotRunningError`, or `ConcordanceError` with the server's message."""
     import httpx
 
     from orchestration.cli.installed import remedy
@@ -72,7 +73,7 @@ def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any])
             timeout=PATIENCE_SECONDS,
         )
     except httpx.TransportError as error:
-        raise NotRunningError(f"Nothing answers at {address} ({error}). {remedy(settings)}") from error
+        raise NotRunningError(f"{address} is not responding ({error}). {remedy(settings)}") from error
     if response.is_success:
         return response.json()
     message = f"The search failed: {_problem(response)}"

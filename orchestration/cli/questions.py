@@ -1,4 +1,4 @@
-"""`questions`: the company's own question set, and how well search does on it now. Works on the database and the index directly."""
+"""The commands `questions`, which manage the question set and run it, directly on the database and the index."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def add(
     /,
     *,
     document: Annotated[
-        list[str], Parameter(negative="", help="Source id or link of a document that answers it. May repeat.")
+        list[str], Parameter(negative="", help="Source id or link of a document that answers it. Can be repeated.")
     ],
     as_: Annotated[str, Parameter(name="--as", help="Email of the person to ask it as.")],
     group: Groups = None,
     never: Annotated[bool, Parameter(negative="", help="This person must never find these documents.")] = False,
     json: Json = False,
 ) -> None:
-    """Add a question to the set that search is measured by, or change its documents.
+    """Add a question to the question set, or change its documents.
 
     Parameters
     ----------
     question
-        In a person's own words.
+        The question as a person would ask it.
     """
     from orchestration.question_set import QuestionLine
 
@@ -44,12 +44,12 @@ def add(
 
 
 def add_all(file: Path, /, *, json: Json = False) -> None:
-    """Add every question of a file, all or none.
+    """Add all questions of a file; if one is invalid, none is added.
 
     Parameters
     ----------
     file
-        JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" may follow.
+        JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" are optional.
     """
     from orchestration.question_set import read
 
@@ -70,7 +70,7 @@ def _put(lines: list[QuestionLine], *, json: bool) -> None:
 
 
 def list_all(*, json: Json = False) -> None:
-    """List the questions: as whom, what should be found or must not be, and which wait for `questions accept`."""
+    """List the questions: their user, the documents to find or not to find, and which are proposed."""
     from orchestration.cli.installed import database
     from orchestration.question_set import stored
     from resources.settings import load
@@ -87,23 +87,23 @@ def list_all(*, json: Json = False) -> None:
 
 
 def accept(*ids: int, json: Json = False) -> int:
-    """Let questions that feedback proposed count.
+    """Accept questions proposed by feedback.
 
     Parameters
     ----------
     ids
-        As `questions list` shows them.
+        The ids that `questions list` shows.
     """
     return _change("accept", ids, "Accepted", json=json)
 
 
 def remove(*ids: int, json: Json = False) -> int:
-    """Take questions out of the set, proposed ones too.
+    """Remove questions, accepted or proposed.
 
     Parameters
     ----------
     ids
-        As `questions list` shows them.
+        The ids that `questions list` shows.
     """
     return _change("remove", ids, "Removed", json=json)
 
@@ -124,12 +124,12 @@ def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> i
     elif found:
         say(f"{done} {', '.join(map(str, found))}.")
     if left := sorted(set(ids) - set(found)):
-        note(f"Not there, or nothing to {statement}: {', '.join(map(str, left))}. See: concordance questions list")
+        note(f"Nothing to {statement}: {', '.join(map(str, left))}. See: concordance questions list")
     return 1 if left else 0
 
 
 def run(*, json: Json = False) -> int:
-    """Ask the questions now, as the monthly evaluation does: recall and leaks by person. Exit status 1: a leak, or below the floor."""
+    """Run the questions now, like the monthly evaluation: recall and leaks by user. Exit status 1: a leak, or recall below the floor."""
     from orchestration.cli.installed import database
     from orchestration.relevance import evaluate
     from resources.logging import configure
@@ -167,7 +167,9 @@ def _show(report: RelevanceReport) -> None:
         for one in findings:
             say(f"{word}  {one.id}  {one.email}  {one.question!r}: {', '.join(one.documents)} {one.reason}")
     if report.held_back:
-        note(f"{report.held_back} answers left documents out whose permissions were last checked too long ago: sync.")
+        note(
+            f"{report.held_back} results omit documents whose permissions were last checked too long ago. Sync their sources."
+        )
     if not report.above_floor:
         note(f"Recall@10 is below CONCORDANCE_EVALUATION_FLOOR={report.floor:g}.")
 

@@ -1,4 +1,4 @@
-"""`reindex` and `cleanup`: another embedding model for the index while searches go on, the way back, and what is obsolete after that."""
+"""The commands `reindex` and `cleanup`: change the embedding model of the index, roll back, and drop obsolete indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resources.settings import Settings
 
 STEPS = 20
-"""Lines of progress in one reindex."""
+"""Progress lines per reindex."""
 
 
 def reindex(
@@ -25,18 +25,18 @@ def reindex(
     model: Annotated[
         str | None,
         Parameter(
-            help="A model's folder, all-MiniLM-L6-v2 (the bundled one), or a name at the OpenAI-compatible service."
+            help="The folder of a model, all-MiniLM-L6-v2 (the bundled one), or a model name of the OpenAI-compatible service."
         ),
     ] = None,
-    dimensions: Annotated[int | None, Parameter(help="Length of the vectors, where the model lets one choose.")] = None,
-    yes: Annotated[bool, Parameter(negative="", help="Begin. Without it, only cost and time are shown.")] = False,
-    force: Annotated[bool, Parameter(negative="", help="Switch without asking questions of both indexes.")] = False,
+    dimensions: Annotated[int | None, Parameter(help="Length of the vectors, for models with a choice.")] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Start. Without this, only cost and time are shown.")] = False,
+    force: Annotated[bool, Parameter(negative="", help="Switch without comparing both indexes.")] = False,
     rollback: Annotated[
         bool, Parameter(negative="", help="Go back to the index that the last reindex replaced.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Build the index with another embedding model beside the present one, compare them, and switch. Run again, it goes on."""
+    """Build a second index with another embedding model, compare both, and switch. Run it again to continue after an interruption."""
     from assets.index.reindex import open_reindex
     from assets.index.switch import switch
     from resources.core.errors import InvalidRequestError
@@ -53,8 +53,8 @@ def reindex(
         estimate = work.estimate(made)
         report: dict[str, Any] = {"from": present, "estimate": estimate, "questions": None, "switched": False}
         _show(estimate, work)
-        if not (yes or rollback or _agreed()):
-            note("Nothing was begun. Begin with --yes")
+        if not (yes or rollback or _confirmed()):
+            note("Nothing was started. Start with --yes")
             return _end(report, 0, json=json)
         made = work.begin(made)
         work.fill(made, _progress(), estimate.to_embed)
@@ -63,15 +63,15 @@ def reindex(
             report["questions"] = verdict
             if not verdict.passed:
                 note(
-                    f"The new index was not put to use: it loses {verdict.loss:.3f}, more than CONCORDANCE_REINDEX_MAX_LOSS="
-                    f"{settings.reindex_max_loss:g}. Searches go on with the old one. Drop the new one with: "
+                    f"The new index is not used: it scores {verdict.loss:.3f} lower, more than CONCORDANCE_REINDEX_MAX_LOSS="
+                    f"{settings.reindex_max_loss:g} allows. Searches keep using the old one. Drop the new one with: "
                     "concordance cleanup --unfinished --yes"
                 )
                 return _end(report, 1, json=json)
         switch(work, made)
         report["switched"] = True
         if not json:
-            say(f"Searches now use {made.collection.model}. Go back with: concordance reindex --rollback")
+            say(f"Searches now use {made.collection.model}. Roll back with: concordance reindex --rollback")
         _advise(settings, made)
         return _end(report, 0, json=json)
 
@@ -79,18 +79,19 @@ def reindex(
 def cleanup(
     *,
     yes: Annotated[
-        bool, Parameter(negative="", help="Drop it. Without this, only what would be dropped is shown.")
+        bool, Parameter(negative="", help="Drop them. Without this, only show what would be dropped.")
     ] = False,
-    unfinished: Annotated[
-        bool, Parameter(negative="", help="Also an index that a reindex has begun and not finished.")
-    ] = False,
+    unfinished: Annotated[bool, Parameter(negative="", help="Also drop the index of an unfinished reindex.")] = False,
     vectors: Annotated[
         bool,
-        Parameter(negative="", help="Also these models' vectors in the lake; using one again means embedding anew."),
+        Parameter(
+            negative="",
+            help="Also drop the models' vectors in the lake; using such a model again embeds everything again.",
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Drop indexes that no search uses: replaced by a reindex, or with --unfinished begun by one."""
+    """Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one."""
     from assets.index.reindex import open_reindex
     from assets.index.switch import drop, obsolete
     from resources.settings import load
@@ -106,14 +107,14 @@ def cleanup(
         what = "unfinished" if one.building else "replaced"
         say(f"{'dropped' if yes else 'would drop'}  {one.collection}  {one.model}  {one.points} points  {what}")
     if not found:
-        note("Nothing is obsolete.")
+        note("There are no obsolete indexes.")
     elif not yes:
-        note("Nothing was dropped. Drop it with: concordance cleanup --yes. There is no way back to a dropped index.")
+        note("Nothing was dropped. To drop them, run: concordance cleanup --yes. A dropped index cannot be restored.")
     return 0
 
 
 def _check_database(settings: Settings) -> None:
-    """Fail with clear words when Concordance does not run."""
+    """Raise `NotRunningError` if the database is not responding."""
     from orchestration.cli.installed import database
 
     with database(settings) as connection:
@@ -123,19 +124,19 @@ def _check_database(settings: Settings) -> None:
 def _show(estimate: Estimate, work: Reindex) -> None:
     from assets.embedded import spent
 
-    money = "no money is known to be due" if estimate.cost_usd is None else f"${estimate.cost_usd:,.2f}"
+    cost = "unknown" if estimate.cost_usd is None else f"${estimate.cost_usd:,.2f}"
     note(
         f"{estimate.model}, {estimate.dimensions} dimensions: {estimate.documents} documents, {estimate.chunks} chunks, of which "
         f"{estimate.to_embed} have no vector of this model yet ({estimate.tokens} tokens)."
     )
     if estimate.chunks_per_second is None:
-        note("Nothing has to be embedded.")
+        note("Nothing needs to be embedded.")
         return
-    note(f"Cost: {money}. Time: {_hours(estimate.hours)} at {estimate.chunks_per_second:g} chunks/s, as just measured.")
+    note(f"Cost: {cost}. Time: {_hours(estimate.hours)} at {estimate.chunks_per_second:g} chunks/s, as just measured.")
     limit = work.settings.embedding_budget
     if limit is not None and estimate.cost_usd and spent(work.connection) + estimate.cost_usd > limit:
         note(
-            f"That is more than is left of this month's budget of ${limit:.2f}: it stops there and goes on when you run it again."
+            f"This exceeds the rest of this month's budget of ${limit:.2f}. The reindex stops there; run it again to continue."
         )
 
 
@@ -143,25 +144,25 @@ def _hours(hours: float) -> str:
     return f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes"
 
 
-def _agreed() -> bool:
+def _confirmed() -> bool:
     if not sys.stdin.isatty():
         return False
-    sys.stderr.write("Begin? [y/N] ")
+    sys.stderr.write("Start? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _progress() -> Any:
-    told = 0
+    last_step = 0
 
-    def tell(done: int, of: int) -> None:
-        nonlocal told
-        step = done * STEPS // max(1, of)
-        if step > told:
-            told = step
-            note(f"{done} of {of} chunks embedded")
+    def show(done: int, total: int) -> None:
+        nonlocal last_step
+        step = done * STEPS // max(1, total)
+        if step > last_step:
+            last_step = step
+            note(f"{done} of {total} chunks embedded")
 
-    return tell
+    return show
 
 
 def _compare(work: Reindex, made: Target) -> ModelComparison:
@@ -170,20 +171,20 @@ def _compare(work: Reindex, made: Target) -> ModelComparison:
     verdict = compare(work.settings, work.connection, work.active(), made)
     kind = "titles" if verdict.from_titles else "questions"
     note(
-        f"{verdict.questions} {kind} asked of both: recall@10 {verdict.active.recall:.3f} → {verdict.new.recall:.3f}, "
+        f"Compared with {verdict.questions} {kind}: recall@10 {verdict.active.recall:.3f} → {verdict.new.recall:.3f}, "
         f"MRR {verdict.active.mrr:.3f} → {verdict.new.mrr:.3f}"
     )
     return verdict
 
 
 def _advise(settings: Settings, made: Target) -> None:
-    """Say which settings to change, so that they name the model that is in use."""
+    """Print the settings to change, so that they name the model in use."""
     from resources.embedding import choice
 
     if choice(settings)[:2] != made.choice[:2]:
         lines = [f"CONCORDANCE_EMBEDDING_PROVIDER={made.choice.provider}"]
         lines += [f"CONCORDANCE_EMBEDDING_MODEL={made.choice.source}"] if made.choice.source else []
-        note(f"Let the settings name it, for a day on which the database does not answer: {' '.join(lines)}")
+        note(f"Set this, so that searches find the model even while the database is unavailable: {' '.join(lines)}")
 
 
 def _end(report: dict[str, Any], status: int, *, json: bool) -> int:

@@ -1,4 +1,4 @@
-"""`simulate drive` and `simulate slack`: one of one's own on this machine, to try the connectors without an account."""
+"""The commands `simulate drive` and `simulate slack`, to try the connectors without an account."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from resources.sources.simulation import App
 
 Port = Annotated[int, Parameter(help="Port on this machine.")]
-Sample = Annotated[bool, Parameter(negative="--empty", help="Begin with what the sample company has, or with nothing.")]
+Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the sample company's content, or empty.")]
 
 
 def drive(*, port: Port = 8091, sample: Sample = True) -> int:
-    """Serve a simulated Google Drive until Ctrl-C, and print the settings that lead to it."""
+    """Serve a simulated Google Drive until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_drive
     from orchestration.demo.simulated import DRIVE
     from resources.sources.drive.simulator import Drive, DriveApp
@@ -30,11 +30,9 @@ def slack(
     *,
     port: Port = 8092,
     sample: Sample = True,
-    throttle: Annotated[
-        bool, Parameter(negative="", help="Refuse calls beyond the published rates, as Slack does.")
-    ] = False,
+    throttle: Annotated[bool, Parameter(negative="", help="Enforce Slack's published rate limits.")] = False,
 ) -> int:
-    """Serve a simulated Slack workspace until Ctrl-C, and print the settings that lead to it."""
+    """Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_workspace
     from orchestration.demo.simulated import SLACK
     from resources.sources.slack.simulator import SlackApp, Workspace
@@ -48,16 +46,16 @@ def _serve(simulator: Simulator, app: App, port: int) -> int:
     from resources.core.errors import ConfigurationError
     from resources.sources.simulation import run_forever
 
-    def tell(base: str) -> None:
+    def show(base: str) -> None:
         for name, value in simulator.settings(base).items():
             say(f"CONCORDANCE_{name.upper()}={value}")
-        note(f"The simulator answers at {base}; open that to see what it can be asked. Ctrl-C stops it.")
+        note(f"The simulator runs at {base}; open this URL to see what it can do. Stop it with Ctrl-C.")
 
     try:
-        run_forever(app, port=port, on_start=tell)
+        run_forever(app, port=port, on_start=show)
     except OSError as error:
         raise ConfigurationError(
-            f"Port {port} cannot be used ({os.strerror(error.errno or 0)}): give a free one with --port."
+            f"Port {port} cannot be used ({os.strerror(error.errno or 0)}). Choose a free one with --port."
         ) from error
     note("Stopped.")
     return 0

@@ -1,4 +1,4 @@
-"""`sync`: starts a sync through Dagster and, with `--wait`, follows its row in the registry until it ends."""
+"""The command `sync`, which starts a sync through Dagster and, with `--wait`, polls its row in the registry until it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 60.0
-"""How long to wait for a database that its supervisor restarts."""
+"""How long to wait for a database that is being restarted."""
 COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
 SHOWN_ERRORS = 20
 
@@ -30,10 +30,10 @@ def sync(
     /,
     *,
     partition: Annotated[
-        list[str] | None, Parameter(negative="", help="Only this root, channel or day. May repeat.")
+        list[str] | None, Parameter(negative="", help="Only this root, channel or day. Can be repeated.")
     ] = None,
-    full: Annotated[bool, Parameter(negative="", help="List everything again instead of what changed.")] = False,
-    wait: Annotated[bool, Parameter(negative="", help="Wait until it has ended and report.")] = False,
+    full: Annotated[bool, Parameter(negative="", help="List everything instead of only changes.")] = False,
+    wait: Annotated[bool, Parameter(negative="", help="Wait until the sync has ended, and report.")] = False,
     json: Json = False,
 ) -> int:
     """Bring the index up to date with a source: google_drive, slack, upload or files.
@@ -49,13 +49,13 @@ def sync(
 
     settings = with_running_simulators(load())
     _check_running(settings)
-    job = _start(settings, SourceName(source), partitions=partition, full=full, patient=wait)
+    job = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
     if not wait:
         report = read_job(settings, job.job_id)
         if json:
             say_json(public(report))
         else:
-            say(f"Sync of {source} started: job {job.job_id}. Follow it with: concordance status")
+            say(f"Started the sync of {source}: job {job.job_id}. See its progress with: concordance status")
         return 0
     report = follow(settings, job.job_id)
     if json:
@@ -66,9 +66,9 @@ def sync(
 
 
 def _start(
-    settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, patient: bool
+    settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, wait: bool
 ) -> StartedSync:
-    """Start a sync; with patience, after the one that runs already."""
+    """Start a sync; with `wait`, after the one that is already running."""
     from resources.core.errors import BusyError
     from resources.launch import start_sync
 
@@ -76,7 +76,7 @@ def _start(
         try:
             return start_sync(settings, source, partitions=partitions, full=full, requested_by="command line")
         except BusyError as error:
-            if not patient:
+            if not wait:
                 raise
             note(f"{error} Waiting for job {error.job_id} to end.")
             while read_job(settings, error.job_id)["status"] == "running":
@@ -85,7 +85,7 @@ def _start(
 
 
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
-    """Return a job's row with its errors. Raises `NotRunningError` when Postgres does not answer."""
+    """Return a job's row with its errors. Raises `NotRunningError` if Postgres is not responding."""
     from orchestration.cli.installed import database
     from resources.core.errors import ConcordanceError
     from sql import statement
@@ -94,18 +94,18 @@ def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
         row = connection.execute(statement("cli", "job").encode(), {"job_id": job_id}).fetchone()
         errors = connection.execute(statement("cli", "job_errors").encode(), {"job_id": job_id}).fetchall()
     if row is None:
-        raise ConcordanceError(f"There is no job {job_id} any more.")
+        raise ConcordanceError(f"The job {job_id} no longer exists.")
     return {**row, "errors": errors}
 
 
 def public(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the report as `sync --json` promises it."""
+    """Return the report for `sync --json`."""
     names = ("source", "job_id", "run_id", "status", *COUNTS)
     return {name: report[name] for name in names} | {"seconds": round(report["seconds"], 3), "errors": report["errors"]}
 
 
 def follow(settings: Settings, job_id: str) -> dict[str, Any]:
-    """Wait until a job has ended, showing how it goes, and return its last report."""
+    """Wait until a job has ended, show its progress, and return its final report."""
     from orchestration.supervision.run_state import supervisor
     from resources.core.errors import NotRunningError
 
@@ -115,7 +115,7 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
             try:
                 report = read_job(settings, job_id)
             except NotRunningError:
-                # A database that is being restarted answers again soon, and the job is still there.
+                # The database may be restarting; the job survives that.
                 if supervisor(settings) is None or time.monotonic() - read_at > RESTART_SECONDS:
                     raise
                 time.sleep(LOOK_SECONDS)
@@ -129,13 +129,13 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
 
 
 def _check_running(settings: Settings) -> None:
-    """Without the supervisor nothing would ever end the job. Installations of several machines have none."""
+    """Raise `NotRunningError` if there is no supervisor, without which the job would never end. Only the embedded services have one."""
     from orchestration.cli.installed import HOW_TO_START
     from orchestration.supervision.run_state import supervisor
     from resources.core.errors import NotRunningError
 
     if settings.embedded_postgres and supervisor(settings) is None:
-        raise NotRunningError(f"Concordance does not run on {settings.home}. {HOW_TO_START}")
+        raise NotRunningError(f"Concordance is not running in {settings.home}. {HOW_TO_START}")
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _progress() -> Generator[Callable[[dict[str, Any]], None]]:
 
 
 class _PlainLines:
-    """A line whenever the stage changes, and else every five seconds if the counts have."""
+    """Prints a line when the stage changes, and at most every five seconds when the counts change."""
 
     def __init__(self) -> None:
         self._stage: object = self

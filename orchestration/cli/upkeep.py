@@ -1,4 +1,4 @@
-"""`reconcile`, `prune` and `audit`: what keeps the index true. All work on the database directly."""
+"""The commands `reconcile`, `prune` and `audit`, which access the database directly."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SIDES = ("lake", "postgres", "qdrant")
 WEEK = timedelta(days=7)
+NONE_PENDING = "No matching deletions are pending. See: concordance prune list"
 
 Document = Annotated[str | None, Parameter(name="--document", help="Only this document, by doc_id or source id.")]
 Since = Annotated[Duration, Parameter(help="How far back: 12h, 7d.")]
@@ -27,13 +28,13 @@ def reconcile(
     source: Source | None = None,
     /,
     *,
-    apply: Annotated[bool, Parameter(negative="", help="Mend what differs.")] = False,
+    apply: Annotated[bool, Parameter(negative="", help="Repair differences.")] = False,
     deep: Annotated[
         bool, Parameter(negative="", help="Read all stored bytes and compare them with their hashes.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Compare sources, lake, Postgres and Qdrant both ways, everything listed from the beginning.
+    """List the sources completely and compare them with lake, Postgres and Qdrant in both directions.
 
     Parameters
     ----------
@@ -52,12 +53,12 @@ def reconcile(
         say_json(summed(reports) | {"sources": {report.source: msgspec.to_builtins(report) for report in reports}})
     else:
         for report in reports:
-            _tell(report, apply=apply)
+            _show(report, apply=apply)
     return 0 if all(report.clean() for report in reports) else 1
 
 
 def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
-    """Return the counts of several reports together, as `reconcile --json` promises them."""
+    """Return the sums of several reports for `reconcile --json`."""
     return {
         "checked": sum(report.checked for report in reports),
         "orphans": {side: sum(getattr(report.orphans, side) for report in reports) for side in SIDES},
@@ -66,29 +67,29 @@ def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
     }
 
 
-def _tell(report: ReconcileReport, *, apply: bool) -> None:
+def _show(report: ReconcileReport, *, apply: bool) -> None:
     counts = summed([report])
     for kind in ("orphans", "missing"):
         numbers = ", ".join(f"{number} in {side}" for side, number in counts[kind].items() if number)
         counts[kind] = numbers or "none"
-    mended = f" Mended {report.mended} of {report.faults()}." if apply and report.faults() else ""
+    repaired = f" Repaired: {report.mended} of {report.faults()}." if apply and report.faults() else ""
     say(
-        f"{report.source.value}: {report.checked} documents. Too many: {counts['orphans']}. Missing: {counts['missing']}.{mended}"
+        f"{report.source.value}: {report.checked} documents. Orphans: {counts['orphans']}. Missing: {counts['missing']}.{repaired}"
     )
     for kind, examples in report.examples.items():
         note(f"  {kind}: {', '.join(examples[:5])}{' …' if len(examples) > 5 else ''}")
     for partition, reason in report.unlisted.items():
-        note(f"  {partition} could not be listed and was left alone: {reason}")
+        note(f"  {partition} could not be listed and was not changed: {reason}")
     if report.error:
-        note(f"  The sync that was to mend ended early: {report.error}")
+        note(f"  The repairing sync ended early: {report.error}")
     if report.waiting:
-        note(f"  {report.waiting} deletions wait for approval. See: concordance prune list")
+        note(f"  {report.waiting} deletions await approval. See: concordance prune list")
     if report.faults() and not apply:
-        note("  Mend with: concordance reconcile --apply")
+        note("  Repair with: concordance reconcile --apply")
 
 
 def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
-    """Return the sources to work on, once the database is known to answer."""
+    """Return the given source or all that are set up. Raises `NotRunningError` if the database is not responding."""
     from orchestration.cli.installed import database
     from resources.core.domain import SourceName
     from resources.core.errors import InvalidRequestError
@@ -105,7 +106,7 @@ def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
 
 
 def prune_list(*, json: Json = False) -> None:
-    """List deletions that wait for approval because they are many."""
+    """List held mass deletions, which await approval."""
     from orchestration.cli.installed import database
     from resources.settings import load
     from sql import queries
@@ -117,18 +118,18 @@ def prune_list(*, json: Json = False) -> None:
         return
     for row in rows:
         name = f"{row['partition']} ({row['title']})" if row["title"] else row["partition"]
-        state = f"approved by {row['approved_by']}" if row["approved_at"] else "waits"
+        state = f"approved by {row['approved_by']}" if row["approved_at"] else "pending"
         say(
             f"{row['source']}  {name}  {row['documents']} of {row['of_documents']} documents  "
             f"since {row['held_at']:%Y-%m-%d %H:%M} UTC  {state}"
         )
         note(f"  such as {', '.join(row['examples'])}")
     if not rows:
-        note("No deletion waits.")
+        note("No deletions are pending.")
 
 
 def prune_approve(source: Source, partition: str | None = None, /, *, json: Json = False) -> int:
-    """Let deletions that wait go on: the next sync removes the documents. It starts at once if Concordance runs.
+    """Approve pending deletions, and start the sync that removes the documents if Concordance is running.
 
     Parameters
     ----------
@@ -146,32 +147,32 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
     settings = with_running_simulators(load())
     with database(settings) as connection:
         rows = list(queries("upkeep").approve(connection, source=source, partition=partition, approved_by=operator()))
-    job_id, then = _carry_out(settings, SourceName(source)) if rows else (None, "")
+    job_id, message = _start_sync(settings, SourceName(source)) if rows else (None, "")
     if json:
         say_json({"source": source, "partitions": rows, "job_id": job_id})
     elif rows:
-        say(f"Approved {sum(row['documents'] for row in rows)} deletions of {source}. {then}")
+        say(f"Approved {sum(row['documents'] for row in rows)} deletions of {source}. {message}")
     if not rows:
-        note("Nothing of that waits. See: concordance prune list")
+        note(NONE_PENDING)
     return 0 if rows else 1
 
 
-def _carry_out(settings: Settings, source: SourceName) -> tuple[str | None, str]:
-    """Start the sync that removes what was approved; return its job's id and what to say."""
+def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str]:
+    """Start the sync that removes the approved documents; return its job id and a message."""
     from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
     from resources.launch import start_sync
 
     try:
         job = start_sync(settings, source, partitions=None, full=False, requested_by="prune approve")
     except BusyError:
-        return None, "A sync is running; the one after it removes them."
+        return None, "A sync is running; the next one removes them."
     except (NotRunningError, InvalidRequestError) as error:
-        return None, f"The next sync removes them; none could be started now: {error}"
-    return job.job_id, f"The sync that removes them has started: job {job.job_id}."
+        return None, f"The next sync removes them. It could not be started now: {error}"
+    return job.job_id, f"Started the sync that removes them: job {job.job_id}."
 
 
 def prune_reject(source: Source, partition: str | None = None, /, *, json: Json = False) -> int:
-    """Forget deletions that wait: the documents stay until the source says again that they are gone.
+    """Reject pending deletions: the documents are kept until the source reports the deletion again.
 
     Parameters
     ----------
@@ -191,12 +192,12 @@ def prune_reject(source: Source, partition: str | None = None, /, *, json: Json 
     elif rows:
         say(f"Kept {sum(row['documents'] for row in rows)} documents of {source}.")
     if not rows:
-        note("Nothing of that waits. See: concordance prune list")
+        note(NONE_PENDING)
     return 0 if rows else 1
 
 
 def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
-    """Compare permissions in the index with the sources', now; take away what is too much and give what is missing.
+    """Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.
 
     Parameters
     ----------
@@ -215,11 +216,11 @@ def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
         say_json({report.source: msgspec.to_builtins(report) for report in reports})
     for report in reports:
         if not json:
-            too_much = max(report.excess.postgres, report.excess.qdrant)
-            too_little = max(report.missing.postgres, report.missing.qdrant)
+            excess = max(report.excess.postgres, report.excess.qdrant)
+            missing = max(report.missing.postgres, report.missing.qdrant)
             say(
-                f"{report.source.value}: {report.checked} documents. Rights too many: {too_much}, too few: {too_little}. "
-                f"Mended {report.mended} documents."
+                f"{report.source.value}: {report.checked} documents. Excess grants: {excess}, missing grants: {missing}. "
+                f"Repaired: {report.mended} documents."
             )
         for partition, reason in report.unlisted.items():
             note(f"  {partition} could not be listed: {reason}")
@@ -233,7 +234,7 @@ def audit_grants(
     since: Since = WEEK,
     json: Json = False,
 ) -> None:
-    """List rights to find documents that were given or taken, and when each took effect."""
+    """List permissions that were granted or revoked, and when each took effect."""
     from orchestration.cli.installed import database
     from resources.core import permissions
     from resources.settings import load
@@ -253,4 +254,4 @@ def audit_grants(
             f"{row['at']:%Y-%m-%d %H:%M:%S}  {row['change']}  {row['principal']}  {row['source']}  {row['title']}  {effect}"
         )
     if not rows:
-        note("No right was given or taken. Look further back with --since 30d")
+        note("No permission was granted or revoked in this period. For a longer one, use --since 30d")

@@ -1,4 +1,4 @@
-"""`why`: traces one document from its source to its rank, for the operator, who sees its state whoever may read it."""
+"""The command `why`, which traces a document from its source to its rank; the operator sees its state regardless of permissions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def why(
     source: str,
     /,
     *,
-    as_: Annotated[str, Parameter(name="--as", help="Email of the person who does not find it.")],
+    as_: Annotated[str, Parameter(name="--as", help="Email of the person who cannot find it.")],
     group: Groups = None,
     query: Annotated[str | None, Parameter(help="A query to rank the document for, as that person.")] = None,
     json: Json = False,
 ) -> None:
-    """Say why a person does not find a document: seen, parsed, indexed, permitted, rank.
+    """Explain why a person does not find a document: its state, stages, permission and rank.
 
     Parameters
     ----------
     source
-        Its source id, doc_id or link (Drive, Slack, a book's page, our viewer).
+        The source id, doc_id or link of the document (Drive, Slack, a book's page, our viewer).
     """
     import msgspec
 
@@ -40,12 +40,12 @@ def why(
     if json:
         say_json(msgspec.to_builtins(found))
         return
-    for line in _told(found, source, as_, query):
+    for line in _lines(found, source, as_, query):
         say(line)
 
 
 def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:
-    """Return the trace. Raises `NotRunningError` when the database, or with a query the HTTP interface, does not answer."""
+    """Return the trace. Raises `NotRunningError` if the database, or with a query the HTTP interface, is not responding."""
     from orchestration.cli.installed import database
     from orchestration.cli.querying import ask
     from resources.core.durations import duration
@@ -68,7 +68,7 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
 
 
 def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
-    """Return who the person is, with what the synced directory says."""
+    """Return the person's access, including groups and teams from the synced directory."""
     from resources.core import permissions
     from resources.core.domain import Access
     from sql import statement
@@ -76,9 +76,9 @@ def _access(connection: Any, email: str, groups: list[str], fresh_since: datetim
     address = permissions.email(email)
     wanted = {"email": address, "fresh_since": fresh_since}
     rows = connection.execute(statement("serving", "directory").encode(), wanted).fetchall()
-    told = [row["principal"] for row in rows]
-    teams = [name for name in told if name.startswith("slack:")]
-    known = [name for name in told if name.startswith("group:")]
+    names = [row["principal"] for row in rows]
+    teams = [name for name in names if name.startswith("slack:")]
+    known = [name for name in names if name.startswith("group:")]
     return Access(email=address, principals=permissions.principals_of(address, [*groups, *known], teams))
 
 
@@ -90,7 +90,7 @@ def _points(settings: Settings, doc_id: str) -> int | None:
     try:
         return qdrant.count_points(client, qdrant.ALIAS, [doc_id])
     except ConcordanceError:
-        return None  # told as such: the trace says that the index does not answer
+        return None  # the trace reports that the index is not responding
     finally:
         client.close()
 
@@ -102,12 +102,12 @@ def _rank(doc_id: str, results: list[dict[str, Any]]) -> int | None:
     return None
 
 
-def _told(found: Trace, source: str, email: str, query: str | None) -> list[str]:
+def _lines(found: Trace, source: str, email: str, query: str | None) -> list[str]:
     if not found.found:
-        return [f"No source has shown {source}. Is its root, drive or channel configured? See: concordance status"]
+        return [f"{source} was not found in any source. Check that its root, drive or channel is configured."]
     stages = found.stages
     points = (
-        "the vector index does not answer"
+        "the vector index is not responding"
         if stages.embedded is None
         else f"{stages.embedded} points in the vector index"
     )
@@ -119,4 +119,4 @@ def _told(found: Trace, source: str, email: str, query: str | None) -> list[str]
     ]
     if query is not None:
         lines.append(f"Rank       {found.rank if found.rank is not None else 'none'}, for {query!r}")
-    return [*lines, found.reason or "Nothing keeps it from being found."]
+    return [*lines, found.reason or "It can be found."]

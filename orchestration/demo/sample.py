@@ -1,7 +1,6 @@
-"""The sample company as the product sees it: file roots, people and questions, read from `examples/sample_company`.
+"""The sample company's file roots, people and questions, read from `examples/sample_company`.
 
-Enter: settings. Leave: settings whose file roots include the sample company's, and what the demonstration and the tests
-ask. The folder lies in the repository and not in the installed package, so these commands want a checkout.
+The folder is not part of the installed package, so commands that use it need a checkout of the repository.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VARIABLE = "CONCORDANCE_FILE_ROOTS"
 
 
 class Person(msgspec.Struct, frozen=True):
-    """One of the sample company, or an outsider. Patterns are of source ids; `may_not_read` decides over `may_read`."""
+    """A member of the sample company, or an outsider. Patterns match source ids; `may_not_read` overrides `may_read`."""
 
     id: str
     name: str
@@ -39,13 +38,13 @@ class Person(msgspec.Struct, frozen=True):
     may_not_read: list[str]
 
     def reads(self, source_id: str) -> bool:
-        """Tell whether this person is meant to find a document."""
+        """Return True if this person may find the document."""
         allowed = any(fnmatchcase(source_id, pattern) for pattern in self.may_read)
         return allowed and not any(fnmatchcase(source_id, pattern) for pattern in self.may_not_read)
 
 
 class AnswerLocation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where in the document the answer stands; a page is a slide in presentations, a row counts data rows from 1."""
+    """Where the answer is in the document; in presentations, a page is a slide. Data rows count from 1."""
 
     page: int | None = None
     section: str | None = None
@@ -54,7 +53,7 @@ class AnswerLocation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question, the document and passage that answer it (none: unanswerable), and who may and may not see it."""
+    """A question, the document and phrase that answer it (None: no answer exists), and who may and may not see it."""
 
     question: str
     source_id: str | None
@@ -66,33 +65,33 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def people() -> dict[str, Person]:
-    """Return the people by their short id, in the order of the file."""
+    """Return the people by id, in the order of the file."""
     return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[Person])}
 
 
 def questions(more: bool = False) -> list[Question]:
-    """Return the dozen questions, or the larger set."""
+    """Return the twelve questions of the demonstration, or the larger set."""
     return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[Question])
 
 
 def questions_of_sources() -> list[Question]:
-    """Return the questions that Drive and Slack answer; the first few are the demonstration's."""
+    """Return the questions about Drive and Slack; the demonstration asks the first few."""
     return msgspec.json.decode(read("questions_sources.json"), type=list[Question])
 
 
 def question_set(sources: Collection[SourceName]) -> Iterator[NewQuestion]:
-    """Yield every answerable question about these sources for one person who may find its document and one who never must.
+    """Yield every answerable question about these sources, for one person who may find its document and one who must not.
 
-    The people take turns, so that each is asked some.
+    The questions are distributed over the people.
     """
-    everybody = people()
+    everyone = people()
     asked = [*questions(), *questions(more=True), *questions_of_sources()]
     for number, one in enumerate(asked):
         if one.source_id is None or one.source not in sources:
             continue
         for names, never in ((one.may, False), (one.may_not, True)):
             if names:
-                person = everybody[names[number % len(names)]]
+                person = everyone[names[number % len(names)]]
                 yield NewQuestion(
                     question=one.question,
                     documents=[document_id(one.source, one.source_id)],
@@ -103,23 +102,23 @@ def question_set(sources: Collection[SourceName]) -> Iterator[NewQuestion]:
 
 
 def roots() -> tuple[FileRoot, ...]:
-    """Return the sample company's file roots with the addresses they have on this machine."""
+    """Return the sample company's file roots with their URLs on this machine."""
     text = read("roots.json").decode().replace("file://{here}", FOLDER.as_uri())
     return tuple(FileRoot.model_validate(root) for root in json.loads(text))
 
 
 def with_sample_roots(settings: Settings) -> Settings:
-    """Return the settings with the sample company's roots added to the person's own.
+    """Return the settings with the sample company's roots added to the user's own.
 
-    Writes `HOME/sample-roots.json` and points CONCORDANCE_FILE_ROOTS of this process at it, for what it starts.
-    Idempotent. Raises `ConfigurationError` when a root of the person's own has the name of one of ours.
+    Writes `HOME/sample-roots.json` and sets CONCORDANCE_FILE_ROOTS to it, for processes that this one starts.
+    Idempotent. Raises `ConfigurationError` if another root has the name of a sample root.
     """
     ours = {root.name: root for root in roots()}
     for root in settings.file_roots:
         if root.name in ours and root.url != ours[root.name].url:
             raise ConfigurationError(
-                f"{VARIABLE} has a root called {root.name!r}, and so does the sample company. Rename yours, or try the "
-                "sample in a home of its own: CONCORDANCE_HOME=.concordance-sample"
+                f"{VARIABLE} has a root named {root.name!r}, and so does the sample company. Rename yours, or use a "
+                "separate home for the sample: CONCORDANCE_HOME=.concordance-sample"
             )
     own = [root for root in settings.file_roots if root.name not in ours]
     merged = (*own, *ours.values())
@@ -134,10 +133,7 @@ def with_sample_roots(settings: Settings) -> Settings:
 
 
 def served_by_running(settings: Settings) -> bool:
-    """Tell whether the set that runs on this home was started with the sample company's roots.
-
-    True as well when its environment can't be read (another user's process): the sync will tell.
-    """
+    """Return True if the running services were started with the sample company's roots, or if that cannot be read."""
     service = read_state(settings).services.get("dagster-code")
     if service is None or service.pid is None:
         return True

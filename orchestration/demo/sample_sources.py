@@ -1,7 +1,7 @@
-"""What the sample company has in Drive and in Slack: the files of `examples/sample_company` enter, filled simulators leave.
+"""Fill the Drive and Slack simulators with the sample company's content from `examples/sample_company`.
 
-Runs within a simulator's process. Ids and times are those of the files, so that every start makes the very same Drive and
-workspace, and a sync after a restart finds nothing new.
+Ids and times come from the files, so that every start creates an identical Drive and workspace, and a sync after a restart finds no
+changes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples" / "sample_company"
 DRIVE_FILE = "drive/drive.json"
 SLACK_FILE = "slack.json"
 MADE = datetime(2026, 7, 10, 12, tzinfo=UTC)
-"""What the simulators' clocks show while they are filled."""
+"""Time of the simulators' clocks while they are filled."""
 
 _MENTION = re.compile(r"<@([a-z]+)>")
 
 
 class SampleShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom an item is shared with; a domain or anyone needs `discoverable` to find it, a link alone gives nobody search."""
+    """A grant on an item. Without `discoverable`, a grant to a domain or to anyone works by link only, not in search."""
 
     who: str = msgspec.field(name="with")
     role: str = "reader"
@@ -38,7 +38,7 @@ class SampleShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file, folder or shortcut. Its content is a `file` of the sample company or a `text`; no parent: in `owner`'s Drive."""
+    """A file, folder or shortcut. Its content is a `file` of the sample company or a `text`. Without a parent, it is in `owner`'s Drive."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class SampleItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleDrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A shared drive and its members' roles; the account is one as well."""
+    """A shared drive and the roles of its members, including the account."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class SampleDrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DriveManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole of `drive/drive.json`. An entry comes after its parent and its target."""
+    """The content of `drive/drive.json`. An item follows its parent and its target."""
 
     account: str
     shared_drives: list[SampleDrive]
@@ -71,7 +71,7 @@ class DriveManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody of the workspace, a guest, somebody of a connected workspace, or a program."""
+    """A member of the workspace, a guest, a member of a connected workspace, or a bot."""
 
     name: str
     email: str | None = None
@@ -90,7 +90,7 @@ class SampleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message with its replies. `edited` is what it says since; users are named by their key, `<@ines>` too."""
+    """A message with its replies. `edited` is its text after an edit; users are named by their key, also in `<@ines>`."""
 
     at: datetime
     by: str
@@ -120,7 +120,7 @@ class SampleChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SlackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole of `slack.json`."""
+    """The content of `slack.json`."""
 
     name: str
     team: str
@@ -131,49 +131,49 @@ class SlackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(name: str) -> bytes:
-    """Return a file of the sample company. Raises `ConfigurationError` outside of a checkout."""
+    """Return the bytes of a file of the sample company. Raises `ConfigurationError` outside of a checkout."""
     try:
         return (FOLDER / name).read_bytes()
     except FileNotFoundError:
         raise ConfigurationError(
-            f"The sample company is not here ({FOLDER / name}). It lies in the repository: run this in a checkout."
+            f"The sample company is missing ({FOLDER / name}). It is part of the repository: run this in a checkout."
         ) from None
 
 
 def drive_manifest() -> DriveManifest:
-    """Return what the company has in Drive."""
+    """Return the content of the company's Drive."""
     return msgspec.json.decode(read(DRIVE_FILE), type=DriveManifest)
 
 
 def slack_manifest() -> SlackManifest:
-    """Return what the company wrote in Slack."""
+    """Return the content of the company's Slack."""
     return msgspec.json.decode(read(SLACK_FILE), type=SlackManifest)
 
 
 def make_drive() -> Drive:
-    """Return a Drive with all that the sample company has in it."""
+    """Return a Drive filled with the sample company's content."""
     from resources.sources.drive.simulator import Drive
 
     clock = _Clock()
     drive = Drive(drive_manifest().account, clock=clock)
     fill_drive(drive)
-    clock.go()
+    clock.start()
     return drive
 
 
 def make_workspace() -> Workspace:
-    """Return a Slack workspace with all that the sample company wrote in it."""
+    """Return a Slack workspace filled with the sample company's content."""
     from resources.sources.slack.simulator import Workspace
 
     clock, manifest = _Clock(), slack_manifest()
     workspace = Workspace(manifest.name, manifest.team, manifest.domain, clock=lambda: clock().timestamp())
     fill_slack(workspace)
-    clock.go()
+    clock.start()
     return workspace
 
 
 def fill_drive(drive: Drive) -> None:
-    """Put the company's folders, files and shortcuts into a Drive, and share them."""
+    """Add the company's folders, files and shortcuts to a Drive, and share them."""
     manifest = drive_manifest()
     for shared in manifest.shared_drives:
         drive.shared_drive(shared.name, shared.members, id=shared.id)
@@ -186,7 +186,7 @@ def fill_drive(drive: Drive) -> None:
 
 
 def fill_slack(workspace: Workspace) -> None:
-    """Bring the company's people, channels and messages into a workspace; edits, deletions and archiving come last."""
+    """Add the company's people, channels and messages to a workspace; edits, deletions and archiving come last."""
     manifest = slack_manifest()
     users = {
         key: workspace.user(user.name, user.email, guest=user.guest, external=user.external, bot=user.bot)
@@ -241,7 +241,7 @@ def _post(
 
 
 class _Clock:
-    """Stands still until `go`, then shows the time of day."""
+    """A clock that shows `MADE` until `start`, then the current time."""
 
     def __init__(self) -> None:
         self._time: Callable[[], datetime] = lambda: MADE
@@ -249,6 +249,5 @@ class _Clock:
     def __call__(self) -> datetime:
         return self._time()
 
-    def go(self) -> None:
-        """Run."""
+    def start(self) -> None:
         self._time = lambda: datetime.now(UTC)

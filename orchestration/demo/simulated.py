@@ -1,7 +1,6 @@
-"""The simulators beside a sample company's set: they stand in for the sources that the person has not set up.
+"""Run simulators for the sources that the user has not set up, and point the settings to them.
 
-Enter: settings. Leave: settings that lead to the simulators, and the services that run them, each on a free port. What a person
-has set up stays as it is.
+Each simulator runs as a service on a free port. Sources that are set up stay as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Simulator(NamedTuple):
-    """One of them: its name for `concordance simulate`, and what makes the connector use it."""
+    """A simulator: its name for `concordance simulate`, and the settings that make the connector use it."""
 
     source: SourceName
     name: str
@@ -25,17 +24,17 @@ class Simulator(NamedTuple):
     url_setting: str
     token_setting: str
     path: str = ""
-    """Where below its address the interface begins."""
+    """Path of the API below its URL."""
     switch: str | None = None
-    """A setting to turn on, for what the sample company shows."""
+    """A setting to turn on, which the sample company needs."""
 
     @property
     def service(self) -> str:
-        """Name among the services of a set."""
+        """Name of its service."""
         return f"{self.name}-simulator"
 
     def settings(self, base: str) -> dict[str, str]:
-        """Return the settings that lead to it, when it is served at `base`."""
+        """Return the settings that point to it at the URL `base`."""
         found = {self.url_setting: f"{base}{self.path}", self.token_setting: self.token}
         return found if self.switch is None else {**found, self.switch: "true"}
 
@@ -48,37 +47,37 @@ SIMULATORS = (DRIVE, SLACK)
 
 
 def with_simulators(settings: Settings) -> tuple[Settings, list[Service]]:
-    """Return settings that lead to a simulator of each source that is not set up, and the services to start."""
+    """Return settings that point to a simulator for each source that is not set up, and the services to start."""
     from orchestration.supervision.environment import bare_environment
     from resources.servers.processes import free_port
     from resources.sources import configured
 
     ports = {simulator: free_port() for simulator in SIMULATORS if not configured(settings, simulator.source)}
     for simulator, port in ports.items():
-        settings = _pointed(settings, simulator, _address(port))
+        settings = _point_to(settings, simulator, _address(port))
     environment = bare_environment(settings)
     return settings, [_service(simulator, port, environment) for simulator, port in ports.items()]
 
 
 def with_running_simulators(settings: Settings) -> Settings:
-    """Return settings that lead to the simulators which the running set of this HOME was started with, if it was."""
+    """Return settings that point to the simulators that run in this HOME, if any."""
     from orchestration.supervision.run_state import read
 
     services = read(settings).services
     for simulator in SIMULATORS:
         state = services.get(simulator.service)
         if state is not None and state.url is not None:
-            settings = _pointed(settings, simulator, state.url)
+            settings = _point_to(settings, simulator, state.url)
     return settings
 
 
 def simulated(settings: Settings) -> list[SourceName]:
-    """Return the sources of which these settings lead to a simulator of the sample company."""
+    """Return the sources for which these settings point to a simulator."""
     given = {one.source: getattr(settings, one.token_setting) for one in SIMULATORS}
     return [one.source for one in SIMULATORS if given[one.source] and given[one.source].get_secret_value() == one.token]
 
 
-def _pointed(settings: Settings, simulator: Simulator, base: str) -> Settings:
+def _point_to(settings: Settings, simulator: Simulator, base: str) -> Settings:
     from pydantic import SecretStr
 
     given: dict[str, Any] = simulator.settings(base)

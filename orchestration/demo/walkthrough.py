@@ -1,9 +1,8 @@
-"""The demonstration: the sample company goes through the whole platform, and two of its people ask some questions.
+"""The demonstration: index a sample company and ask questions as two of its people.
 
-Enter: settings. Leave: lines for a person (progress, results with citation and link, addresses, a summary), one JSON
-line on request, and an exit status: 0 when every question found its document in the top 5 for whoever may read it, and
-for nobody else. Everything goes the way a user's own data would: `up`'s processes, Dagster runs, tokens and HTTP. Drive and Slack
-are simulators that speak the real interfaces, unless the settings name a person's own: then those are left alone.
+The data takes the same path as a user's own: the processes of `up`, Dagster runs, tokens and HTTP. Drive and Slack are simulated
+unless the settings name real accounts, which are then left alone. The exit status is 0 if every question found its document in the
+top 5 for each person who may read it and for no one else.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from resources.settings import Settings
 from resources.stores.postgres import connect
 from sql import queries
 
-ASKERS = ("helen", "ines")
-"""The chief executive and an engineer: each may read what the other may not."""
+USERS = ("helen", "ines")
+"""The chief executive and an engineer: each may read documents that the other may not."""
 TOP = 5
-HANDFUL = 6
-"""Of the questions about Drive and Slack, the first so many are asked."""
+SOURCE_QUESTIONS = 6
+"""Number of questions about Drive and Slack to ask."""
 
 
 class DemoReport(msgspec.Struct):
-    """What the demonstration found; the JSON line of `concordance demo --json`."""
+    """The result of the demonstration, printed by `concordance demo --json`."""
 
     documents: int = 0
     chunks: int = 0
@@ -58,7 +57,7 @@ class DemoReport(msgspec.Struct):
 
 
 def run(settings: Settings, *, json: bool = False) -> int:
-    """Show the platform at work and return the exit status. Stops what it started, whatever happens."""
+    """Run the demonstration and return the exit status. Services that it started are stopped in any case."""
     out = Console(stderr=json, highlight=False, soft_wrap=True)
     outcome = DemoReport()
     began = time.monotonic()
@@ -76,7 +75,7 @@ def run(settings: Settings, *, json: bool = False) -> int:
 
 @contextmanager
 def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generator[Settings]:
-    """Use the set that runs on this home, or start one and stop it afterwards; yield its settings."""
+    """Use the running services of this HOME, or start them and stop them afterwards; yield their settings."""
     outcome.urls = {
         "Dagster": dagster_access.link(settings),
         "HTTP interface": f"{settings.base_url}/docs",
@@ -86,39 +85,38 @@ def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generato
     if supervisor.running(settings):
         if not sample.served_by_running(settings):
             raise ConfigurationError(
-                f"Concordance runs on {settings.home} already, without the sample company. Stop it and run the "
-                "demonstration again (concordance down; concordance demo), or run it beside: "
-                "CONCORDANCE_HOME=.concordance-sample and other ports (CONCORDANCE_HTTP_PORT, _QDRANT_PORT, "
-                "_POSTGRES_PORT, _DAGSTER_PORT)."
+                f"Concordance is already running in {settings.home}, without the sample company. Stop it and run the "
+                "demonstration again (concordance down; concordance demo), or give the demonstration its own home and "
+                "ports: CONCORDANCE_HOME=.concordance-sample, CONCORDANCE_HTTP_PORT, _QDRANT_PORT, _POSTGRES_PORT, "
+                "_DAGSTER_PORT."
             )
-        out.print("Using the services that run already (concordance up); they stay when this ends.")
+        out.print("Using the running services (concordance up); they keep running afterwards.")
         settings = with_running_simulators(settings)
-        _name_simulators(settings, outcome)
+        _add_simulator_urls(settings, outcome)
         yield settings
         return
     _stop_on_termination()
-    settings, beside = with_simulators(settings)
-    _name_simulators(settings, outcome)
+    settings, more = with_simulators(settings)
+    _add_simulator_urls(settings, outcome)
     names = "".join(f", a simulated {SOURCE_LABELS[source]}" for source in simulated(settings))
     with _busy(out, f"Starting Postgres, the vector engine, Dagster, the HTTP interface{names} ..."):
-        started = supervisor.start(settings, beside)
+        started = supervisor.start(settings, more)
     outcome.start_seconds = round(time.monotonic() - began, 1)
-    out.print(f"All services answer after {outcome.start_seconds} s.")
+    out.print(f"All services are ready after {outcome.start_seconds} s.")
     try:
         yield settings
     finally:
-        out.print("Stopping what was started ...")
+        out.print("Stopping the services ...")
         started.stop()
 
 
 def _stop_on_termination() -> None:
-    """Let a termination signal unwind like Ctrl-C, so that what was started is stopped."""
+    """Make SIGTERM raise `KeyboardInterrupt`, so that the services are stopped."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _name_simulators(settings: Settings, outcome: DemoReport) -> None:
-    """Tell where the simulators answer, for whoever wants to change something in them."""
+def _add_simulator_urls(settings: Settings, outcome: DemoReport) -> None:
     for simulator in SIMULATORS:
         if simulator.source in simulated(settings):
             address = str(getattr(settings, simulator.url_setting)).removesuffix(simulator.path)
@@ -126,25 +124,25 @@ def _name_simulators(settings: Settings, outcome: DemoReport) -> None:
 
 
 def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
-    """Run the Dagster jobs that bring the index up to the sources, and tell their stages on the way."""
+    """Sync the sources through Dagster and show the progress."""
     began = time.monotonic()
     sources = [SourceName.FILES, *simulated(settings)]
     with (
         Client(settings, "demo@concordance.example", admin=True) as client,
         _busy(out, f"Indexing {', '.join(SOURCE_LABELS[source] for source in sources)} through Dagster ...") as status,
     ):
-        told: dict[SourceName, str] = {}
+        shown: dict[SourceName, str] = {}
 
-        def tell(source: SourceName, job: dict[str, Any]) -> None:
+        def show(source: SourceName, job: dict[str, Any]) -> None:
             stage = job["stage"] or "waiting for the run"
-            if status is None and told.get(source) != stage:
+            if status is None and shown.get(source) != stage:
                 out.print(f"  {SOURCE_LABELS[source]}: {stage}")
-            told[source] = stage
+            shown[source] = stage
             if status is not None:
-                stages = ", ".join(f"{SOURCE_LABELS[one]} ({stage})" for one, stage in told.items())
+                stages = ", ".join(f"{SOURCE_LABELS[one]} ({stage})" for one, stage in shown.items())
                 status.update(f"Indexing: {stages} ...")
 
-        jobs = client.sync(sources, tell)
+        jobs = client.sync(sources, show)
     outcome.synced = sum(job["documents_synced"] for job in jobs)
     outcome.embedded = sum(job["chunks_embedded"] for job in jobs)
     outcome.sync_seconds = round(time.monotonic() - began, 1)
@@ -152,62 +150,63 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
         if job["status"] != "success":
             raise ConcordanceError(
                 f"The sync of {SOURCE_LABELS[source]} failed: {job['error_message'] or 'no reason given'}. "
-                f"The run is shown at {dagster_access.link(settings, path='/runs')}"
+                f"See the run at {dagster_access.link(settings, path='/runs')}"
             )
-    _take_stock(settings, outcome)
+    _read_registry(settings, outcome)
     if outcome.documents == 0:
         raise ConcordanceError(
-            f"The sync ended and nothing of the sample company is indexed. See {dagster_access.link(settings, path='/runs')}"
+            f"The sync ended, but nothing of the sample company was indexed. See {dagster_access.link(settings, path='/runs')}"
         )
     if outcome.synced == 0 and outcome.embedded == 0:
-        out.print(f"Everything was done already: nothing changed, nothing embedded again ({outcome.sync_seconds} s).")
+        out.print(
+            f"The index was already up to date: nothing changed, nothing was embedded ({outcome.sync_seconds} s)."
+        )
     else:
         out.print(
-            f"Indexed {outcome.synced} documents, {outcome.embedded} passages embedded, in {outcome.sync_seconds} s."
+            f"Indexed {outcome.synced} documents and embedded {outcome.embedded} passages in {outcome.sync_seconds} s."
         )
 
 
 def _ask_all(settings: Settings, out: Console, outcome: DemoReport) -> None:
-    """Ask every question as each person and check each answer against what that person may read."""
+    """Ask every question as each user and check the results against that user's permissions."""
     people = sample.people()
     sources = simulated(settings)
     questions = sample.questions()
-    questions += [question for question in sample.questions_of_sources()[:HANDFUL] if question.source in sources]
-    for person in (people[name] for name in ASKERS):
+    questions += [one for one in sample.questions_of_sources()[:SOURCE_QUESTIONS] if one.source in sources]
+    for person in (people[name] for name in USERS):
         out.print(f"\n[bold]{person.name}[/], {person.role} ({', '.join(person.groups) or 'no groups'}) asks:")
         with Client(settings, person.email, person.groups) as client:
             for question in questions:
-                judge(out, outcome, person, question, client.search(question.question, TOP)["results"])
+                check_results(out, outcome, person, question, client.search(question.question, TOP)["results"])
 
 
-def judge(
+def check_results(
     out: Console, outcome: DemoReport, person: sample.Person, question: sample.Question, results: list[dict[str, Any]]
 ) -> None:
-    """Print one answer and record in `outcome` what is wrong with it, if anything is."""
+    """Print the result of one question and record its faults in `outcome`."""
     outcome.questions += 1
     out.print(f"  [bold]{escape(question.question)}[/]")
     leaks = sorted({result["source_id"] for result in results if not person.reads(result["source_id"])})
     for leak in leaks:
-        _fault(out, outcome, f"{person.name} was shown {leak}, which is not hers to read ({question.question!r}).")
-    place = next((i for i, result in enumerate(results) if result["source_id"] == question.source_id), None)
+        _fault(out, outcome, f"{person.name} was shown {leak}, which she may not read ({question.question!r}).")
+    rank = next((i for i, result in enumerate(results) if result["source_id"] == question.source_id), None)
     if person.id in question.may_not:
-        if place is None:
+        if rank is None:
             outcome.withheld += 1
-            first = person.name.split()[0]
-            why = f"is not for {first}" if question.may else "is shared by its link alone, so nobody finds it"
-            out.print(f"     [yellow]withheld[/]: {escape(str(question.source_id))} answers this and {why}.")
-    elif place is None:
+            why = f"{person.name.split()[0]} may not read it" if question.may else "it is shared by link only"
+            out.print(f"     [yellow]withheld[/]: the answer is in {escape(str(question.source_id))}, but {why}.")
+    elif rank is None:
         got = ", ".join(result["source_id"] for result in results) or "nothing"
         _fault(out, outcome, f"{question.source_id} is not in the top {TOP} of {question.question!r} (found: {got}).")
     else:
         outcome.found += 1
-        result = results[place]
-        out.print(f"     [green]{place + 1}.[/] {escape(result['citation']['text'])}{escape(_where(result))}")
+        result = results[rank]
+        out.print(f"     [green]{rank + 1}.[/] {escape(result['citation']['text'])}{escape(_location(result))}")
         out.print(f"        {escape(' '.join(result['snippet'].split()))}", style="dim")
         out.print(f"        {escape(result['citation']['link'])}")
 
 
-def _where(result: dict[str, Any]) -> str:
+def _location(result: dict[str, Any]) -> str:
     parts = [f"page {result['page_start']}"] if result["page_start"] else []
     parts += result["section_path"][-1:]
     return f" · {', '.join(parts)}" if parts else ""
@@ -218,8 +217,8 @@ def _fault(out: Console, outcome: DemoReport, text: str) -> None:
     out.print(f"     [red]WRONG[/]: {escape(text)}")
 
 
-def _take_stock(settings: Settings, outcome: DemoReport) -> None:
-    """Read from the registry what is indexed and what was left out, with reasons."""
+def _read_registry(settings: Settings, outcome: DemoReport) -> None:
+    """Read the counts of indexed documents, and the documents left out with the reasons."""
     which = {
         "roots": [root.name for root in sample.roots()],
         "sources": [source.value for source in simulated(settings)],
@@ -252,7 +251,7 @@ def _summary(out: Console, outcome: DemoReport) -> None:
 
 
 def _busy(out: Console, text: str) -> Any:
-    """Show a spinner on a terminal; elsewhere print the line once and hand over None."""
+    """Show a spinner on a terminal; elsewhere print the line once and yield None."""
     if out.is_terminal:
         return out.status(text)
     out.print(text)

@@ -1,4 +1,4 @@
-"""One service of the set as a process: its start, its adoption, its end, and how it is doing."""
+"""The process of one service: start, adoption, stop and liveness."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from resources.servers.succession import fetch_listener
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 STEADY_SECONDS = 60.0
-"""Uptime after which a restart begins with the first delay again."""
+"""Uptime after which the restart delay is reset."""
 STANDBY_SECONDS = 10.0
-"""Least time between two attempts at a standby process."""
+"""Minimum time between two attempts to start a standby process."""
 PATIENT_FAILURES = 3
-"""Failures in a row after which connections are refused instead of being left to wait for the next attempt."""
+"""Consecutive failures after which connections are refused instead of queued for the next attempt."""
 
 
 class Child:
-    """One service's process and its restarts."""
+    """The process of one service, with its standby process and restarts."""
 
     def __init__(self, service: Service, log: Path) -> None:
         self.service = service
         self.log = log
         self.identity: ProcessIdentity | None = None
-        """The process; None while there is none."""
+        """None while no process runs."""
         self.state = ServiceStatus(state="stopped", url=service.url)
         self.spawned_at = 0.0
         self.failures = 0
         self.next_start = 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        """The same process, unless another supervisor started it."""
+        """The same process, or None if another supervisor started it."""
         self._pulse: Pulse | None = None
         self._listener: socket.socket | None = None
         self._standby: Standby | None = None
         self._newcomer: Standby | None = None
-        """The process that was started last and has no listening socket yet."""
+        """The process started last, until it has received the listening socket."""
         self._next_standby = 0.0
 
     def spawn(self) -> None:
-        """Start the process, or note that the one that waited takes over. Raises `ConfigurationError` when its port is taken.
+        """Start the process, or let the standby process take over. Raises `ConfigurationError` if the port is taken.
 
-        `entrust` must follow once the state is written.
+        Call `hand_over_listener` once the state is written.
         """
         if self.service.succession is None:
             self._process = self.service.spawn(self.log)
-            # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
+            # A process that has already ended cannot be identified, but its pid is not reused until we wait for it.
             self.identity = identify(self._process.pid) or ProcessIdentity(self._process.pid, 0.0)
         else:
             next_one = self._next_in_line()
@@ -61,7 +61,7 @@ class Child:
         self._begin(self.identity)
 
     def adopt(self, state: ServiceStatus) -> None:
-        """Take over a process that another supervisor of this HOME started, and the one that waits behind it."""
+        """Take over a process that another supervisor of this HOME started, and its standby process."""
         if state.identity is None:
             raise ValueError("only a process with an identity can be adopted")
         self.identity = state.identity
@@ -69,23 +69,23 @@ class Child:
             self._standby = Standby(state.standby)
         self._begin(self.identity)
 
-    def entrust(self) -> None:
-        """Give the process that was started last its listening socket, if it needs one.
+    def hand_over_listener(self) -> None:
+        """Send the listening socket to the process started last, if it needs one.
 
-        Call it when the state file names that process: it then lives on without this supervisor, and the next one must find it.
+        The state file must name that process first: it outlives this supervisor, and the next one must find it.
         """
         if self._newcomer is not None and self._listener is not None:
-            with contextlib.suppress(OSError):  # it has ended, which is noticed as such
-                self._newcomer.entrust(self._listener)
+            with contextlib.suppress(OSError):  # it has ended, which `exited` reports
+                self._newcomer.hand_over_listener(self._listener)
         self._newcomer = None
 
-    def is_ready(self) -> None:
-        """Note that the service answers; from here on every missing reply counts."""
+    def mark_ready(self) -> None:
+        """Mark the service as ready; from now on every missing reply counts."""
         self.state.state = "ready"
         self._watch(0.0)
 
     def exited(self) -> str | None:
-        """Return how the process ended, None while it runs."""
+        """Return how the process ended; None while it runs."""
         if self._process is not None:
             status = self._process.poll()
             return None if status is None else f"ended with status {status}"
@@ -93,16 +93,16 @@ class Child:
 
     @property
     def hung(self) -> bool:
-        """Whether the process runs but has not answered for too long."""
+        """Return True if the process runs but has not replied for too long."""
         return self._pulse is not None and self._pulse.hung
 
     @property
     def why_hung(self) -> str:
-        """Why its last reply is missing."""
+        """The reason why the last reply is missing."""
         return "" if self._pulse is None else self._pulse.reason
 
     def show_pulse(self) -> bool:
-        """Bring the shown state up to the last replies; return True if it changed."""
+        """Update the state from the last replies; return True if it changed."""
         suspect = self._pulse is not None and self._pulse.suspect
         if suspect == (self.state.state == "hung"):
             return False
@@ -110,9 +110,9 @@ class Child:
         return True
 
     def keep_standby(self) -> bool:
-        """Start the process that waits to take over, if the service has one and it is missing. Return True if it was started.
+        """Start the standby process if the service has one and it is missing. Return True if it was started.
 
-        `entrust` must follow once the state is written.
+        Call `hand_over_listener` once the state is written.
         """
         path = self.service.succession
         if path is None or time.monotonic() < self._next_standby or (self._standby and self._standby.usable):
@@ -121,27 +121,27 @@ class Child:
         self._drop_standby()
         self._listener = self._listener or fetch_listener(path)
         if self._listener is None:
-            return False  # the process was adopted and does not answer; tried again later
+            return False  # the adopted process does not respond; this is retried later
         self._standby = self._newcomer = self._start()
         self.state.standby = self._standby.identity
         return True
 
     def stop(self) -> None:
-        """End the process and its group for good: politely first, by force once `stop_seconds` have passed."""
+        """Stop the process and its group, forcibly after `stop_seconds`."""
         self._refuse()
         self._drop_standby()
         if self.identity is not None and self.exited() is None:
             end_group(self.identity, self.service.stop_signal, self.service.stop_seconds)
-        self.bury()
+        self.reap()
 
     def kill(self) -> None:
-        """Kill the process, its descendants and its group at once: a hung process does not heed any other signal."""
+        """Kill the process, its descendants and its group at once: a hung process may ignore other signals."""
         if self.identity is not None:
             kill_all(family(self.identity))
-        self.bury()
+        self.reap()
 
-    def bury(self) -> None:
-        """Collect a process that has ended, and end what is left of its group."""
+    def reap(self) -> None:
+        """Wait for a process that has ended and kill the rest of its group."""
         if self.identity is not None:
             kill_all([member for member in group(self.identity.pid) if self._process is not None or self._owns(member)])
         if self._process is not None:
@@ -152,9 +152,9 @@ class Child:
         self.state = self._without_process("stopped")
 
     def postpone(self) -> float:
-        """Note a failure and return the seconds until the next attempt: half a second, doubled up to thirty.
+        """Record a failure and return the seconds until the next attempt: 0.5, doubled each time up to 30.
 
-        None of them when a standby process can take over; those are started at an interval of their own.
+        The delay is 0 if a standby process can take over.
         """
         if time.monotonic() - self.spawned_at > STEADY_SECONDS:
             self.failures = 0
@@ -189,8 +189,8 @@ class Child:
     def _next_in_line(self) -> Standby:
         self._next_standby = time.monotonic() + STANDBY_SECONDS
         if self._standby is not None and self._standby.usable:
-            taking, self._standby = self._standby, None
-            return taking
+            successor, self._standby = self._standby, None
+            return successor
         self._drop_standby()
         if self._listener is None:
             self._listener = self.service.listen()
@@ -201,7 +201,7 @@ class Child:
         return Standby.start(lambda channel: self.service.spawn(self.log, channel))
 
     def _owns(self, member: ProcessIdentity) -> bool:
-        """Whether a process of an adopted leader's group is its descendant still, and not a stranger with a reused number."""
+        """Return True if a member of an adopted process's group is its descendant, and not an unrelated process with a reused pid."""
         return self.identity is not None and member.started >= self.identity.started
 
     def _drop_standby(self) -> None:

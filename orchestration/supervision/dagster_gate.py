@@ -1,7 +1,7 @@
-"""The sign-in before Dagster's webserver, which has none: an ASGI application around another one.
+"""ASGI middleware that adds sign-in to Dagster's webserver, which has none.
 
-What enters: requests with the secret (`Authorization: Bearer`), with the cookie of a browser that opened a link of `concordance`, or
-with such a link. What leaves: requests of somebody, with the role in `scope[ROLE]`; viewers read, and nobody changes anything by GET.
+A request must carry the secret (`Authorization: Bearer`), the cookie of a browser that opened a link printed by `concordance`, or such
+a link. The role is passed on in `scope[ROLE]`. Viewers can only read, and GET requests never change anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from resources.dagster_access import SESSION_SECONDS, Links, Role, Secrets, role
 ROLE = "concordance.role"
 COOKIE = "concordance_dagster"
 ALIVE = "/livez"
-"""Answered without the secret, with a constant text."""
+"""Path of the liveness probe, which needs no secret."""
 MAX_BODY_BYTES = 10 * 1024 * 1024
 _READS = ("GET", "HEAD", "OPTIONS")
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster</title>
@@ -30,7 +30,7 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster</
 
 
 class Gate:
-    """Lets requests of administrators and viewers through to `app`; everybody else gets 401."""
+    """Passes requests of administrators and viewers on to `app`; all others get 401."""
 
     def __init__(self, app: App, own: Secrets) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class Gate:
         return role_of_session(self._secrets, cookie.value) if cookie is not None else None
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send, role: Role | None) -> None:
-        # Dagster's schema is only ever subscribed to here: a mutation that is sent over a websocket is no subscription of it.
+        # Dagster accepts only subscriptions over a websocket, so mutations need no check here.
         if role is None:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -76,15 +76,15 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _open(self, scope: Scope, send: Send, role: Role | None) -> None:
-        """Give the browser its cookie and send it on to the same page without the token."""
+        """Set the session cookie and redirect to the same page without the token."""
         if role is None:
-            text = "<p>It has been used, or is older than 12 hours. <code>concordance status --urls</code> prints a new one.</p>"
-            await _answer(send, 401, (_PAGE % ("This link is no longer good", text)).encode())
+            text = "<p>It was already used, or is older than 12 hours. <code>concordance status --urls</code> prints a new one.</p>"
+            await _answer(send, 401, (_PAGE % ("This link is no longer valid", text)).encode())
             return
         rest = [(name, value) for name, value in parse_qsl(scope["query_string"].decode("latin-1")) if name != "token"]
         path = "/" + quote(scope["path"].lstrip("/")) + (f"?{urlencode(rest)}" if rest else "")
-        # A page that refreshes, not a redirect: after a click in another site's page the browser would follow a redirect
-        # without the cookie that it was just given.
+        # A page with a refresh header instead of a redirect: after a click on another site's page, the browser would follow a
+        # redirect without the new SameSite cookie.
         cookie = (
             f"{COOKIE}={session(self._secrets, role)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
         )
@@ -98,20 +98,20 @@ class Gate:
         is_graphql = scope["path"].rstrip("/") == "/graphql"
         if scope["method"] in _READS:
             if is_graphql and any(changes(text) for text in query.get("query", [])):
-                await _refuse(send, 405, "Mutations are sent by POST.")
+                await _refuse(send, 405, "Send mutations by POST.")
                 return
         elif role == "viewer":
             body = await _body(receive) if is_graphql else None
             if body is None or not _only_reads(body):
-                await _refuse(send, 403, "This sign-in is for reading: administrators alone may change anything.")
+                await _refuse(send, 403, "This sign-in is read-only. Only administrators can make changes.")
                 return
-            receive = _again(body)
+            receive = _replay(body)
         await self._app(scope, receive, send)
 
 
 @lru_cache(maxsize=256)
 def changes(document: str) -> bool:
-    """Return True unless every operation of a GraphQL document only reads, whichever of them is to be executed."""
+    """Return True unless every operation of a GraphQL document only reads."""
     try:
         definitions = parse(document, no_location=True).definitions
     except (GraphQLError, RecursionError):
@@ -122,14 +122,14 @@ def changes(document: str) -> bool:
 
 def _only_reads(body: bytes) -> bool:
     try:
-        request: Any = json.loads(body)  # as Dagster reads it, so that both see the same of repeated keys
+        request: Any = json.loads(body)  # as Dagster does, so that repeated keys are read alike
     except (ValueError, RecursionError):
         return False
     return isinstance(request, dict) and isinstance(request.get("query"), str) and not changes(request["query"])
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body; None when it is too large or the client has gone."""
+    """Return the body; None if it is too large or the client has disconnected."""
     pieces: list[bytes] = []
     size, more = 0, True
     while more:
@@ -144,8 +144,8 @@ async def _body(receive: Receive) -> bytes | None:
     return b"".join(pieces)
 
 
-def _again(body: bytes) -> Receive:
-    """Return a `receive` that gives a body which was read already."""
+def _replay(body: bytes) -> Receive:
+    """Return a `receive` callable that yields a body that was already read."""
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> dict[str, Any]:
@@ -158,17 +158,17 @@ async def _ask_to_sign_in(send: Send, headers: Mapping[bytes, bytes]) -> None:
     challenge = [(b"www-authenticate", b'Bearer realm="dagster"')]
     if b"text/html" in headers.get(b"accept", b""):
         text = (
-            "<p>Run <code>concordance status --urls</code> on the machine that Concordance runs on, and open the address of Dagster "
-            'that it prints.</p><p>If you have, <a href="">go on</a>: a browser that comes from another site is asked twice.</p>'
+            "<p>Run <code>concordance status --urls</code> on the machine that runs Concordance, and open the Dagster link that it "
+            'prints.</p><p>If you already did, <a href="">continue</a>: this page also appears when you come from another site.</p>'
         )
         await _answer(send, 401, (_PAGE % ("Sign in to Dagster", text)).encode(), headers=challenge)
     else:
-        detail = "Send `Authorization: Bearer SECRET`; `concordance status --urls` prints it."
+        detail = "Send `Authorization: Bearer SECRET`; `concordance status --urls` prints the secret."
         await _refuse(send, 401, detail, challenge)
 
 
 async def _refuse(send: Send, status: int, message: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    """Answer with an error in the form that Dagster's pages show."""
+    """Send an error in the form that Dagster's pages display."""
     body = msgspec.json.encode({"data": None, "errors": [{"message": message}]})
     await _answer(send, status, body, b"application/json", headers)
 

@@ -1,7 +1,6 @@
-"""What a process that we start sees of our settings and of our environment, and addresses fit to be shown.
+"""Environment variables of the processes that we start, and URLs without credentials.
 
-Enter: settings, wherever each came from. Leave: environment variables. A service gets the secrets that it uses and no others, and of
-our own environment only what programs need to run.
+A service gets only the secrets that it uses, and from our own environment only what programs need to run.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ RUN_PREFIXES = (
     "GRPC_",
     "COVERAGE_",
 )
-"""What programs need of the environment to run as elsewhere on this machine: no credentials."""
+"""Variables that programs need to run as usual on this machine; none holds credentials."""
 
 PROXY_NAMES = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -52,15 +51,15 @@ OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 
 
 class Needs(NamedTuple):
-    """What a service uses besides the settings that are no secrets."""
+    """What a service uses besides the settings that are not secret."""
 
     secrets: frozenset[str] = frozenset()
     outside: bool = False
-    """Whether it reaches object stores and services on other machines."""
+    """True if it connects to object stores and services on other machines."""
     proxies: bool = False
-    """Whether it reaches services on other machines, but no object store."""
+    """True if it connects to services on other machines, but not to object stores."""
     dagster: bool = False
-    """Whether it opens Dagster's instance, whose tables are in our database."""
+    """True if it opens Dagster's instance, whose tables are in our database."""
 
 
 PIPELINE = Needs(
@@ -89,16 +88,16 @@ NEEDS: Mapping[str, Needs] = MappingProxyType(
         "slack-events": Needs(frozenset({"postgres_url", "slack_app_token"}), proxies=True),
     }
 )
-"""By service. The vector server and the simulators read no settings: see `bare_environment`."""
+"""By service. The vector server and the simulators read no settings; see `bare_environment`."""
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """Return our environment plus every setting that was given, from wherever: a child reads the same settings as we."""
+    """Return our environment plus every setting that is set, from any source, so that a child reads the same settings."""
     return dict(os.environ) | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
 
 
 def service_environment(settings: Settings, name: str) -> dict[str, str]:
-    """Return the environment of a service that reads the settings: those that are no secrets, and the secrets that it uses."""
+    """Return the environment of a service that reads the settings, with only those secrets that it uses."""
     needs = NEEDS[name]
     given = {one for one in settings.model_fields_set if getattr(settings, one) is not None}
     kept = (given & SECRETS) - needs.secrets
@@ -110,12 +109,12 @@ def service_environment(settings: Settings, name: str) -> dict[str, str]:
     if needs.dagster:
         environment |= _dagster(settings)
     if settings.postgres_url is not None and (needs.dagster or "postgres_url" in needs.secrets):
-        environment |= _passed((), ("PG",))  # libpq's own variables complete the URL of a Postgres of one's own
+        environment |= _passed((), ("PG",))  # libpq's own variables complete the URL of an external Postgres
     return environment
 
 
 def bare_environment(settings: Settings, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a program of ours that reads no settings; `more` is all that it is told."""
+    """Return the environment of a program of ours that reads no settings, plus the variables in `more`."""
     return _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, ()) | _python() | dict(more or {})
 
 
@@ -124,7 +123,7 @@ def _passed(names: Collection[str], prefixes: tuple[str, ...]) -> dict[str, str]
 
 
 def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
-    """Return settings as environment variables; HOME's folder is among them always, and tells our processes from others'."""
+    """Return settings as environment variables. HOME is always included, because it identifies our processes."""
     environment: dict[str, str] = {}
     for name in {*names, "home"}:
         value = getattr(settings, name)
@@ -157,7 +156,7 @@ def _dagster(settings: Settings) -> dict[str, str]:
 
 
 def dagster_storage_url(dsn: str) -> str:
-    """Return the URL of Dagster's tables in our database: psycopg 2, in a schema of their own."""
+    """Return the psycopg 2 URL of Dagster's tables, which have their own schema in our database."""
     parts = urlsplit(dsn)
     query = dict(parse_qsl(parts.query))
     query["options"] = f"{query.get('options', '')} -csearch_path={DAGSTER_SCHEMA}".strip()
@@ -165,6 +164,6 @@ def dagster_storage_url(dsn: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL fit to be shown: no user, no password, no query."""
+    """Return a URL without user, password and query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,4 +1,4 @@
-"""Dagster's run launcher: a run goes to a warm worker, and to a process of its own when none can be reached."""
+"""Dagster run launcher that uses a warm worker, or a new process if no worker can be reached."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from orchestration.supervision.workers import hand_over
 from resources.settings import load
 
 WORKER_TAG = "concordance/worker"
-"""Pid of the process that does the run, and the time it was made: a pid alone may be used again."""
+"""Pid and creation time of the run's process; a pid alone may be reused."""
 
 
 class WarmRunLauncher(DefaultRunLauncher):
-    """The default launcher with warm workers before it; see `orchestration/supervision/workers.py`."""
+    """The default launcher, extended by warm workers; see `orchestration/supervision/workers.py`."""
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Hand the run to a warm worker, or launch it the default way."""
@@ -46,18 +46,18 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Whether run monitoring may ask for workers."""
+        """True, so that run monitoring calls `check_run_worker_health`."""
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """Tell whether the run's worker lives; runs in processes of the code server are watched by the code server."""
+        """Return the health of the run's worker; the code server watches runs in its own processes."""
         if WORKER_TAG not in run.tags or worker_of(run) is not None:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.FAILED, "The process that did this run has died.")
+        return CheckRunHealthResult(WorkerStatus.FAILED, "The process of this run has died.")
 
 
 def worker_of(run: DagsterRun) -> psutil.Process | None:
-    """Return the process that does the run while it lives."""
+    """Return the run's process; None if it has ended."""
     pid, _, made = run.tags.get(WORKER_TAG, "0 0").partition(" ")
     try:
         process = psutil.Process(int(pid))

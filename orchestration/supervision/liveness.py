@@ -1,8 +1,7 @@
-"""Notices a service that runs but no longer answers, so that the supervisor can restart it.
+"""Detect services that run but no longer respond, so that the supervisor can restart them.
 
-Each service is asked in a thread of its own: one that hangs does not keep the others from being watched. Any reply counts,
-an error included, because a service that refuses is alive. A service that is only slow keeps using the processor and is given
-more time than one that does nothing at all. Time in which this process itself did not run does not count.
+Each service is probed in its own thread, so that a hanging one does not delay the others. Any reply counts, even an error. A slow
+service that uses the processor gets more time than an idle one. Time in which this process itself was suspended does not count.
 """
 
 from __future__ import annotations
@@ -25,22 +24,19 @@ INTERVAL_SECONDS = 3.0
 DEADLINE_SECONDS = 5.0
 """Longest wait for one reply."""
 SUSPECT_MISSES = 2
-"""Missing replies in a row after which `status` shows the service as hung."""
+"""Consecutive missing replies after which `status` shows the service as hung."""
 IDLE_MISSES = 4
-"""Missing replies in a row after which a service that does nothing is restarted: 12 to 32 seconds."""
+"""Consecutive missing replies after which an idle service is restarted: 12 to 32 seconds."""
 BUSY_MISSES = 12
 """The same for a service that uses the processor: up to 96 seconds."""
 BUSY_SHARE = 0.02
 """Share of one core from which a service counts as busy."""
 
 PAUSE_SECONDS = 20.0
-"""A round that takes this much longer than planned means that this process was stopped, or the machine asleep."""
+"""Delay of a round that means that this process or the machine was suspended."""
 
 Probe = Callable[[], bool | None]
-"""Return True if the service replied within `DEADLINE_SECONDS`, and None if that cannot be told at the moment.
-
-Otherwise, return False or raise an error that says what happened.
-"""
+"""Return True if the service replied within `DEADLINE_SECONDS`, and None if that is unknown; else return False or raise the reason."""
 
 
 class NoReplyError(ConcordanceError):
@@ -48,10 +44,10 @@ class NoReplyError(ConcordanceError):
 
 
 def ask(probe: Probe) -> tuple[bool | None, str]:
-    """Return what a probe returned, and the reason if there was no reply."""
+    """Call a probe; return its result, and the reason if there was no reply."""
     try:
         replied = probe()
-    except Exception as error:  # noqa: BLE001 # a thread's edge: whatever a probe fails with, it got no reply
+    except Exception as error:  # noqa: BLE001 # a thread's edge: any error of a probe means that there was no reply
         return False, str(error).strip() or type(error).__name__
     return replied, "no reply" if replied is False else ""
 
@@ -68,7 +64,7 @@ class Pulse:
         interval: float = INTERVAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Misses do not count during the first `grace` seconds, in which the process may still be starting."""
+        """Start watching. Misses do not count during the first `grace` seconds, while the process may be starting."""
         self._probe = probe
         self._leader = leader
         self._interval = interval
@@ -78,35 +74,35 @@ class Pulse:
         self._stopping = threading.Event()
         self._misses = 0
         self._first_miss = (0.0, 0.0)
-        """Time of the first miss in a row and the processor time used by then, both in seconds."""
+        """Time of the first consecutive miss and the processor time used by then, both in seconds."""
         self._hung = False
         self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
         self._thread.start()
 
     @property
     def suspect(self) -> bool:
-        """Whether the process has missed replies lately."""
+        """Return True if the last replies are missing."""
         return self._misses >= SUSPECT_MISSES
 
     @property
     def hung(self) -> bool:
-        """Whether the process has been silent for so long that it should be restarted."""
+        """Return True if the process has not replied for so long that it should be restarted."""
         return self._hung
 
     @property
     def reason(self) -> str:
-        """Why the last reply is missing."""
+        """The reason why the last reply is missing."""
         return self._reason
 
     def stop(self) -> None:
-        """End the watch. A probe that is waiting for its reply ends by its own deadline."""
+        """Stop watching. A probe in progress ends by its own deadline."""
         self._stopping.set()
 
     def _watch(self) -> None:
         began = self._clock()
         while not self._stopping.wait(self._interval):
             replied, reason = (
-                (False, "a signal has stopped the process") if _is_stopped(self._leader) else ask(self._probe)
+                (False, "the process was stopped by a signal") if _is_stopped(self._leader) else ask(self._probe)
             )
             now = self._clock()
             paused = now - began > self._interval + PAUSE_SECONDS
@@ -135,7 +131,7 @@ def _is_stopped(leader: ProcessIdentity) -> bool:
 
 
 def family(leader: ProcessIdentity) -> list[ProcessIdentity]:
-    """Return the process, its descendants, and every process of its group."""
+    """Return the process, its descendants and every process of its group."""
     found = {member.pid: member for member in group(leader.pid)}
     try:
         if alive(leader):
@@ -144,12 +140,12 @@ def family(leader: ProcessIdentity) -> list[ProcessIdentity]:
                 if (identity := identify(child.pid)) is not None:
                     found[child.pid] = identity
     except psutil.NoSuchProcess:
-        pass  # it ended between the two looks
+        pass  # it ended meanwhile
     return list(found.values())
 
 
 def processor_seconds(leader: ProcessIdentity) -> float:
-    """Return the processor time that the process and its descendants have used."""
+    """Return the processor time used by the process and its descendants."""
     total = 0.0
     for member in family(leader):
         try:
@@ -184,14 +180,14 @@ def http_replies(url: str) -> bool:
 
 
 def postgres_replies(dsn: str) -> bool:
-    """Return True if the server answers `SELECT 1` on a new connection, or refuses the connection in its own words.
+    """Return True if the server answers `SELECT 1` on a new connection, or refuses the connection with an error message.
 
     Raises `NoReplyError` otherwise.
     """
     try:
         connection = psycopg.connect(dsn, connect_timeout=round(DEADLINE_SECONDS), autocommit=True)
     except psycopg.OperationalError as error:
-        # Too many connections, or still recovering from a crash: it says so itself, hence it is alive.
+        # Such as too many connections, or crash recovery: the server itself replied.
         if "FATAL:" in str(error):
             return True
         raise NoReplyError(f"Postgres accepts no connection: {error}") from error
@@ -204,7 +200,7 @@ def postgres_replies(dsn: str) -> bool:
 
 
 def _answers_query(connection: psycopg.Connection) -> bool:
-    """Send a query and wait for its result with a deadline, which `connection.execute` does not have."""
+    """Return True if a query has a result before a deadline, which `connection.execute` does not support."""
     server = connection.pgconn
     server.send_query(b"SELECT 1")
     deadline = time.monotonic() + DEADLINE_SECONDS

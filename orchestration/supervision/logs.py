@@ -1,7 +1,7 @@
-"""Sets logs aside while services write to them.
+"""Rotate logs while services write to them.
 
-Services append to an inherited file, which must therefore stay the same file. Its beginning is copied, then cut off: no line is
-lost, because the copied bytes never change and the file system removes exactly those.
+Services append to an inherited file descriptor, so the file must stay the same. Its beginning is copied and then removed in place;
+no line is lost, because the copied bytes never change.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import threading
 from pathlib import Path
 
 LOG_BYTES = 20 * 1024 * 1024
-"""A log larger than this is set aside; one generation is kept."""
+"""Size from which a log is rotated; one generation is kept."""
 LOOK_SECONDS = 5.0
 COLLAPSE_RANGE = 0x08
 """Source: fallocate(2), FALLOC_FL_COLLAPSE_RANGE"""
 
 
 def watch(folder: Path, stopping: threading.Event, limit: int = LOG_BYTES) -> None:
-    """Set aside each log of the folder that grows past `limit` bytes, until `stopping` is set."""
+    """Rotate each log in the folder that exceeds `limit` bytes, until `stopping` is set."""
     while not stopping.wait(LOOK_SECONDS):
         for log in folder.glob("*.log"):
             rotate(log, limit)
 
 
 def rotate(log: Path, limit: int = LOG_BYTES) -> bool:
-    """Move all but the end of a log larger than `limit` bytes to `NAME.log.1`; return True if that was done."""
+    """Move all but the end of a log larger than `limit` bytes to `NAME.log.1`; return True if it was moved."""
     try:
         with log.open("r+b") as file:
             block = os.fstatvfs(file.fileno()).f_bsize
@@ -39,12 +39,12 @@ def rotate(log: Path, limit: int = LOG_BYTES) -> bool:
             draft = log.with_suffix(".log.new")
             _copy(log, draft, size)
             if not _cut_beginning(file.fileno(), size):
-                # tmpfs and others cannot do that. What is written between the last copied byte and the cut is lost.
+                # tmpfs and others do not support this. Lines written between copying and truncating are lost.
                 shutil.copyfile(log, draft)
                 file.truncate(0)
             draft.replace(kept)
     except OSError:
-        return False  # a full disk, say: the log grows until there is room to set it aside
+        return False  # for example a full disk: the log is rotated once there is room
     return True
 
 
@@ -57,7 +57,7 @@ def _copy(log: Path, target: Path, size: int) -> None:
 
 
 def _cut_beginning(descriptor: int, size: int) -> bool:
-    """Remove the first `size` bytes of a file in place; False if its file system cannot do that."""
+    """Remove the first `size` bytes of a file in place; return False if its file system does not support this."""
     try:
         fallocate = ctypes.CDLL(None, use_errno=True).fallocate
     except AttributeError:  # not Linux

@@ -81,7 +81,7 @@ def write_as_owner(home: Path) -> None:
     if entry.st_uid == 0:
         return
     if os.getegid() not in os.getgroups():
-        # Otherwise the kernel takes every program that we start for a set-group-ID one, which finds no libraries beside itself.
+        # Otherwise the kernel treats every program that we start as a set-group-ID one, which cannot find libraries by relative paths.
         os.setgroups([*os.getgroups(), os.getegid()])
     library = ctypes.CDLL(None, use_errno=True)
     # Without this bit, the kernel drops root's capabilities over files together with its file system user id.

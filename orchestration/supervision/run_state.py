@@ -1,8 +1,4 @@
-"""What runs on one HOME, as a file that other commands read: `HOME/run/state.json`, and the lock that admits one supervisor.
-
-Enter: settings. Leave: each service's state, address and pid, whether a supervisor lives, and the means to end what a killed
-supervisor left behind.
-"""
+"""The state of the running services in `HOME/run/state.json`, and the lock that permits one supervisor per HOME."""
 
 from __future__ import annotations
 
@@ -26,49 +22,49 @@ StateName = Literal["starting", "ready", "hung", "restarting", "stopped", "exter
 
 
 class ServiceStatus(msgspec.Struct, kw_only=True):
-    """One service as `status` shows it; `started` tells its process from another with the same pid."""
+    """The state of one service; `started` distinguishes its process from a later one with the same pid."""
 
     state: StateName
     url: str | None = None
     pid: int | None = None
     started: float | None = None
     stop_signal: int = signal.SIGTERM
-    """What asks it to end cleanly."""
+    """The signal that stops it cleanly."""
     fingerprint: str | None = None
-    """Hash of its command, settings and version; only a process with the same one is adopted."""
+    """Hash of its command, settings and version; only a process with an equal hash is adopted."""
     standby: ProcessIdentity | None = None
-    """The process that waits to take over, which it does without the supervisor."""
+    """The standby process, which takes over even without the supervisor."""
 
     @property
     def identity(self) -> ProcessIdentity | None:
-        """The process, if there was one."""
+        """The identity of the process, if one was started."""
         return ProcessIdentity(self.pid, self.started) if self.pid is not None and self.started is not None else None
 
     def present(self) -> ServiceStatus:
-        """Return the state as it is by now: a process that has ended is replaced by the one that waited."""
+        """Return the current state: a process that has ended is replaced by its standby process."""
         if self.standby is None or not alive(self.standby) or (self.identity is not None and alive(self.identity)):
             return self
         return msgspec.structs.replace(self, pid=self.standby.pid, started=self.standby.started, standby=None)
 
     def end(self) -> bool:
-        """End the process that waits, then the process itself. Return False if neither of them lived."""
-        lived = False
+        """End the standby process, then the process itself. Return True if either was running."""
+        ended = False
         if self.standby is not None and alive(self.standby):
             kill_all(group(self.standby.pid))
-            lived = True
+            ended = True
         if self.identity is not None and alive(self.identity):
             end_group(self.identity, signal.Signals(self.stop_signal))
-            lived = True
-        return lived
+            ended = True
+        return ended
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """The whole file. `error` is why the last `up` failed, for the command that waits for it."""
+    """The content of the file. `error` is the reason why the last `up` failed."""
 
     supervisor: ProcessIdentity | None = None
     services: dict[str, ServiceStatus] = {}
     complete: bool = False
-    """Whether every service has been ready once: before that, those still to come are not in the list."""
+    """True once every service has been ready; before that, some services are not listed yet."""
     error: str | None = None
 
 
@@ -78,19 +74,19 @@ def state_file(settings: Settings) -> Path:
 
 
 def read(settings: Settings) -> RunState:
-    """Return what the file says; an empty state when there is none."""
+    """Return the state from the file, or an empty one if there is no file."""
     try:
         return msgspec.json.decode(state_file(settings).read_bytes(), type=RunState)
     except FileNotFoundError:
         return RunState()
     except msgspec.MsgspecError as error:
         raise ConfigurationError(
-            f"{state_file(settings)} is damaged: end what still runs on this HOME by hand, then delete the file."
+            f"{state_file(settings)} is damaged. Stop the processes of this HOME by hand, then delete the file."
         ) from error
 
 
 def write(settings: Settings, state: RunState) -> None:
-    """Replace the file whole: a reader never sees half of it."""
+    """Replace the file atomically."""
     file = state_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".new")
@@ -99,19 +95,19 @@ def write(settings: Settings, state: RunState) -> None:
 
 
 def supervisor(settings: Settings) -> ProcessIdentity | None:
-    """Return the supervisor that lives on this HOME, if one does."""
+    """Return the running supervisor of this HOME, if any."""
     found = read(settings).supervisor
     return found if found is not None and alive(found) else None
 
 
 def hung_supervisor(settings: Settings) -> ProcessIdentity | None:
-    """Return the supervisor that lives on this HOME but has stopped working, if there is one."""
+    """Return the supervisor of this HOME if it runs but hangs."""
     found = supervisor(settings)
     return found if found is not None and hangs(settings, found) else None
 
 
 def end_hung(settings: Settings) -> ProcessIdentity | None:
-    """Kill a supervisor that has stopped working, and return it; its services go on."""
+    """Kill a supervisor that hangs and return it; its services keep running."""
     found = hung_supervisor(settings)
     if found is not None:
         kill_all([found])
@@ -119,7 +115,7 @@ def end_hung(settings: Settings) -> ProcessIdentity | None:
 
 
 def account(settings: Settings) -> str | None:
-    """Return the name of the account that the services of this HOME run as; None if no supervisor is running."""
+    """Return the account that the services of this HOME run as; None if no supervisor is running."""
     found = supervisor(settings)
     if found is None:
         return None
@@ -130,7 +126,7 @@ def account(settings: Settings) -> str | None:
 
 
 def running(settings: Settings) -> bool:
-    """Whether a supervisor works and all of its services are ready."""
+    """Return True if a supervisor is running and all of its services are ready."""
     state = read(settings)
     return (
         state.supervisor is not None
@@ -142,32 +138,29 @@ def running(settings: Settings) -> bool:
 
 
 KILLED_SECONDS = 5.0
-"""How long a killed supervisor may hold its lock."""
+"""Time that a killed supervisor may still hold its lock."""
 
 
 class AlreadyRunningError(ConcordanceError):
-    """Another supervisor holds this HOME."""
+    """Another supervisor uses this HOME."""
 
 
-def already(settings: Settings) -> str:
-    """Return the message for a second `up` on the same HOME."""
+def already_running(settings: Settings) -> str:
+    """Return the message for a second `up` with the same HOME."""
     if running(settings):
-        return (
-            f"Concordance runs on {settings.home} already: see `concordance status`, or end it with `concordance down`."
-        )
-    return f"Another `concordance up` holds {settings.home} and is not ready yet: `concordance status` shows how far it is."
+        return f"Concordance is already running in {settings.home}. See `concordance status`, or stop it with `concordance down`."
+    return f"Another `concordance up` is starting in {settings.home}. See its progress with `concordance status`."
 
 
-def lock(settings: Settings, patience: float = 0.0) -> IO[bytes]:
-    """Take the lock of this HOME; it goes when the file is closed or the process ends, however it ends.
+def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:
+    """Take the lock of this HOME, which is released when the file is closed or the process ends.
 
-    `patience` is how many seconds to wait for it: a killed process holds it until the last of its threads has ended.
-    Raises `AlreadyRunningError`.
+    Waits up to `wait` seconds: a killed process holds the lock until its last thread has ended. Raises `AlreadyRunningError`.
     """
     folder = state_file(settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "lock").open("ab")
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + wait
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,14 +169,14 @@ def lock(settings: Settings, patience: float = 0.0) -> IO[bytes]:
                 time.sleep(0.01)
                 continue
             file.close()
-            raise AlreadyRunningError(already(settings)) from None
+            raise AlreadyRunningError(already_running(settings)) from None
         return file
 
 
 def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
-    """End what a killed supervisor left running, last started first, except the services to `keep`.
+    """End the services that a killed supervisor left running, in reverse order, except those to `keep`.
 
-    Returns the names ended. Call it holding the lock.
+    Returns their names. The caller holds the lock.
     """
     ended: list[str] = []
     for name, service in reversed(read(settings).services.items()):
@@ -195,7 +188,7 @@ def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
         identity = service.identity
         if identity is None:
             continue
-        # The leader is gone but its children may live, in a group of its number. Ours have our HOME in their environment.
+        # The leader has ended, but its group may still have children; ours have our HOME in their environment.
         children = [member for member in group(identity.pid) if _belongs(member, settings.home)]
         if children:
             kill_all(children)
@@ -210,17 +203,17 @@ def _belongs(identity: ProcessIdentity, home: Path) -> bool:
         return False
 
 
-def end(settings: Settings, patience: float = 120.0) -> bool:
-    """Tell the supervisor to stop everything and wait until it has; end leftovers if it was killed or hangs. False: nothing ran."""
+def stop(settings: Settings, wait: float = 120.0) -> bool:
+    """Stop the supervisor and all services, also those that a killed or hung one left. Return False if nothing was running."""
     end_hung(settings)
     found = supervisor(settings)
     if found is not None:
         os.kill(found.pid, signal.SIGTERM)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + wait
         while alive(found):
             if time.monotonic() > deadline:
                 raise ConcordanceError(
-                    f"The supervisor (pid {found.pid}) has not stopped in {patience:.0f} s. See {settings.home / 'logs'}."
+                    f"The supervisor (pid {found.pid}) did not stop within {wait:.0f} s. See {settings.home / 'logs'}."
                 )
             time.sleep(0.05)
         return True

@@ -1,7 +1,7 @@
-"""One warm run worker: imports what runs need, then does runs as their ids come on standard input.
+"""A warm run worker: import what runs need, then execute the runs whose ids arrive on standard input.
 
-Started by `orchestration/supervision/workers.py`, to which it writes a byte every few seconds and one when a task is done. Besides doing
-runs it reports those whose worker died: Dagster's own monitoring looks after runs only once they have started.
+`orchestration/supervision/workers.py` starts it and receives a heartbeat byte every few seconds and another byte per completed task. A worker also
+marks runs as failed whose worker died, because Dagster's run monitoring only covers runs that have started.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 5.0
 RUNS_A_WORKER = 50
-"""Runs that one process does before it makes room for a fresh one."""
+"""Runs that one process executes before it is replaced."""
 SETTLE_SECONDS = 300.0
-"""How long to try to report a run while the database is away."""
-DIED = "The process that did this run has died."
+"""How long to retry while the database is unavailable."""
+DIED = "The process of this run has died."
 
 log = logger("workers")
 
 
 def main() -> int:
-    """Do tasks until the keeper closes the pipe, a run fails, or many runs are done."""
+    """Execute tasks until the pool closes the pipe, a run fails, or `RUNS_A_WORKER` are done."""
     settings = load()
     configure(settings.log_level, "workers")
-    # Runs may print; only signs of life go to the keeper.
-    keeper = os.dup(sys.stdout.fileno())
+    # Runs may print, so standard output is replaced; only heartbeats go to the pool.
+    pool = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    os.set_blocking(keeper, False)
-    threading.Thread(target=_beat, args=(keeper,), name="beat", daemon=True).start()
+    os.set_blocking(pool, False)
+    threading.Thread(target=_beat, args=(pool,), name="beat", daemon=True).start()
     _warm_up(settings)
     from dagster import DagsterInstance
     from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage] # what `dagster api` runs
@@ -59,13 +59,13 @@ def main() -> int:
             if task[0] == "settle":
                 settle(settings, instance, task[1:])
             elif _execute_run_command_body(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
-                return 0  # a run that failed or was interrupted may have left anything behind
-            _write(keeper, DONE)
+                return 0  # a run that failed or was interrupted may have left the process in any state
+            _write(pool, DONE)
     return 0
 
 
 def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]) -> None:
-    """Report runs whose worker died as failed, and close their sync jobs. Waits for a database that is away."""
+    """Mark runs whose worker died as failed, and close their sync jobs. Retries while the database is unavailable."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         try:
@@ -88,14 +88,14 @@ def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> Non
             connection,
             job_id=run.tags.get(JOB_TAG),
             run_id=run.run_id,
-            error_message="The process that ran this sync died.",
+            error_message="The process of this sync died.",
         )
     instance.report_run_failed(run, DIED)
     log.warning("run_failed", run_id=run.run_id, reason=DIED)
 
 
 def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:
-    """Return the unfinished runs of warm workers that are gone."""
+    """Return the unfinished runs whose warm worker has ended."""
     from dagster import DagsterRunStatus, RunsFilter
 
     from orchestration.supervision.launcher import WORKER_TAG, worker_of
@@ -124,19 +124,19 @@ def _warm_up(settings: Settings) -> None:
         tokenizer(settings)
 
 
-def _beat(keeper: int) -> None:
+def _beat(pool: int) -> None:
     while True:
-        _write(keeper, BEAT)
+        _write(pool, BEAT)
         time.sleep(BEAT_SECONDS)
 
 
-def _write(keeper: int, said: bytes) -> None:
-    with suppress(BlockingIOError, BrokenPipeError):  # a keeper that hangs or is gone: its successor takes over
-        os.write(keeper, said)
+def _write(pool: int, message: bytes) -> None:
+    with suppress(BlockingIOError, BrokenPipeError):  # the pool hangs or has ended; its successor takes over
+        os.write(pool, message)
 
 
 def _discard(_event: object) -> None:
-    """Drop an event: it is in Dagster's event log already."""
+    """Ignore an event, which is already in Dagster's event log."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One process of the set that `concordance up` runs: how it is started, asked and told apart from another version of itself."""
+"""Definition of a service that `concordance up` runs: its command, port, readiness check, probe and fingerprint."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ BACKLOG = 2048
 
 
 def nothing() -> None:
-    """Do nothing: the default of a service without preparations."""
+    """Do nothing, as the default of `Service.prepare` and `Service.after`."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One process to keep alive. `prepare` runs before every start, `after` once it is ready for the first time."""
+    """A process to keep running. `prepare` runs before every start, `after` once it is ready for the first time."""
 
     name: str
     command: Callable[[], list[str]]
     ready: Callable[[], bool]
     probe: Probe | None = None
-    """Asked again and again once it runs: whether it still replies. Must return within a few seconds."""
+    """Called regularly to check that it still replies. Must return within a few seconds."""
     probe_seconds: float = INTERVAL_SECONDS
     url: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     prepare: Callable[[], None] = nothing
     after: Callable[[], None] = nothing
     port: tuple[str, str, int] | None = None
-    """Setting, host and port that must be free before it starts."""
+    """Setting, host and number of the port, which must be free before it starts."""
     succession: Path | None = None
-    """Where its processes take turns, if a second one waits to take over: the command then finds a socket on standard input
+    """Socket through which a standby process takes over, if it has one; its command then reads from a socket on standard input
     (`serving/standby.py`)."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
@@ -49,7 +49,7 @@ class Service:
     cwd: str | None = None
 
     def spawn(self, log: Path, channel: socket.socket | None = None) -> subprocess.Popen[bytes]:
-        """Start the process in a group of its own, its output appended to `log`. Raises `ConfigurationError`."""
+        """Start the process in its own process group and append its output to `log`. Raises `ConfigurationError`."""
         self.prepare()
         if channel is None:
             self.check_port()
@@ -66,15 +66,15 @@ class Service:
             )
 
     def check_port(self) -> None:
-        """Raise `ConfigurationError` when another program has the port."""
+        """Raise `ConfigurationError` if another program uses the port."""
         if self.port is None:
             return
         setting, host, number = self.port
         if not port_is_free(number, host):
-            raise ConfigurationError(taken(self.name, setting, number))
+            raise ConfigurationError(port_taken(self.name, setting, number))
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens on the port. Raises `ConfigurationError` when another program has it."""
+        """Return a socket that listens on the port. Raises `ConfigurationError` if another program uses it."""
         if self.port is None:
             raise ValueError("a service with a standby process has a port")
         setting, host, number = self.port
@@ -82,10 +82,10 @@ class Service:
         try:
             return socket.create_server((host, number), family=family, backlog=BACKLOG)
         except OSError as error:
-            raise ConfigurationError(taken(self.name, setting, number)) from error
+            raise ConfigurationError(port_taken(self.name, setting, number)) from error
 
     def fingerprint(self) -> str:
-        """Return what tells a process of this service from one with other settings or of another version."""
+        """Return a hash of the command, the settings and the version."""
         kept = {
             name: value
             for name, value in self.environment.items()
@@ -97,7 +97,7 @@ class Service:
 
 @cache
 def release() -> str:
-    """Return a mark of the code that services run: another after every change of a file."""
+    """Return a hash of the installed code, which changes with every file."""
     mark = hashlib.sha256()
     for package in ("assets", "orchestration", "resources", "serving", "sql"):
         for file in sorted((ROOT / package).rglob("*")):
@@ -107,6 +107,6 @@ def release() -> str:
     return mark.hexdigest()
 
 
-def taken(name: str, setting: str, number: int) -> str:
-    """Return the message for a port that another program has."""
-    return f"Port {number}, which {name} needs, is taken by another program: set {setting} to a free one."
+def port_taken(name: str, setting: str, number: int) -> str:
+    """Return the message for a port that another program uses."""
+    return f"Port {number}, which {name} needs, is taken by another program. Set {setting} to a free port."

@@ -1,7 +1,6 @@
-"""What `concordance up` runs: each service's command, environment, address and the question that tells whether it is ready.
+"""The services that `concordance up` runs, in stages; the services of one stage start at the same time.
 
-Enter: settings. Leave: services in the order they start, in stages; those of one stage start side by side. A part whose URL is
-set (POSTGRES_URL, QDRANT_URL) is somebody else's and is not started.
+Postgres and the vector server are not started if POSTGRES_URL or QDRANT_URL names an external one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 
 from orchestration.supervision.environment import ROOT, bare_environment, service_environment, without_password
 from orchestration.supervision.liveness import grpc_replies, http_replies, postgres_replies
-from orchestration.supervision.service import Service, taken
+from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
@@ -31,36 +30,36 @@ from resources.stores.migrate import migrate
 
 DEFINITIONS = "orchestration.definitions"
 LOCATION = "concordance"
-"""Name of the Dagster code location; schedules and sensors keep their state under it."""
+"""Name of the Dagster code location, under which the state of schedules and sensors is stored."""
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
 SLACK_EVENTS = "slack-events"
 
 
-def services(settings: Settings, definitions: str = DEFINITIONS, beside: Sequence[Service] = ()) -> list[list[Service]]:
-    """Return the services in stages; those `beside` ours answer before the first sync can begin.
+def services(settings: Settings, definitions: str = DEFINITIONS, more: Sequence[Service] = ()) -> list[list[Service]]:
+    """Return the services in stages; those in `more` are ready before the first sync can begin.
 
-    `definitions` is the module that Dagster loads (tests hand in a small one).
+    `definitions` is the module that Dagster loads (tests pass a small one).
     """
     stages: list[list[Service]] = []
     if settings.embedded_postgres:
         stages.append([_postgres(settings)])
     else:
         migrate(settings.postgres_dsn)
-    side_by_side = [_code_server(settings, definitions)]
+    parallel = [_code_server(settings, definitions)]
     if settings.embedded_qdrant:
-        side_by_side.insert(0, _qdrant(settings))
-    side_by_side += [_webserver(settings), _serving(settings), *beside]
+        parallel.insert(0, _qdrant(settings))
+    parallel += [_webserver(settings), _serving(settings), *more]
     if settings.slack_app_token is not None:
-        side_by_side.append(_slack_events(settings))
-    stages.append(side_by_side)
-    # Last: it finds Dagster's tables, which the webserver has made; two processes making them at once get in each other's way.
+        parallel.append(_slack_events(settings))
+    stages.append(parallel)
+    # Last, once the webserver has created Dagster's tables: two processes that create them at once interfere with each other.
     stages.append([_daemon(settings), *([_workers(settings)] if definitions == DEFINITIONS else [])])
     return stages
 
 
 def check_fresh(settings: Settings) -> None:
-    """Raise `ConfigurationError` for a HOME that is still to be made when one of its ports is taken: nothing is written then."""
+    """Raise `ConfigurationError` if a port is taken and HOME does not exist yet, before anything is written."""
     if (settings.home / "run").exists():
         return
     needed = [("serving", "CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port)]
@@ -71,11 +70,11 @@ def check_fresh(settings: Settings) -> None:
         needed.append(("qdrant", "CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port))
     for name, setting, host, number in needed:
         if not port_is_free(number, host):
-            raise ConfigurationError(taken(name, setting, number))
+            raise ConfigurationError(port_taken(name, setting, number))
 
 
 def external(settings: Settings) -> dict[str, str]:
-    """Return name and address, without credentials, of the services that somebody else runs."""
+    """Return the external services and their URLs without credentials."""
     found: dict[str, str] = {}
     if settings.postgres_url is not None:
         found["postgres"] = without_password(settings.postgres_url.get_secret_value())
@@ -85,7 +84,7 @@ def external(settings: Settings) -> dict[str, str]:
 
 
 def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Whether a GET of this HTTP URL gives status 200 within two seconds."""
+    """Return True if a GET of this HTTP URL returns status 200 within two seconds."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
     try:
@@ -98,7 +97,7 @@ def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
 
 
 def listens(path: Path) -> bool:
-    """Whether something accepts connections on this Unix socket."""
+    """Return True if a process accepts connections on this Unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(2)
         return client.connect_ex(str(path)) == 0
@@ -181,7 +180,7 @@ def _webserver(settings: Settings) -> Service:
 
 
 def _location_is_loaded(settings: Settings) -> bool:
-    """Whether the webserver has met the code server: it may have started before that one, and a launch would fail."""
+    """Return True if the webserver has loaded the code location; before that, launching a run would fail."""
     connection = http.client.HTTPConnection("127.0.0.1", settings.dagster_port, timeout=5)
     try:
         query = (
@@ -201,7 +200,7 @@ def _daemon(settings: Settings) -> Service:
     started = [0.0]
 
     def last_heartbeat() -> float | None:
-        """Return when any of the daemon's threads wrote its heartbeat last; None while Postgres does not say."""
+        """Return the time of the latest heartbeat of the daemon's threads; None while Postgres is unavailable."""
         import psycopg
 
         try:
@@ -246,7 +245,7 @@ def _workers(settings: Settings) -> Service:
 
 
 def serving_address(settings: Settings) -> str:
-    """Return where this machine reaches the HTTP interface: never the public address, which may lead through a proxy."""
+    """Return the local URL of the HTTP interface, which unlike the public URL never leads through a proxy."""
     host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
     return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
 
@@ -265,7 +264,7 @@ def _serving(settings: Settings) -> Service:
 
 
 def _slack_events(settings: Settings) -> Service:
-    """Return the receiver of Slack's events: it needs Postgres, the app-level token, and no other secret."""
+    """Return the receiver of Slack events, which needs Postgres, the app-level token and no other secret."""
     return Service(
         name=SLACK_EVENTS,
         command=lambda: [sys.executable, "-m", "serving.slack_socket"],
@@ -276,8 +275,8 @@ def _slack_events(settings: Settings) -> Service:
 
 
 def instance_file() -> Path:
-    """Return Dagster's instance file: at the root of a checkout, beside this module in an installed wheel."""
+    """Return Dagster's instance file: at the root of a checkout, or next to this module in an installed wheel."""
     for folder in (ROOT, Path(__file__).parents[1]):
         if (folder / "dagster.yaml").is_file():
             return folder / "dagster.yaml"
-    raise ServiceUnavailableError("The file dagster.yaml is missing from this installation: install it again.")
+    raise ServiceUnavailableError("The file dagster.yaml is missing from this installation. Install Concordance again.")

@@ -1,7 +1,4 @@
-"""A second process of a service that waits, warm, and takes over by itself when the first one ends; see `serving/standby.py`.
-
-Enter: a command that expects the listening socket through standard input. Leave: that process.
-"""
+"""A warm second process of a service that takes over when the first one ends; see `serving/standby.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from resources.servers.succession import send_listener
 
 
 class Standby:
-    """One process that waits, and goes on waiting without its supervisor. It ends if it never gets the listening socket."""
+    """A standby process, which outlives its supervisor. It ends if it never receives the listening socket."""
 
     def __init__(
         self,
@@ -22,34 +19,34 @@ class Standby:
         process: subprocess.Popen[bytes] | None = None,
         channel: socket.socket | None = None,
     ) -> None:
-        """Without `process`, another supervisor started it."""
+        """Without `process`, adopt a process that another supervisor started."""
         self.identity = identity
         self.process = process
         self._channel = channel
 
     @classmethod
     def start(cls, spawn: Callable[[socket.socket], subprocess.Popen[bytes]]) -> Standby:
-        """Start a process; `entrust` must follow."""
+        """Start a process; `hand_over_listener` must follow."""
         channel, theirs = socket.socketpair()
         with theirs:
             process = spawn(theirs)
-        # A process that has ended already has no identity of its own any more; its number is ours until we collect it.
+        # A process that has already ended cannot be identified, but its pid is not reused until we wait for it.
         return cls(identify(process.pid) or ProcessIdentity(process.pid, 0.0), process, channel)
 
     @property
     def usable(self) -> bool:
-        """Whether it lives. One that is still loading takes its turn as soon as it can."""
+        """Return True if the process is running; one that is still loading takes over as soon as it can."""
         return alive(self.identity) if self.process is None else self.process.poll() is None
 
-    def entrust(self, listener: socket.socket) -> None:
-        """Give it the listening socket, once. Raises `OSError` when it has ended."""
+    def hand_over_listener(self, listener: socket.socket) -> None:
+        """Send the listening socket to the process, once. Raises `OSError` if it has ended."""
         if self._channel is not None:
             with self._channel:
                 send_listener(self._channel, listener)
             self._channel = None
 
     def end(self) -> None:
-        """End it at once; it serves nobody."""
+        """Kill the process; it serves no requests."""
         if self._channel is not None:
             self._channel.close()
         if self.process is not None or alive(self.identity):

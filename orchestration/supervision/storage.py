@@ -1,10 +1,8 @@
-"""Dagster's tables in Postgres, for processes that start together and a webserver that outlives restarts of the database.
+"""Dagster's Postgres storage, with a lock for creating tables and a check of pooled connections.
 
-Every process of Dagster creates the tables that are missing, without regard to the others: on the first start two of them would
-create the same one, and one would end with `DuplicateObject`. A lock lets one create them all.
-
-Dagster's webserver keeps one pooled connection for each of its three stores and never checks it. After a restart of Postgres
-the first request that needs such a connection fails with status 500, be it minutes later.
+Every Dagster process creates missing tables. Without the lock, two that start together create the same one, and one fails with
+`DuplicateObject`. Dagster's webserver keeps a pooled connection per store and never checks it: without the check, the first request
+after a restart of Postgres fails with status 500.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ if TYPE_CHECKING:
 
 
 WAIT_MS = 120_000
-"""Longest wait for the other processes that create or check the tables, one after the other: on a busy machine each takes seconds."""
+"""Longest wait for other processes that create or check the tables in turn, each of which takes seconds on a busy machine."""
 
 
 class Storage(DagsterPostgresStorage):
-    """Dagster's Postgres storage; `dagster.yaml` names it. Pooled connections are checked before each use."""
+    """The storage named in `dagster.yaml`."""
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: PostgresStorageConfig) -> Storage:
-        """Return the storage that `dagster.yaml` describes, its tables created."""
+        """Return the storage that `dagster.yaml` describes, and create its tables."""
         url = pg_url_from_config(config_value)
         with _alone(url):
             return cls(
@@ -46,7 +44,7 @@ class Storage(DagsterPostgresStorage):
 
 @contextmanager
 def _alone(url: str) -> Generator[None]:
-    """Hold the lock under which tables are created."""
+    """Hold the lock for creating tables."""
     engine = create_engine(url, poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text(f"SET LOCAL lock_timeout = {WAIT_MS}"))
@@ -54,10 +52,10 @@ def _alone(url: str) -> Generator[None]:
         yield
 
 
-# The argument `pool_pre_ping` of `create_engine` would do the same, but Dagster calls that. Only the webserver pools connections.
+# `create_engine(pool_pre_ping=True)` would do the same, but Dagster makes that call. Only the webserver pools connections.
 @event.listens_for(QueuePool, "checkout")
 def _check(connection: DBAPIConnection, _record: object, _proxy: object) -> None:  # pyright: ignore[reportUnusedFunction]
-    """Make the pool replace a connection that has gone. Source: SQLAlchemy's documentation of disconnect handling."""
+    """Make the pool replace a broken connection. Source: SQLAlchemy's documentation of disconnect handling."""
     try:
         cursor = connection.cursor()
         try:

@@ -1,8 +1,7 @@
-"""Keeps the embedded set alive: starts it in order, waits until each part answers, restarts what dies or hangs, stops all in
-reverse.
+"""Start the services in order, wait until each is ready, restart those that end or hang, and stop them in reverse order.
 
-Enter: settings (and, for tests, other services). Leave: running processes, `HOME/run/state.json`, and one log a service in
-`HOME/logs`. One supervisor a HOME; what a killed or hung one left running is adopted, or ended if it cannot go on as it is.
+The state is in `HOME/run/state.json` and the log of each service in `HOME/logs`. There is one supervisor per HOME. Services that a
+killed or hung supervisor left running are adopted if they still match the settings and respond, and ended otherwise.
 """
 
 from __future__ import annotations
@@ -43,23 +42,23 @@ logger = logging.getLogger("concordance.supervisor")
 
 LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 10.0
-"""Time that one look at a starting service can take; what is beyond was a pause of this process and is not held against the service."""
+"""Longest time that one check of a starting service counts for; more means that this process was suspended meanwhile."""
 
 
 class Supervisor:
-    """The services of one HOME. `start` returns when all are ready; `stop` when all are gone."""
+    """The services of one HOME. `start` returns once all are ready, `stop` once all have ended."""
 
     def __init__(
         self,
         settings: Settings,
         stages: Sequence[Sequence[Service]] | None = None,
         *,
-        beside: Sequence[Service] = (),
+        more: Sequence[Service] = (),
     ) -> None:
-        """`stages` replaces the product's services (tests hand in small ones); those `beside` them start as well."""
+        """`stages` replaces the standard services (tests pass small ones); `more` is added to the standard services."""
         self._settings = settings
         self._stages = stages
-        self._beside = beside
+        self._more = more
         self._children: list[Child] = []
         self._lock: IO[bytes] | None = None
         self._watchers: list[threading.Thread] = []
@@ -70,21 +69,21 @@ class Supervisor:
         self._adopted: dict[str, ServiceStatus] = {}
 
     def start(self) -> None:
-        """Start everything. Raises `AlreadyRunningError`, or what kept a service from starting after stopping the others."""
-        _heed_interrupts()
+        """Start all services. Raises `AlreadyRunningError`, or the error of a service after stopping the others."""
+        _restore_sigint()
         if self._stages is None:
             check_fresh(self._settings)
         keys.ensure(self._settings)
         hung = end_hung(self._settings)
         if hung is not None:
-            logger.warning("ended the supervisor with pid %d, which had stopped working", hung.pid)
+            logger.warning("ended the supervisor with pid %d, which was hung", hung.pid)
         self._lock = lock(self._settings, KILLED_SECONDS if hung else 0.0)
-        self._begin_beating()
+        self._start_heartbeat()
         try:
-            stages = self._stages if self._stages is not None else services(self._settings, beside=self._beside)
+            stages = self._stages if self._stages is not None else services(self._settings, more=self._more)
             self._adopted = adoptable(self._settings, stages)
             for name in end_leftovers(self._settings, keep=self._adopted):
-                logger.info("ended %s, which a killed supervisor had left running", name)
+                logger.info("ended %s, which a previous supervisor had left running", name)
             self._stopping.clear()
             self._children = []
             self._complete = False
@@ -98,7 +97,7 @@ class Supervisor:
             raise
         self._complete = True
         self._write()
-        # One thread a service: the slow end or start of one does not delay the restart of another.
+        # One thread per service, so that a slow stop or start of one does not delay the restart of another.
         self._watchers = [
             threading.Thread(target=self._watch, args=(child,), name=f"watch-{child.service.name}", daemon=True)
             for child in self._children
@@ -110,7 +109,7 @@ class Supervisor:
         for watcher in self._watchers:
             watcher.start()
 
-    def _begin_beating(self) -> None:
+    def _start_heartbeat(self) -> None:
         self._ended.clear()
         heartbeat.beat(self._settings)  # before the state names this process
         threading.Thread(
@@ -118,7 +117,7 @@ class Supervisor:
         ).start()
 
     def stop(self) -> None:
-        """Stop everything, last started first. Idempotent."""
+        """Stop all services in reverse order. Idempotent."""
         self._stopping.set()
         for watcher in self._watchers:
             watcher.join()
@@ -129,7 +128,7 @@ class Supervisor:
         for child in reversed(self._children):
             child.stop()
             logger.info("%s stopped", child.service.name)
-        for name, state in self._adopted.items():  # those that no child has taken over yet
+        for name, state in self._adopted.items():  # those that have no child yet
             if state.end():
                 logger.info("%s stopped", name)
         self._children = []
@@ -149,15 +148,15 @@ class Supervisor:
                 child.spawn()
             else:
                 child.adopt(state)
-                logger.info("%s runs already and is kept", child.service.name)
+                logger.info("%s is still running and was adopted", child.service.name)
         self._write()
         for child in children:
-            child.entrust()
+            child.hand_over_listener()
         for child in children:
-            self._await(child)
+            self._wait_until_ready(child)
             child.service.after()
 
-    def _await(self, child: Child) -> None:
+    def _wait_until_ready(self, child: Child) -> None:
         service = child.service
         waited, last = 0.0, child.spawned_at
         while not service.ready():
@@ -165,11 +164,11 @@ class Supervisor:
             now = time.monotonic()
             waited, last = waited + min(now - last, LONGEST_LOOK_SECONDS), now
             if status is not None or waited > service.start_seconds:
-                what = status or f"did not answer within {waited:.0f} s"
+                what = status or f"was not ready within {waited:.0f} s"
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
             if self._stopping.wait(0.05):
                 raise ServiceUnavailableError(f"Stopped while {service.name} was starting.")
-        child.is_ready()
+        child.mark_ready()
         self._write()
         logger.info("%s is ready after %.1f s%s", service.name, time.monotonic() - child.spawned_at,
                     f" at {service.url}" if service.url else "")  # fmt: skip
@@ -177,23 +176,23 @@ class Supervisor:
     def _watch(self, child: Child) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
             try:
-                self._look_after(child)
+                self._check(child)
             except Exception as error:
-                # The watcher must outlive any fault of its service; whatever it was, the service is tried again later.
+                # The watcher must survive any error of its service, which is restarted later.
                 delay = child.postpone()
                 logger.warning("%s could not be started again (%s); next attempt in %.1f s", child.service.name,
                                error, delay, exc_info=not isinstance(error, ConcordanceError))  # fmt: skip
                 self._write()
 
-    def _look_after(self, child: Child) -> None:
+    def _check(self, child: Child) -> None:
         if child.identity is None:
             if time.monotonic() >= child.next_start:
                 child.spawn()
                 self._write()
-                child.entrust()
+                child.hand_over_listener()
         elif (status := child.exited()) is not None:
-            # Its children go too: a run worker whose code server is gone would work on beside the one that replaces it.
-            child.bury()
+            # Its children are ended too: a run worker without its code server would otherwise continue next to the new one's.
+            child.reap()
             delay = child.postpone()
             logger.warning(
                 "%s %s; starting it again in %.1f s. Its log: %s", child.service.name, status, delay, child.log
@@ -203,23 +202,23 @@ class Supervisor:
             why = child.why_hung
             child.kill()
             delay = child.postpone()
-            logger.warning("%s runs but has stopped answering (%s); it was killed and starts again in %.1f s. Its log: %s",
+            logger.warning("%s stopped responding (%s) and was killed; starting it again in %.1f s. Its log: %s",
                            child.service.name, why, delay, child.log)  # fmt: skip
             self._write()
         elif child.state.state == "starting":
             if child.service.ready():
-                child.is_ready()
+                child.mark_ready()
                 logger.info("%s is ready again", child.service.name)
                 self._write()
         elif child.show_pulse():
             if child.state.state == "hung":
-                logger.warning("%s does not answer: %s", child.service.name, child.why_hung)
+                logger.warning("%s is not responding: %s", child.service.name, child.why_hung)
             else:
-                logger.warning("%s answers again", child.service.name)
+                logger.warning("%s is responding again", child.service.name)
             self._write()
         elif child.state.state == "ready" and child.keep_standby():
             self._write()
-            child.entrust()
+            child.hand_over_listener()
 
     def _write(self) -> None:
         with self._writing:
@@ -232,15 +231,15 @@ class Supervisor:
         return external(self._settings) if self._stages is None else {}
 
 
-def start(settings: Settings, beside: Sequence[Service] = ()) -> Supervisor:
-    """Start the embedded set, and what is to run `beside` it; return its supervisor once every service answers."""
-    supervisor = Supervisor(settings, beside=beside)
+def start(settings: Settings, more: Sequence[Service] = ()) -> Supervisor:
+    """Start the standard services and `more`, and return the supervisor once all are ready."""
+    supervisor = Supervisor(settings, more=more)
     supervisor.start()
     return supervisor
 
 
 def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceStatus]:
-    """Return the services that a killed supervisor left running and that can go on: same settings, same version, and they answer."""
+    """Return the running services of a killed supervisor that have the same settings and version, and respond."""
     found: dict[str, ServiceStatus] = {}
     left = read(settings).services
     for service in (service for stage in stages for service in stage):
@@ -256,12 +255,12 @@ def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[s
             found[service.name] = state
         else:
             logger.warning(
-                "%s still runs but does not answer (%s), so it is not kept", service.name, reason or "unknown"
+                "%s is still running but not responding (%s), so it is not adopted", service.name, reason or "unknown"
             )
     return found
 
 
-def _heed_interrupts() -> None:
-    """Undo an ignored SIGINT, which a script's background job inherits and would hand on to every service."""
+def _restore_sigint() -> None:
+    """Restore the default SIGINT handler if the signal is ignored, as in a background job of a script: services would inherit that."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

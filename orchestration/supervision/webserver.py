@@ -1,7 +1,7 @@
-"""`python -m orchestration.supervision.webserver`: Dagster's webserver behind our own sign-in, on loopback, until SIGTERM or SIGINT.
+"""Dagster's webserver behind our own sign-in, on loopback: `python -m orchestration.supervision.webserver`.
 
-Dagster's webserver runs whatever anyone who reaches it asks for. It is taken here as an application, and what reaches it goes
-through `resources/core/guard.py` (host names, origins, JSON) and `orchestration/supervision/dagster_gate.py` (secret, roles).
+Dagster's webserver has no sign-in of its own. Here its requests first pass `resources/core/guard.py` (host names, origins, JSON) and
+`orchestration/supervision/dagster_gate.py` (secret, roles).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIVE_DATA_MILLISECONDS = 2000
 
 
 class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
-    """Dagster's webserver, read-only for viewers: its pages show them no buttons that would be refused."""
+    """Dagster's webserver, with read-only pages for viewers."""
 
     def _make_request_context(self, conn: HTTPConnection) -> WorkspaceRequestContext:
         process = self._process_context
@@ -49,15 +49,15 @@ class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContex
 
 
 def application(settings: Settings, dagster: App) -> App:
-    """Return Dagster's application behind the checks."""
+    """Return Dagster's application wrapped in the checks."""
     names = [name.lower() for name in settings.allowed_hosts]
     rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
     return Guard(Gate(dagster, dagster_access.secrets_of(settings)), rules)
 
 
 def main() -> int:
-    """Serve until told to stop. Returns the exit status."""
-    # A parent that runs in a script's background hands on an ignored SIGINT.
+    """Serve until SIGTERM or SIGINT, and return the exit status."""
+    # A background job of a script inherits an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         settings = load()
@@ -76,7 +76,7 @@ def main() -> int:
                 host=HOST,
                 port=settings.dagster_port,
                 log_level="warning",
-                access_log=False,  # it would hold the tokens of links
+                access_log=False,  # it would contain the tokens of links
                 server_header=False,
                 timeout_graceful_shutdown=STOP_SECONDS,
             )

@@ -1,7 +1,7 @@
-"""Warm run workers: a run's id enters on a Unix socket that no other account reaches; a process that has everything imported does the run.
+"""A pool of warm run workers, which receives run ids on a Unix socket that only our account can access.
 
-Starting Python with Dagster, Polars, Arrow and the model takes seconds, and most syncs take less. So two processes wait, warm,
-and do run after run. `python -m orchestration.supervision.workers` keeps them; each of them is `orchestration/supervision/run_worker.py`.
+Starting Python with Dagster, Polars, Arrow and the model takes seconds, more than most syncs. Therefore two idle processes are kept
+ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/supervision/run_worker.py`.
 """
 
 from __future__ import annotations
@@ -31,95 +31,95 @@ POLL_SECONDS = 1.0
 REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
 SPARES = 2
-"""Idle workers to keep: a run that is asked for while another ends should not wait for Python to start."""
+"""Idle workers to keep, so that a run does not wait for Python to start."""
 SURPLUS_SECONDS = 60.0
-"""How long an idle worker beyond the spares waits for another burst of runs before it ends: each holds some 300 MB."""
+"""How long an idle worker beyond the spares is kept for another burst of runs; each uses about 300 MB."""
 COMMAND = (sys.executable, "-m", "orchestration.supervision.run_worker")
 SILENCE_SECONDS = 60.0
-"""A worker writes every few seconds whatever it is doing; one that is silent for this long hangs and is killed."""
+"""A worker sends a heartbeat every few seconds; without one for this long, it hangs and is killed."""
 STOPPED_SECONDS = 10.0
-"""The same for one that a signal has stopped."""
+"""The same for a worker that was stopped by a signal."""
 EVERY_RUN = "*"
-"""In place of a run's id: every run whose worker has died."""
+"""Used instead of a run id for every run whose worker has died."""
 BEAT, DONE = b".", b"D"
-"""What a worker writes: a sign of life, and that its task is done."""
+"""The bytes that a worker writes: a heartbeat, and the end of a task."""
 
 log = structlog.get_logger("workers")
 
 
 def address(settings: Settings) -> Path:
-    """Return the socket that the keeper of the workers listens on."""
+    """Return the socket that the pool listens on."""
     return socket_path(settings, SOCKET)
 
 
 class Worker:
-    """One process: what it is doing, and when it was last heard of."""
+    """A worker process, its current task and the time of its last heartbeat."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.output = _pipe(self.process.stdout)
         self.task: list[str] | None = None
-        self.heard = time.monotonic()
-        self.idle_since = self.heard
+        self.last_beat = time.monotonic()
+        self.idle_since = self.last_beat
         self._stopped_since: float | None = None
 
     def give(self, *task: str) -> None:
-        """Hand over a task: `run RUN_ID`, or `settle RUN_ID…`. Raises `OSError` when the process has ended."""
+        """Send a task: `run RUN_ID`, or `settle RUN_ID…`. Raises `OSError` if the process has ended."""
         _pipe(self.process.stdin).write((" ".join(task) + "\n").encode())
         self.task = list(task)
 
     def listen(self) -> None:
-        """Read what it wrote: any byte is a sign of life, `D` says that its task is done."""
-        said = os.read(self.output.fileno(), MAX_REQUEST)
-        if said:
-            self.heard = time.monotonic()
-        if DONE in said:
+        """Read its output: any byte is a heartbeat, `DONE` is the end of its task."""
+        data = os.read(self.output.fileno(), MAX_REQUEST)
+        if data:
+            self.last_beat = time.monotonic()
+        if DONE in data:
             self.task = None
-            self.idle_since = self.heard
+            self.idle_since = self.last_beat
 
     def dismiss(self) -> None:
-        """Let it end by itself; it takes no more tasks."""
+        """Close its input, so that it ends."""
         _pipe(self.process.stdin).close()
         self.task = ["leave"]
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone."""
+        """Return True if the process has ended."""
         return self.process.poll() is not None
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal keeps it from working at the moment."""
+        """Return True if the process is stopped by a signal."""
         try:
             return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
         except psutil.NoSuchProcess:
             return False
 
     def hung(self) -> bool:
-        """Whether it has been stopped or silent for so long that it should be killed."""
+        """Return True if it has been stopped, or without a heartbeat, for so long that it should be killed."""
         now = time.monotonic()
         self._stopped_since = (self._stopped_since or now) if self.stopped else None
-        return now - self.heard > SILENCE_SECONDS or (
+        return now - self.last_beat > SILENCE_SECONDS or (
             self._stopped_since is not None and now - self._stopped_since > STOPPED_SECONDS
         )
 
 
-class Workers:
-    """Keeps idle processes, hands runs to them, and reports the runs of those that died."""
+class WorkerPool:
+    """Keeps idle workers, gives runs to them, and has the runs of dead workers marked as failed."""
 
     def __init__(self, command: Sequence[str] = COMMAND, *, surplus_seconds: float = SURPLUS_SECONDS) -> None:
         self._command = command
         self._surplus_seconds = surplus_seconds
         self._workers: list[Worker] = []
         self._lost: list[str] = [EVERY_RUN]
-        """Runs to report as failed unless they have finished. A keeper that replaces a killed one looks at all of them first."""
+        """Runs to mark as failed unless they have finished; a new pool first checks all runs."""
 
     def outputs(self) -> list[IO[bytes]]:
-        """Return what to wait on: a worker writes regularly, and its pipe closes when it ends."""
+        """Return the workers' pipes to select on."""
         return [worker.output for worker in self._workers]
 
     def hand_over(self, run_id: str) -> tuple[int, float]:
-        """Give the run to an idle worker, or to a new one. Returns its pid and the time it was made."""
+        """Give the run to an idle worker, or to a new one. Returns its pid and creation time."""
         self._reap()
         worker = self._idle() or self._spawn()
         made = psutil.Process(worker.process.pid).create_time()
@@ -127,13 +127,13 @@ class Workers:
         log.info("run_handed_over", run_id=run_id, pid=worker.process.pid)
         return worker.process.pid, made
 
-    def tend(self, spoke: Sequence[object] = ()) -> None:
-        """Listen to the workers, replace those that ended or hang, make new ones when no run needs the machine, and end surplus ones."""
+    def tend(self, readable: Sequence[object] = ()) -> None:
+        """Read the workers' output, replace those that ended or hang, start spares while no run is active, and end surplus workers."""
         for worker in self._workers:
-            if worker.output in spoke:
+            if worker.output in readable:
                 worker.listen()
             if worker.hung():
-                log.warning("run_worker_killed", pid=worker.process.pid, reason="It has stopped answering.")
+                log.warning("run_worker_killed", pid=worker.process.pid, reason="It stopped responding.")
                 worker.process.kill()
                 worker.process.wait()
         self._reap()
@@ -142,12 +142,12 @@ class Workers:
         while all(worker.task is None for worker in self._workers) and len(self._workers) < SPARES:
             self._spawn()
         idle = [worker for worker in self._workers if worker.task is None]
-        for worker in idle[: max(0, len(idle) - SPARES)]:  # the oldest, which have done the most runs
+        for worker in idle[: max(0, len(idle) - SPARES)]:  # the oldest, which have executed the most runs
             if time.monotonic() - worker.idle_since > self._surplus_seconds:
                 worker.dismiss()
 
     def stop(self) -> None:
-        """Close the idle ones and interrupt the runs, as Dagster's own termination does."""
+        """Close idle workers and interrupt active ones, as Dagster's own termination does."""
         for worker in self._workers:
             if worker.task is None:
                 _pipe(worker.process.stdin).close()
@@ -181,15 +181,15 @@ class Workers:
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
-        raise RuntimeError("a worker is made with pipes")
+        raise RuntimeError("a worker was started without pipes")
     return pipe
 
 
 def serve(settings: Settings) -> None:
-    """Listen for runs until SIGTERM or SIGINT."""
+    """Run the pool until SIGTERM or SIGINT."""
     path = address(settings)
     path.unlink(missing_ok=True)
-    workers = Workers()
+    workers = WorkerPool()
     ending: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -211,7 +211,7 @@ def serve(settings: Settings) -> None:
     workers.stop()
 
 
-def _answer(server: socket.socket, workers: Workers) -> None:
+def _answer(server: socket.socket, workers: WorkerPool) -> None:
     connection, _ = server.accept()
     with connection:
         connection.settimeout(REPLY_SECONDS)
@@ -227,7 +227,7 @@ def _answer(server: socket.socket, workers: Workers) -> None:
 
 
 def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:
-    """Ask the workers of an installation to do a run. Returns pid and time of making, None when they can't be reached."""
+    """Give a run to the worker pool. Returns the worker's pid and creation time; None if the pool cannot be reached."""
     try:
         reply = json.loads(_ask(settings, {"run_id": run_id}))
         return int(reply["pid"]), float(reply["made"])
@@ -236,7 +236,7 @@ def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:
 
 
 def replies(settings: Settings) -> bool | None:
-    """Return True if the keeper of the workers answers, None while it does not listen yet."""
+    """Return True if the pool responds; None while it does not listen yet."""
     try:
         return bool(_ask(settings, {}))
     except FileNotFoundError:
@@ -254,7 +254,7 @@ def _ask(settings: Settings, request: dict[str, str]) -> bytes:
 
 
 def main() -> int:
-    """Keep the workers."""
+    """Run the worker pool of this installation."""
     settings = load()
     configure(settings.log_level, "workers")
     serve(settings)

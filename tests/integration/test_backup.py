@@ -150,7 +150,7 @@ def test_neither_command_overwrites_anything(
     assert run(["backup", str(place / "backup")]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert run(["restore", str(place / "backup")]) == 2
-    assert "holds data already" in capsys.readouterr().err
+    assert "already contains data" in capsys.readouterr().err
     assert marked(stopped)
 
 
@@ -173,7 +173,7 @@ def test_an_unfinished_backup_is_refused(stopped: Settings, place: Path, capsys:
     (place / "backup/backup.json").unlink()
     shutil.rmtree(stopped.home)
     assert run(["restore", str(place / "backup")]) == 2
-    assert "no complete backup" in capsys.readouterr().err
+    assert "not a complete backup" in capsys.readouterr().err
 
 
 def test_a_damaged_lake_is_not_backed_up_in_silence(

@@ -40,8 +40,8 @@ def test_a_vector_server_with_a_key_is_closed_and_one_without_is_named(
     home: Path, make_vector_process: Callable[..., VectorProcess]
 ) -> None:
     closed, bare = make_vector_process(api_key="s3cret"), make_vector_process()
-    assert outsider.look(settings_of(home, qdrant_port=closed.port)).opened == []
-    assert outsider.look(settings_of(home, qdrant_port=bare.port)).opened == ["the vector server's collections"]
+    assert outsider.probe(settings_of(home, qdrant_port=closed.port)).opened == []
+    assert outsider.probe(settings_of(home, qdrant_port=bare.port)).opened == ["the vector server's collections"]
 
 
 def test_a_server_that_checks_nothing_is_named_with_every_way_in(home: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_server_that_checks_nothing_is_named_with_every_way_in(home: Path) -> 
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Anything) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        opened = outsider.look(settings_of(home, dagster_port=server.server_address[1])).opened
+        opened = outsider.probe(settings_of(home, dagster_port=server.server_address[1])).opened
         server.shutdown()
     assert opened == [
         "Dagster's pages",
@@ -71,10 +71,10 @@ def test_a_server_that_checks_nothing_is_named_with_every_way_in(home: Path) -> 
 
 def test_files_that_others_may_read_are_named(home: Path) -> None:
     settings = settings_of(home)
-    assert outsider.look(settings).opened == []
+    assert outsider.probe(settings).opened == []
     keys.path(settings).chmod(0o644)
     (home / "lake").chmod(0o755)
-    assert outsider.look(settings).opened == [f"reading {keys.path(settings)}", f"reading {home / 'lake'}"]
+    assert outsider.probe(settings).opened == [f"reading {keys.path(settings)}", f"reading {home / 'lake'}"]
 
 
 def test_a_socket_that_others_may_open_is_named(home: Path) -> None:
@@ -82,23 +82,23 @@ def test_a_socket_that_others_may_open_is_named(home: Path) -> None:
     path = socket_path(settings, "code.sock")
     with socketserver.ThreadingUnixStreamServer(str(path), socketserver.BaseRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert outsider.look(settings).opened == []
+        assert outsider.probe(settings).opened == []
         path.chmod(0o777)
-        assert outsider.look(settings).opened == []
+        assert outsider.probe(settings).opened == []
         attempt = outsider.Attempt(what="the socket", kind="socket", target=str(path))
         path.parent.chmod(0o711)
-        assert outsider.succeeds(attempt, in_earnest=False)
-        assert outsider.succeeds(attempt, in_earnest=True)
+        assert outsider.succeeds(attempt, other_account=False)
+        assert outsider.succeeds(attempt, other_account=True)
         server.shutdown()
 
 
 def test_postgres_wants_its_password(postgres_process: PostgresProcess) -> None:
     settings = postgres_process.settings
-    assert outsider.look(settings).opened == []
+    assert outsider.probe(settings).opened == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
 def test_root_tries_it_as_another_account(home: Path) -> None:
-    outcome = outsider.look(settings_of(home))
+    outcome = outsider.probe(settings_of(home))
     assert outcome.account in outsider.ACCOUNTS
     assert outcome.attempts > 10

@@ -170,5 +170,5 @@ def test_the_commands(
     assert answer("grants", "--document", "docs/b.txt") == []
     do(installation, "UPDATE documents SET permissions = permissions || %s", [EVE])
     assert run(["audit", "run", "files"]) == 1
-    assert "Rights too many: 1" in capsys.readouterr().out
+    assert "Excess grants: 1" in capsys.readouterr().out
     assert run(["audit", "grants", "--principal", "group:"]) == 2

@@ -270,7 +270,7 @@ def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> No
     following = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
     assert following.job_id != dead.job_id
     assert installation.rows("SELECT status, error_message FROM sync_jobs WHERE job_id = %s", dead.job_id) == [
-        {"status": "failed", "error_message": "The process that ran this sync died."}
+        {"status": "failed", "error_message": "The process of this sync died."}
     ]
 
 
@@ -461,12 +461,12 @@ def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installatio
 
 
 def test_upkeep_changes_nothing_that_is_found(installation: Installation) -> None:
-    from orchestration.maintenance import tidy
+    from orchestration.maintenance import maintain
 
     for text in (STRIPES, TAXES):
         installation.write("zebras.md", text)
         installation.sync()
-    done = tidy(installation.settings)
+    done = maintain(installation.settings)
     assert done["tables_compacted"] >= 1
     before = installation.points()
     assert installation.sync().counts.synced == 0

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.cli import run as command
 from orchestration.definitions import definitions
-from orchestration.relevance import shown_without_right
+from orchestration.relevance import shown_without_permission
 from resources.core.domain import Access, SourceName, document_id
 from resources.stores.postgres import session
 from tests.fixtures.desk import ADA, Desk
@@ -116,7 +116,7 @@ def test_recall_and_misses_by_person(zoo: Installation, questions: Console) -> N
     assert second["figures"]["recall@10"] == pytest.approx(2.5 / 3, abs=1e-4)
     assert second["previous"]["figures"] == first["figures"]
     (missed,) = second["missed"]
-    assert (missed["documents"], missed["reason"]) == ([OTTER], f"is gone, or {ADA} may not read it")
+    assert (missed["documents"], missed["reason"]) == ([OTTER], f"is deleted, or {ADA} may not read it")
     kept = zoo.rows("SELECT rank, recall_10 FROM evaluation_results ORDER BY evaluation_id, question_id")
     assert len(kept) == 5
     assert kept[-1]["recall_10"] == 0.5
@@ -138,7 +138,7 @@ def test_a_wrong_grant_fails_the_check_for_leaks(zoo: Installation, questions: C
     assert checks["no_leaks"].severity == dg.AssetCheckSeverity.ERROR
     assert (metadata["leaks"], metadata["recall@10"]) == (1, 1)
     (row,) = metadata["leaked"].records
-    assert (row.data["as"], row.data["documents"], row.data["reason"]) == (BOB, SALARY, "must never be found, and was")
+    assert (row.data["as"], row.data["documents"], row.data["reason"]) == (BOB, SALARY, "must never be found, but was")
     assert len(alerts) == 1
     assert "leaks" in alerts[0]
     assert questions("run")[0] == 1
@@ -183,7 +183,7 @@ def test_what_is_shown_without_a_right_is_a_leak(zoo: Installation) -> None:
     asked = EvaluationQuestion(id="1", text="?", documents=frozenset(), access=access)
     salary, otter = (document_id(SourceName.FILES, name) for name in (SALARY, OTTER))
     with session(zoo.settings.postgres_dsn) as connection:
-        found = shown_without_right(connection, [asked], [QuestionResult([[otter, salary]], 0)])
+        found = shown_without_permission(connection, [asked], [QuestionResult([[otter, salary]], 0)])
     assert found == {"1": {salary}}
 
 

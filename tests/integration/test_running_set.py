@@ -13,7 +13,7 @@ import pytest
 
 from assets.index.agreement import agree, ledger, totals
 from orchestration.demo.client import Client
-from orchestration.outsider import look
+from orchestration.outsider import probe
 from orchestration.supervision.launcher import WORKER_TAG
 from resources import dagster_access
 from resources.core.domain import STAGES, SourceName
@@ -89,7 +89,7 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
 
 
 def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company) -> None:
-    outcome = look(company.settings)
+    outcome = probe(company.settings)
     assert outcome.opened == []
     assert outcome.account or os.geteuid() != 0
 

@@ -153,7 +153,7 @@ def test_a_service_that_never_answers_is_named(settings: Settings) -> None:
         environment=child_environment(settings),
         start_seconds=0.2,
     )
-    with pytest.raises(ServiceUnavailableError, match="mute did not answer"):
+    with pytest.raises(ServiceUnavailableError, match="mute was not ready"):
         Supervisor(settings, [[mute]]).start()
 
 
@@ -194,7 +194,7 @@ def other_supervisor(settings: Settings, ports: list[int]) -> Iterator[subproces
     yield process
     process.kill()
     process.wait()
-    run_state.end(settings)
+    run_state.stop(settings)
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_the_services_of_a_hung_supervisor_can_be_ended(
     left = [service_identity(settings, name) for name in ("one", "two")]
     os.kill(other_supervisor.pid, signal.SIGSTOP)
     until(lambda: run_state.hung_supervisor(settings) is not None, "the stop")
-    assert run_state.end(settings)
+    assert run_state.stop(settings)
     assert other_supervisor.wait(30) == -signal.SIGKILL
     assert not any(alive(identity) for identity in left)
 
@@ -326,7 +326,7 @@ def test_a_silent_supervisor_is_hung(
         monkeypatch.setenv("CONCORDANCE_HOME", str(settings.home))
         assert cli.run(["status"]) == 1
         said = capsys.readouterr().err
-        assert f"The supervisor (pid {silent.pid}) has stopped working" in said
+        assert f"The supervisor (pid {silent.pid}) is hung" in said
         assert "concordance up" in said
     finally:
         silent.kill()
@@ -430,7 +430,7 @@ def unsupervised(settings: Settings) -> Iterator[int]:
     process.kill()
     process.wait()
     yield number
-    run_state.end(settings)
+    run_state.stop(settings)
 
 
 def standby(settings: Settings) -> ProcessIdentity | None:
@@ -469,7 +469,7 @@ def test_an_adopted_service_and_its_standby_are_both_kept(settings: Settings, un
 def test_the_end_of_an_unsupervised_service_ends_its_standby(settings: Settings, unsupervised: int) -> None:
     first, second = service_identity(settings, "pair"), standby(settings)
     assert second is not None
-    assert run_state.end(settings)
+    assert run_state.stop(settings)
     assert not alive(first)
     assert not alive(second)
     assert not answers(f"http://127.0.0.1:{unsupervised}/")
@@ -483,9 +483,9 @@ def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supe
     os.kill(killed_supervisor[0].pid, signal.SIGKILL)
     helper = identify(int((settings.home / "one.helper").read_text()))
     assert helper is not None, "a leader's child outlives it"
-    assert run_state.end(settings)
+    assert run_state.stop(settings)
     assert not any(alive(identity) for identity in [*killed_supervisor, helper])
-    assert not run_state.end(settings), "a second time there is nothing to end"
+    assert not run_state.stop(settings), "a second time there is nothing to end"
 
 
 def test_a_reused_number_is_never_killed(settings: Settings) -> None:
@@ -503,7 +503,7 @@ def test_a_reused_number_is_never_killed(settings: Settings) -> None:
             ),
         )
         assert run_state.supervisor(settings) is None
-        assert not run_state.end(settings)
+        assert not run_state.stop(settings)
         assert alive(identity)
     finally:
         stranger.kill()
@@ -571,8 +571,8 @@ def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
     until(lambda: run_state.running(settings), "the restart")
     assert identity() != before
     assert service_identity(settings, "other") == other, "the others are left alone"
-    assert "fragile does not answer: timed out" in caplog.text
-    assert "fragile runs but has stopped answering (timed out); it was killed" in caplog.text
+    assert "fragile is not responding: timed out" in caplog.text
+    assert "fragile stopped responding (timed out) and was killed" in caplog.text
 
 
 @pytest.mark.parametrize(("seconds_a_round", "hung"), [(1.0, True), (100.0, False)], ids=["running", "paused"])

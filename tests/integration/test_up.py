@@ -81,7 +81,7 @@ def test_a_second_up_says_that_another_is_starting(
 ) -> None:
     done = up(settings, *flags)
     assert done.returncode == 1, done.stderr
-    assert "not ready yet" in done.stderr
+    assert "is starting in" in done.stderr
     assert settings.base_url not in done.stdout, "no address of a service that does not answer"
     assert other.is_alive(), "the first one is left alone"
 
@@ -94,7 +94,7 @@ def test_a_second_up_says_that_it_runs_already(
     other.join(SECONDS)
     done = up(settings, *flags)
     assert done.returncode == 0, done.stderr
-    assert "runs on" in done.stderr
+    assert "is already running in" in done.stderr
     assert "already" in done.stderr
     assert settings.base_url in done.stdout
 

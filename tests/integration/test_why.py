@@ -178,5 +178,5 @@ def test_the_operator_sees_the_state_and_for_whom_it_is_permitted(
     assert (hers["found"], hers["state"], hers["permitted"], hers["rank"]) == (True, "live", False, None)
     assert hers["reason"] == "This person is none of those who may read it."
     assert run(["why", "docs/none.md", "--as", ADA]) == 0
-    assert "No source has shown docs/none.md" in capsys.readouterr().out
+    assert "docs/none.md was not found in any source" in capsys.readouterr().out
     assert run(["why", "docs/zebras.md", "--as", "nobody"]) == 2

@@ -44,7 +44,7 @@ def test_an_answer_is_judged_by_what_the_person_may_read(
     outcome = demo.DemoReport()
     printed = io.StringIO()
     out = Console(file=printed, soft_wrap=True)
-    demo.judge(out, outcome, sample.people()[person], QUESTION, [hit(source_id) for source_id in shown])
+    demo.check_results(out, outcome, sample.people()[person], QUESTION, [hit(source_id) for source_id in shown])
     assert (outcome.questions, outcome.found, outcome.withheld) == (1, found, withheld)
     assert len(outcome.faults) == len(faults)
     assert all(words in fault for words, fault in zip(faults, outcome.faults, strict=True))
@@ -57,17 +57,17 @@ def test_what_is_shared_by_link_alone_is_withheld_from_everybody() -> None:
     outcome = demo.DemoReport()
     printed = io.StringIO()
     out = Console(file=printed, soft_wrap=True)
-    for person in (sample.people()[name] for name in demo.ASKERS):
-        demo.judge(out, outcome, person, question, [])
+    for person in (sample.people()[name] for name in demo.USERS):
+        demo.check_results(out, outcome, person, question, [])
     assert (outcome.found, outcome.withheld, outcome.faults) == (0, 2, [])
-    assert printed.getvalue().count("by its link alone") == 2
-    demo.judge(out, outcome, sample.people()["helen"], question, [hit(str(question.source_id))])
+    assert printed.getvalue().count("by link only") == 2
+    demo.check_results(out, outcome, sample.people()["helen"], question, [hit(str(question.source_id))])
     assert len(outcome.faults) == 1
 
 
 def test_the_demonstrations_handful_shows_every_kind_of_answer() -> None:
-    handful = sample.questions_of_sources()[: demo.HANDFUL]
-    kinds = {(question.source, *(asker in question.may for asker in demo.ASKERS)) for question in handful}
+    handful = sample.questions_of_sources()[: demo.SOURCE_QUESTIONS]
+    kinds = {(question.source, *(asker in question.may for asker in demo.USERS)) for question in handful}
     drive, slack = SourceName.GOOGLE_DRIVE, SourceName.SLACK
     assert kinds == {
         (drive, True, True), (drive, False, True), (drive, False, False),

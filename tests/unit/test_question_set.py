@@ -13,7 +13,7 @@ from assets.stages.measure_ranking import QueryScores
 from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.demo import sample
 from orchestration.question_set import StoredQuestion, read
-from orchestration.relevance import QuestionOutcome, figures
+from orchestration.relevance import QuestionOutcome, metrics
 from resources.core.domain import Access, SourceName, document_id
 from resources.core.errors import InvalidRequestError
 
@@ -46,10 +46,10 @@ def outcome(recall: float | None, *leaked: str) -> QuestionOutcome:
 
 
 def test_figures_are_means_over_what_should_be_found_and_leaks_over_all() -> None:
-    found = figures([outcome(1), outcome(0, "x"), outcome(None), outcome(None, "y", "z")])
+    found = metrics([outcome(1), outcome(0, "x"), outcome(None), outcome(None, "y", "z")])
     assert (found.questions, found.never, found.leaks) == (2, 2, 2)
     assert found.recall_5 == found.recall_10 == found.ndcg_10 == found.mrr == 0.5
-    nothing = figures([outcome(None)])
+    nothing = metrics([outcome(None)])
     assert (nothing.questions, nothing.recall_10, nothing.never) == (0, None, 1)
 
 

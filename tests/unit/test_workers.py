@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 
-from orchestration.supervision.workers import SPARES, Workers
+from orchestration.supervision.workers import SPARES, WorkerPool
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'D')")
 """A worker whose every task is done at once."""
@@ -14,7 +14,7 @@ WAIT_SECONDS = 30
 
 
 def test_workers_of_a_burst_end_once_they_are_idle() -> None:
-    workers = Workers(QUICK, surplus_seconds=0)
+    workers = WorkerPool(QUICK, surplus_seconds=0)
     try:
         for number in range(BURST):
             workers.hand_over(f"run-{number}")
@@ -32,7 +32,7 @@ def test_workers_of_a_burst_end_once_they_are_idle() -> None:
 
 
 def test_workers_of_a_burst_wait_for_the_next_one() -> None:
-    workers = Workers(QUICK)
+    workers = WorkerPool(QUICK)
     try:
         for number in range(BURST):
             workers.hand_over(f"run-{number}")
