@@ -56,7 +56,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     attempts: int
     was_indexed: bool
-    """Whether the index may contain points of it, from an earlier version or an interrupted sync."""
+    """True if the index may contain points of it, from an earlier version or an interrupted sync."""
 
 
 def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:

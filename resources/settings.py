@@ -464,12 +464,12 @@ class Settings(BaseSettings):
 
     @property
     def embedded_postgres(self) -> bool:
-        """Whether `up` runs Postgres itself."""
+        """True if `up` runs Postgres."""
         return self.postgres_url is None
 
     @property
     def embedded_qdrant(self) -> bool:
-        """Whether `up` runs the vector server itself."""
+        """True if `up` runs the vector server."""
         return self.qdrant_url is None
 
 

@@ -15,19 +15,19 @@ MOST_BYTES = 64 * 1024
 
 
 class SocketState(msgspec.Struct, kw_only=True):
-    """What the receiver knows of itself. Times are seconds since 1970."""
+    """The receiver's connection and counts. Times are seconds since 1970."""
 
     connected: bool = False
     since: float
-    """When it was connected, or since when it is not."""
+    """Time of the last change between connected and disconnected."""
     reason: str = ""
     """Why it is not connected."""
     app_id: str = ""
-    """The app that the app-level token belongs to, as Slack says when it connects."""
+    """The app of the app-level token, as reported by Slack on connecting."""
     stored: int = 0
     """Events that were stored and acknowledged since the receiver started."""
     failed: int = 0
-    """Events that could not be stored and are left to Slack to send again."""
+    """Events that could not be stored, which Slack sends again."""
 
 
 def address(settings: Settings) -> Path:
@@ -36,7 +36,7 @@ def address(settings: Settings) -> Path:
 
 
 def ask(settings: Settings) -> SocketState | None:
-    """Return the receiver's state; None when it does not answer within two seconds."""
+    """Return the receiver's state; None if it does not respond within two seconds."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(REPLY_SECONDS)

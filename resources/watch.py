@@ -1,8 +1,8 @@
-"""Whether a part of the platform answers: calls to it are registered here, and whether it is down leaves.
+"""Detect whether a service is down, from pings and from the calls that are registered here.
 
-A part counts as down only after it has answered neither a ping nor a call for `OUTAGE_SECONDS`. One that is merely busy goes on
-answering pings; its callers are asked to come back, and never served by a fallback that checks less. A call that is not answered
-is ended: at once when the part goes down, else after the time that the caller gives it.
+A service counts as down only if it has answered neither a ping nor a call for `OUTAGE_SECONDS`. A busy one still answers pings; its
+callers are asked to retry, and are never served by a fallback with fewer checks. An unanswered call is ended when the service goes
+down, or after the caller's time limit.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from resources.logging import logger
 
 PATIENCE_SECONDS = 1.0
-"""A call that takes longer than this has the part pinged."""
+"""Duration of a call after which the service is pinged."""
 OUTAGE_SECONDS = 3.0
-"""Without any answer for this long, the part is down."""
+"""Time without any answer after which the service is down."""
 LOOK_SECONDS = 0.25
-"""Between two looks at the calls under way, and between two pings of a part that does not answer."""
+"""Interval between checks of active calls, and between pings of a service that does not answer."""
 VERDICT_SECONDS = 15.0
 
 log = logger("serving")
 
 
 class Call:
-    """One call under way. `cut`: it was ended because no answer came."""
+    """An active call. `cut` is True if it was ended without an answer."""
 
     __slots__ = ("began", "cut", "hang_up", "limit")
 
@@ -45,7 +45,7 @@ class Call:
 
 
 class Watch:
-    """Watches one part. `ping` returns True if the part answers, and must return within a few seconds."""
+    """Watches one service. `ping` returns True if the service answers, and must return within a few seconds."""
 
     def __init__(self, part: str, ping: Callable[[], Awaitable[bool]]) -> None:
         self._part = part
@@ -60,16 +60,16 @@ class Watch:
         self.down = False
 
     def on_return(self, renew: Callable[[], Awaitable[None]]) -> None:
-        """Have something done when the part is back, before anyone is told."""
+        """Register a callback to run when the service is back, before calls are accepted again."""
         self._on_return.append(renew)
 
     def start(self) -> None:
-        """Begin watching; a second start changes nothing."""
+        """Start watching. Idempotent."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"watch-{self._part}")
 
     async def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._task is not None:
             task, self._task = self._task, None
             task.cancel()
@@ -79,7 +79,7 @@ class Watch:
 
     @contextmanager
     def call(self, hang_up: Callable[[], None], limit: float) -> Generator[Call]:
-        """Register a call for the length of the block; `hang_up` makes it fail, and is used after `limit` seconds at the latest."""
+        """Register a call for the duration of the block; `hang_up` ends it, after `limit` seconds at the latest."""
         call = Call(hang_up, limit)
         self._calls.add(call)
         try:
@@ -89,13 +89,13 @@ class Watch:
             self._calls.discard(call)
 
     def suspect(self) -> None:
-        """Have the part pinged now."""
+        """Ping the service now."""
         if not self.down and self._task is not None:
             self._known.clear()
             self._suspected.set()
 
     async def answers(self) -> bool:
-        """Return True if the part answers a ping; waits for it, at most until the part counts as down."""
+        """Return True if the service answers a ping; waits at most until it counts as down."""
         self.suspect()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(VERDICT_SECONDS):
@@ -114,14 +114,14 @@ class Watch:
             await self._examine()
 
     def _overdue(self) -> bool:
-        """End calls that are past their time. Return True if one has taken long enough for a ping."""
+        """End calls beyond their limit. Return True if one has taken long enough for a ping."""
         now = time.monotonic()
         for call in [call for call in self._calls if now - call.began > call.limit]:
             call.end()
         return any(now - call.began > PATIENCE_SECONDS for call in self._calls)
 
     async def _examine(self) -> None:
-        """Ping until the part answers."""
+        """Ping until the service answers."""
         began = time.monotonic()
         while not await self._ping():
             silent = time.monotonic() - max(began, self._answered_at)

@@ -1,8 +1,8 @@
-"""Secret settings that a service of ours does without.
+"""Secret settings that are withheld from a service that does not use them.
 
-`concordance up` starts each service with only the secrets that it uses and names the others, as far as they are given, in an
-environment variable. The variable also says that the settings are complete: `.env`, which may hold those secrets, is not read again.
-For the service, a withheld setting counts as given; its value cannot be read.
+`concordance up` starts each service with only the secrets that it uses, and lists the others that are set in an environment variable.
+If that variable exists, `.env` is not read, since it may contain those secrets. A withheld setting counts as set, but its value cannot
+be read.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ VARIABLE = "CONCORDANCE_WITHHELD"
 
 
 class Withheld(SecretStr):
-    """Stands for a secret that this process was not given."""
+    """Placeholder for a secret that is withheld from this process."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(secrets.token_urlsafe(48))  # of no use to anyone; it only has a length
+        super().__init__(secrets.token_urlsafe(48))  # a random value, because some checks need a length
         self._name = name
 
     def get_secret_value(self) -> str:
-        """Raise `ConfigurationError`: the value is not here."""
+        """Raise `ConfigurationError`, because the value is not available."""
         raise ConfigurationError(
             f"CONCORDANCE_{self._name.upper()} is set, but this service was started without it. Please report this."
         )
@@ -39,11 +39,11 @@ class Withheld(SecretStr):
 
 
 def variable(names: Collection[str]) -> dict[str, str]:
-    """Return the environment variable that tells a service which settings it does without."""
+    """Return the environment variable that lists the withheld settings."""
     return {VARIABLE: ",".join(sorted(names))}
 
 
 def withheld() -> dict[str, Withheld] | None:
-    """Return the settings that this process does without; None when nobody has read the settings for it."""
+    """Return the settings withheld from this process; None if the variable is not set."""
     names = os.environ.get(VARIABLE)
     return None if names is None else {name: Withheld(name) for name in names.split(",") if name}

@@ -78,7 +78,6 @@ class PointWriter:
         self._flying: tuple[Future[None], list[dict[str, Any]]] | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(

@@ -38,7 +38,7 @@ class IndexCollection(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int
     bm25_avg_len: float
     active: bool = True
-    """Whether it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
+    """True if it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
 
     def signature(self, profile: Profile) -> str:
         """Return the suffix of the index entry of a document with this profile, after its content key."""

@@ -69,7 +69,7 @@ class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
     seconds: float = 0.0
     unread: bool = False
-    """Whether the stored bytes are missing or damaged, so that the file itself was not parsed."""
+    """True if the stored bytes are missing or damaged, so that the file itself was not parsed."""
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: ParseOutcome | None = None
     leaving: bool = False
-    """Whether the worker exits after this frame and leaves its other jobs undone, because its memory has grown."""
+    """True if the worker exits after this frame and leaves its other jobs undone, because its memory has grown."""
 
 
 def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:

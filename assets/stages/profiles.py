@@ -34,7 +34,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     unit: Literal["tokens", "characters"] = "tokens"
     tables_isolated: bool = False
     heading_aware: bool = True
-    """Whether headings and pages begin new chunks."""
+    """True if headings and pages begin new chunks."""
     limit: int = 0
     """Maximum tokens of a chunk, whatever the unit: the model ignores the rest."""
 

@@ -28,7 +28,7 @@ class Unit(msgspec.Struct, kw_only=True):
     leads: bool = False
     """A heading or a table header: belongs to the unit after it."""
     prose: bool = False
-    """Whether it may be repeated as overlap."""
+    """True if it may be repeated as overlap."""
     alone: int = 0
     """Tokens of a piece of a split word. It gets a chunk of its own, because counts next to it would be wrong."""
     row_start: int | None = None

@@ -1,8 +1,8 @@
-"""A deadline, and a pause after it passed, for calls to services without a cheap ping: embeddings, Dagster, the object store.
+"""A circuit breaker with a deadline for calls to services without a cheap ping: embeddings, Dagster, the object store.
 
-A client library limits each read, not the whole call, and tries again by itself, so that a service that hangs can hold a caller
-for minutes. `Breaker.call` gives up after a time of ours; from then on it refuses calls at once, until the pause is over and one
-call is let through to try. `resources.watch` does the same for Postgres and the vector server, which answer a ping.
+Client libraries limit each read instead of the whole call, and retry, so that a hung service can block a caller for minutes. After a
+call exceeds its deadline, calls are refused for a rest period; then one call is let through as a trial. `resources.watch` does the same
+for Postgres and the vector server, which have a ping.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import TypeVar
 from resources.core.errors import ServiceUnavailableError
 
 REST_SECONDS = 15.0
-"""How long a service that hung is left alone."""
+"""Rest period after a call that exceeded its deadline."""
 
 T = TypeVar("T")
 
 
 class UnresponsiveError(ServiceUnavailableError):
-    """A call took longer than its deadline, or is not made because one just did."""
+    """A call exceeded its deadline, or is refused during the rest period."""
 
 
 class Breaker:
-    """Guards the calls to one service. Thread-safe. Without `rest` it only keeps the deadline."""
+    """Guards the calls to one service. Thread-safe. Without `rest` it only enforces the deadline."""
 
     def __init__(
         self, service: str, *, rest: float = REST_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -38,9 +38,9 @@ class Breaker:
         self._resting_until: float | None = None
 
     def call(self, action: Callable[[], T], seconds: float) -> T:
-        """Return what `action` returns; it runs in a thread of its own. Raises what it raises, and `UnresponsiveError`.
+        """Run `action` in its own thread and return its result. Raises its errors, and `UnresponsiveError`.
 
-        An error that comes in time is an answer, and ends the pause.
+        An error within the deadline counts as a response and ends the rest period.
         """
         self._enter(seconds)
         done: Future[T] = Future()
@@ -51,7 +51,7 @@ class Breaker:
             except BaseException as error:  # noqa: BLE001 (handed to the caller as it is)
                 done.set_exception(error)
 
-        # A daemon: a call that hangs would otherwise keep the process from ending.
+        # A daemon thread, so that a hung call does not keep the process from exiting.
         threading.Thread(target=run, name=f"call-{self._service}", daemon=True).start()
         try:
             error = done.exception(seconds)
@@ -72,9 +72,9 @@ class Breaker:
             left = self._resting_until - self._clock()
             if left > 0:
                 raise UnresponsiveError(
-                    f"{self._service} did not answer a moment ago. It is asked again in {left:.0f} s.", left
+                    f"{self._service} did not answer a moment ago. It is retried in {left:.0f} s.", left
                 )
-            self._resting_until = self._clock() + seconds  # others wait for what comes of this call
+            self._resting_until = self._clock() + seconds  # other calls are refused during this trial
 
     def _set(self, resting_until: float | None) -> None:
         with self._lock:

@@ -68,7 +68,7 @@ class StorageFullError(ServiceUnavailableError):
 
 
 class StorageReadOnlyError(ServiceUnavailableError):
-    """A disk or folder cannot be written to; nothing was kept, and somebody must make it writable."""
+    """A disk or folder is not writable; nothing was stored, and the operator must make it writable."""
 
 
 class DocumentError(ConcordanceError):

@@ -25,7 +25,7 @@ LONGEST_WAIT = 600.0
 
 
 class Tally:
-    """Calls by method, and how many were retried or failed for good. Thread-safe."""
+    """Calls by method, and the numbers of retries and of final failures. Thread-safe."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

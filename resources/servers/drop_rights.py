@@ -1,4 +1,4 @@
-"""Drop root's privileges for good and exec another program: `python drop_rights.py UID GID CAPABILITIES COMMAND...`.
+"""Permanently drop root's privileges and exec another program: `python drop_rights.py UID GID CAPABILITIES COMMAND...`.
 
 The command replaces this process and runs as that user, in no other group. CAPABILITIES lists the numbers of those to keep,
 joined by commas, or is `-`. This is a separate program, run by path, because these calls are not safe between fork and exec in a

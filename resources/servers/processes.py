@@ -1,6 +1,6 @@
-"""Processes of our own: told apart from strangers that reuse their number, and ended whole.
+"""Identify our processes and end them with their process groups.
 
-A process is known by its number and its start time together; the number alone may have gone to somebody else since.
+A process is identified by its pid and start time, because the pid alone may have been reused.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import psutil
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """One process for good: pid and start time (seconds since boot on Linux, so a changed clock changes nothing)."""
+    """Pid and start time of a process (seconds since boot on Linux, independent of clock changes)."""
 
     pid: int
     started: float
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return who has this number now; None when nobody has, or only a corpse."""
+    """Return the identity of the process with this pid; None if there is none, or only a zombie."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -45,20 +45,20 @@ def _started(process: psutil.Process) -> float:
 
 
 def alive(identity: ProcessIdentity) -> bool:
-    """Whether that very process runs."""
+    """Return True if this process, and not another one with its pid, is running."""
     return identify(identity.pid) == identity
 
 
 def end_group(identity: ProcessIdentity, first: signal.Signals = signal.SIGTERM, grace: float = 10.0) -> None:
-    """End a process that leads its own group, with all of the group: `first` to the leader, SIGKILL to all after `grace` seconds.
+    """Send `first` to a group's leader, then SIGKILL to all of the group after `grace` seconds, and wait until it is gone.
 
-    Returns when none of the group is left. Does nothing when the number has gone to somebody else.
+    Does nothing if the pid belongs to another process now.
     """
     if identify(identity.pid) not in (identity, None):
         return
     members = group(identity.pid)
     if alive(identity):
-        # The leader alone is told first: Postgres, Dagster and uvicorn end their own children, and in order.
+        # Only the leader is signalled first: Postgres, Dagster and uvicorn end their own children in order.
         _send(identity.pid, first)
         wait_gone([identity], grace)
     kill_all([member for member in members if alive(member)])
@@ -72,24 +72,24 @@ def group(leader: int) -> list[ProcessIdentity]:
             if os.getpgid(process.pid) == leader and (identity := identify(process.pid)):
                 found.append(identity)
         except (ProcessLookupError, PermissionError):
-            continue  # ended meanwhile, or a stranger's
+            continue  # ended meanwhile, or owned by another account
     return found
 
 
-def kill_all(identities: list[ProcessIdentity], patience: float = 5.0) -> None:
-    """Kill these processes at once and wait until they are gone."""
+def kill_all(identities: list[ProcessIdentity], wait: float = 5.0) -> None:
+    """Kill these processes and wait until they are gone."""
     for identity in identities:
         if alive(identity):
             _send(identity.pid, signal.SIGKILL)
-    wait_gone(identities, patience)
+    wait_gone(identities, wait)
 
 
-def wait_gone(identities: list[ProcessIdentity], patience: float) -> bool:
-    """Wait until none of these runs; False when `patience` seconds were not enough.
+def wait_gone(identities: list[ProcessIdentity], seconds: float) -> bool:
+    """Wait until none of these is running; return False if that takes longer than `seconds`.
 
-    A corpse that nobody collects counts as gone: in a container the first process may never collect orphans.
+    Zombies count as gone, because in a container the first process may never reap orphans.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + seconds
     while any(alive(identity) for identity in identities):
         if time.monotonic() > deadline:
             return False
@@ -101,11 +101,11 @@ def _send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it ended between the look and the signal
+        return  # it ended meanwhile
 
 
 def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a server could listen there now."""
+    """Return True if a server can listen on the port now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -116,14 +116,14 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port that is free now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
 def tail(log: Path, lines: int = 5) -> str:
-    """Return the last lines of a log for a message; empty when there is none."""
+    """Return the last lines of a log for a message; empty if there is no log."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8192))

@@ -1,7 +1,7 @@
-"""Processes that serve on one listening socket, one after the other: when one ends, the next takes over by itself.
+"""Failover between processes that share one listening socket, without a supervisor.
 
-Each of them holds the socket, and the one that holds the lock serves. The kernel releases the lock when its holder ends, however it
-ends, and wakes the next process; connections that arrive in between wait in the socket's queue. No supervisor has to notice anything.
+Each process has the socket open, and the one that holds a file lock serves. When that process ends, the kernel releases the lock and
+wakes the next one; new connections meanwhile wait in the socket's queue.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _HERE = b"l"
 
 
 class Succession:
-    """One place in line, known by a Unix socket's path; the lock is a file beside it."""
+    """A process's turn to serve, identified by the path of a Unix socket; the lock file is next to it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = -1
 
     def await_turn(self) -> None:
-        """Return once this process is the one to serve, which it remains until it ends. Blocking.
+        """Block until it is this process's turn to serve, which lasts until it ends.
 
-        Raises `OSError` if the lock file cannot be opened; one that exists is opened on a full or read-only disk as well.
+        Raises `OSError` if the lock file cannot be opened; an existing one can be opened even on a full or read-only disk.
         """
         self._lock = os.open(self._path.with_suffix(".lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def hand_out(self, listener: socket.socket) -> None:
-        """Give the listening socket to every process that asks on the Unix socket: a supervisor that was started later needs it.
+        """Send the listening socket to every process that connects to the Unix socket, such as a new supervisor.
 
-        Returns at once. Ends when the listener is closed. Raises `OSError` if the Unix socket cannot be made.
+        Runs in a thread until the listener is closed. Raises `OSError` if the Unix socket cannot be created.
         """
         self._path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX)
@@ -51,7 +51,7 @@ class Succession:
 
 
 def fetch_listener(path: Path) -> socket.socket | None:
-    """Return the listening socket of the process that serves now; None when there is none, or it does not answer."""
+    """Return the listening socket of the process that serves now; None if there is none, or it does not respond."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.settimeout(HANDOVER_SECONDS)
         try:
@@ -71,6 +71,6 @@ def _hand_out(server: socket.socket, listener: socket.socket) -> None:
     with server:
         while listener.fileno() >= 0:
             channel, _ = server.accept()
-            with channel, contextlib.suppress(OSError, ValueError):  # the asker has gone, or the listener is closed
+            with channel, contextlib.suppress(OSError, ValueError):  # the client has gone, or the listener is closed
                 channel.settimeout(HANDOVER_SECONDS)
                 send_listener(channel, listener)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Number of documents that an error names; the rest is counted."""
-MADE_AGAIN = "its rows are made again from the stored bytes"
+MADE_AGAIN = "its rows are rebuilt from the stored bytes"
 RESTORE = 'restore the lake from a backup (docs/operations.md, "Back up and restore")'
 
 
@@ -34,8 +34,8 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
         return error
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return AbortSyncError(
-            f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance up` makes what a"
-            " new version adds; anything else was removed: restore the database from a backup"
+            f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance up` creates what a"
+            " new version adds. If that does not help, restore the database from a backup"
             ' (docs/operations.md, "Back up and restore").'
         )
     if not _of_the_lake(error):
@@ -96,10 +96,10 @@ def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = Fal
 def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:
     """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them."""
     shown = ", ".join(whose[:SHOWN]) + (f" and {len(whose) - SHOWN} more" if len(whose) > SHOWN else "")
-    state = "is missing" if lake.open(name) is None else "lacks rows that it held"
+    state = "is missing" if lake.open(name) is None else "has lost rows"
     return AbortSyncError(
         f"The table {name} of the lake {state}: {shown} cannot be indexed. Run `concordance sync {source} --full --wait`:"
-        f" {MADE_AGAIN}. `concordance doctor` says what else is damaged."
+        f" {MADE_AGAIN}. `concordance doctor` shows what else is damaged."
     )
 
 

@@ -143,7 +143,7 @@ class Lake:
     def compact(self, name: str, past: int = COMPACT_PAST) -> bool:
         """Merge small files once there are more than `past`; return whether it did.
 
-        Appends may go on meanwhile, and readers keep the files that they began with for `RETENTION_HOURS`. Order is
+        Appends may continue meanwhile, and readers keep the files that they began with for `RETENTION_HOURS`. Order is
         kept: sorting by key was measured and made look-ups of 3, 1,000 or 50,000 of 200,000 vectors no faster.
         """
         spec = table(name)
@@ -164,7 +164,7 @@ class Lake:
         return True
 
     def clear(self, name: str) -> None:
-        """Remove every row of a table and its files at once, for data that nobody reads any more."""
+        """Remove every row of a table and its files immediately, for data that is no longer read."""
         spec = table(name)
 
         def empty() -> None:
@@ -333,7 +333,7 @@ def retried(name: str, action: Callable[[], None]) -> None:
         except SchemaMismatchError as error:
             raise AbortSyncError(
                 f"The table {name} in the lake has other columns than this version writes. Move its folder away: "
-                "the next full sync writes it anew."
+                "the next full sync rebuilds it."
             ) from error
         except CommitFailedError as error:
             if attempt == _ATTEMPTS - 1:

@@ -1,7 +1,7 @@
-"""Erase rows of lake tables for good: rows go, then the files and the log entries that held them.
+"""Erase rows of lake tables permanently: first the rows, then the files and log entries that contained them.
 
 A Delta table never changes in place: deleting rows writes new files and keeps the old ones, and the log keeps the least and greatest
-value of columns of every file it ever had. The caller makes sure that nobody reads or writes the tables meanwhile.
+value of columns of every file it ever had. The caller makes sure that the tables are not read or written meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Copy a table beside itself and let the copy take its place, so that nothing of deleted rows stays in its files.
+"""Replace a table by a copy, so that its files contain nothing of deleted rows.
 
-`VACUUM FULL` does the same, but searches wait from its beginning to its end: minutes for a large table. Here they wait for the exchange
-alone, which takes some milliseconds; only writers wait for the copy. Postgres does the work, in memory bounded by its own settings, and
-needs room for a second copy on the disk. An attempt that is cut short leaves everything as it was.
+`VACUUM FULL` does the same but blocks searches throughout, which takes minutes for a large table. Here searches wait only for the final
+swap of a few milliseconds, and writers for the whole copy. The disk needs room for a second copy of the table. An interrupted attempt
+changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resources.stores.postgres import Connection
 from sql import queries
 
 EXCHANGE_WAIT = "200ms"
-"""Searches wait behind an exchange that waits for its turn, so it waits briefly and often."""
+"""Searches queue behind the swap while it waits for its lock, so it waits briefly and retries often."""
 EXCHANGE_ATTEMPTS = 300
 EXCHANGE_REST_SECONDS = 0.3
 _SUFFIX = "_rebuilt"
@@ -30,8 +30,8 @@ def rebuild(connection: Connection, name: str) -> None:
     """Replace a table by a copy with the same columns, indexes, constraints, triggers, views and grants.
 
     The connection is in autocommit mode.
-    Raises `psycopg.errors.LockNotAvailable` when writers or readers hold the table for too long, and `DependentObjectsStillExist` when
-    something else was built on one of its views.
+    Raises `psycopg.errors.LockNotAvailable` if writers or readers lock the table for too long, and `DependentObjectsStillExist` if
+    other objects depend on one of its views.
     """
     keys = list(catalogue.foreign_keys_of(connection, name=name))
     with connection.transaction():
@@ -48,12 +48,12 @@ def rebuild(connection: Connection, name: str) -> None:
                 if attempt == EXCHANGE_ATTEMPTS:
                     raise
                 time.sleep(EXCHANGE_REST_SECONDS)
-    for key in keys:  # new rows are checked already; this marks the old ones as checked, and readers go on
+    for key in keys:  # new rows are checked already; this validates the old ones without blocking readers
         connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key["owner"], key["name"]))
 
 
 def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> None:
-    """Write the copy and its indexes; nobody else sees them yet."""
+    """Write the copy and its indexes, which are not visible to others yet."""
     copy = name + _SUFFIX
     columns = sql.SQL(", ").join(_known(row["name"]) for row in catalogue.columns_of(connection, name=name))
     connection.execute(_composed("CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING INDEXES)", copy, name))
@@ -76,7 +76,7 @@ def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> N
 
 
 def _exchange(connection: Connection, name: str, indexes: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
-    """Drop the table and give its name, and the names of what belongs to it, to the copy."""
+    """Drop the table and rename the copy and its indexes to the original names."""
     connection.execute(_composed("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", name))
     views = list(catalogue.views_of(connection, name=name))
     triggers = list(catalogue.triggers_of(connection, name=name))
@@ -116,5 +116,5 @@ def _composed(statement: LiteralString, *names: str) -> sql.Composed:
 
 
 def _known(text: str) -> sql.SQL:
-    """Return text that Postgres' own catalogue wrote, as a part of a statement."""
+    """Return text from the Postgres catalogue as part of a statement."""
     return sql.SQL(cast("LiteralString", text))

@@ -35,7 +35,7 @@ STORES = ("postgres.files", "postgres.log", "vectors.files")
 
 
 class Note(NamedTuple):
-    """Whether a store's files were rewritten, and how, or why not."""
+    """The result of rewriting a store's files, with the method or the reason why not."""
 
     done: bool
     detail: str

@@ -9,10 +9,10 @@ from resources.stores.postgres import Connection
 from sql import queries
 
 PLAIN_SECONDS = 60.0
-"""How long new messages may wait for a sync, unless an edit, a deletion or another change asks for one earlier."""
+"""How long new messages may wait for a sync; edits, deletions and other changes are synced earlier."""
 REQUESTED_BY = "events"
 KEPT_DAYS = 7
-"""Events are remembered for longer than sources redeliver them."""
+"""Events are kept for longer than sources redeliver them."""
 
 events = queries("events")
 
@@ -35,7 +35,7 @@ def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_S
 
 
 def changed(connection: Connection, source: SourceName, channel_id: str, number: str, partitions: list[str]) -> None:
-    """Note that partitions have changed, as a message of a notification channel says. What waits already waits once."""
+    """Record changed partitions from a message of a notification channel. Idempotent."""
     events.notified(connection, channel_id=channel_id)
     list(
         events.changed(

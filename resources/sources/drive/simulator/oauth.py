@@ -42,11 +42,11 @@ class Sessions:
     def __init__(self, account: str) -> None:
         self.account = account
         self.consents = True
-        """Whether the user at the consent page agrees."""
+        """True if the user agrees on the consent page."""
         self.client_secret: str | None = None
         """When set, the only secret that the token endpoint accepts."""
         self.delegates = True
-        """Whether service accounts may act for the account (domain-wide delegation)."""
+        """True if service accounts may act for the account (domain-wide delegation)."""
         self._codes: dict[str, _Consent] = {}
         self._refresh: dict[str, str] = {}
         self._access: set[str] = set()

@@ -42,7 +42,7 @@ class SlackApp:
         self.sockets = Sockets(workspace.app_id)
         self.requests = Requests(workspace.signing_secret)
         self.request_url: str | None = None
-        """Where events are posted. Without it they go to whoever is connected by Socket Mode."""
+        """URL to post events to. Without it, events go to Socket Mode connections."""
         self._rates = Rates(timer)
         workspace.listeners.append(self._deliver)
 

@@ -126,7 +126,7 @@ kept in memory. Connect with <code>CONCORDANCE_SLACK_API_URL={base}/api</code> a
 <h2>What can be done in it</h2>
 <p><code>POST /simulator/OPERATION</code> with a JSON object of arguments; channels and users by id or name, for example<br>
 <code>{html.escape(example, quote=False)}</code></p><ul>{operations}</ul>
-<p>Events go to whoever is connected by Socket Mode (<code>CONCORDANCE_SLACK_APP_TOKEN={html.escape(workspace.app_token)}</code>). To have
+<p>Events go to Socket Mode connections (<code>CONCORDANCE_SLACK_APP_TOKEN={html.escape(workspace.app_token)}</code>). To have
 them posted instead, set <code>CONCORDANCE_SLACK_SIGNING_SECRET={html.escape(workspace.signing_secret)}</code> and
 <code>POST /simulator/set_request_url</code> with <code>{{"url": "http://…/api/slack/events"}}</code>.</p>
 <h2>What can go wrong</h2>
