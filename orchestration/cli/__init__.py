@@ -1,7 +1,7 @@
 """The `concordance` command.
 
-Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Commands import what they need when they run, so that
-`--help` is fast. Expected errors are printed as one line on standard error, without a stack trace.
+Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. The module of a command is imported only when it is
+needed, and heavy libraries are imported within functions. Expected errors are one line on standard error, without a stack trace.
 """
 
 from __future__ import annotations
@@ -12,22 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cyclopts import App, CycloptsError
-
-from orchestration.cli import (
-    access,
-    backing_up,
-    connect,
-    erasing,
-    evaluating,
-    installation,
-    querying,
-    questions,
-    reindexing,
-    simulate,
-    syncing,
-    upkeep,
-    why,
-)
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -61,46 +45,78 @@ question_set = App(
 )
 audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
-app.command(installation.up)
-app.command(installation.down)
-app.command(installation.status)
-app.command(installation.doctor)
-app.command(installation.demo)
-app.command(simulators)
-simulators.command(simulate.drive)
-simulators.command(simulate.slack)
-app.command(syncing.sync)
-app.command(upkeep.reconcile)
-app.command(reindexing.reindex)
-app.command(reindexing.cleanup)
-app.command(prune)
-prune.command(upkeep.prune_list, name="list")
-prune.command(upkeep.prune_approve, name="approve")
-prune.command(upkeep.prune_reject, name="reject")
-app.command(audit)
-audit.command(upkeep.audit_run, name="run")
-audit.command(upkeep.audit_grants, name="grants")
-app.command(backing_up.backup)
-app.command(backing_up.restore)
-app.command(erasing.erase)
-app.command(erasing.receipts)
-app.command(querying.search)
-app.command(why.why)
-app.command(evaluating.evaluate, name="eval")
-app.command(question_set)
-question_set.command(questions.add)
-question_set.command(questions.add_all, name="import")
-question_set.command(questions.list_all, name="list")
-question_set.command(questions.accept)
-question_set.command(questions.remove)
-question_set.command(questions.run)
-app.command(access.token)
-app.command(key)
-key.command(access.create_key, name="create")
-key.command(access.list_keys, name="list")
-key.command(access.revoke_key, name="revoke")
-app.command(connections)
-connections.command(connect.google, name="google")
+GROUPS = {"": app} | {one.name[0]: one for one in (key, connections, simulators, prune, question_set, audit)}
+COMMANDS = {
+    "installation": {
+        "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
+        "down": "Stop all services that `up` started, also those that a killed `up` left running.",
+        "status": "Show the services, their URLs, and the number of documents of each source.",
+        "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
+        "demo": "Index a sample company and ask questions as two of its people, with the running services or its own.",
+    },
+    "simulate": {
+        "simulate drive": "Serve a simulated Google Drive until Ctrl-C, and print the settings to use it.",
+        "simulate slack": "Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it.",
+    },
+    "syncing": {
+        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files.",
+    },
+    "upkeep": {
+        "reconcile": "List the sources completely and compare them with lake, Postgres and Qdrant in both directions.",
+        "prune list": "List held mass deletions, which await approval.",
+        "prune approve": "Approve pending deletions, and start the sync that removes the documents if Concordance is running.",
+        "prune reject": "Reject pending deletions: the documents are kept until the source reports the deletion again.",
+        "audit run": "Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.",
+        "audit grants": "List permissions that were granted or revoked, and when each took effect.",
+    },
+    "reindexing": {
+        "reindex": "Build a second index with another embedding model, compare both, and switch. Run again to continue.",
+        "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
+    },
+    "backing_up": {
+        "backup": "Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.",
+        "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
+    },
+    "erasing": {
+        "erase": "Erase documents deleted longer ago than CONCORDANCE_ERASE_AFTER, and answers that quote them. This cannot be undone.",
+        "receipts": "List deletions: when the source reported them, and the result of the check of each store.",
+    },
+    "querying": {
+        "search": "Search as a person and print passages with their sources.",
+    },
+    "why": {
+        "why": "Explain why a person does not find a document: its state, stages, permission and rank.",
+    },
+    "evaluating": {
+        "eval": "Measure search quality and latency of dense, keyword and hybrid search on a test collection.",
+    },
+    "questions": {
+        "questions add": "Add a question to the question set, or change its documents.",
+        "questions import": "Add all questions of a file; if one is invalid, none is added.",
+        "questions list": "List the questions: their user, the documents to find or not to find, and which are proposed.",
+        "questions accept": "Accept questions proposed by feedback.",
+        "questions remove": "Remove questions, accepted or proposed.",
+        "questions run": "Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor.",
+    },
+    "access": {
+        "token": "Print an access token for a person, and nothing else.",
+        "key create": "Create an API key and print it. It cannot be shown again.",
+        "key list": "List API keys: user, groups, creation and expiry. The keys themselves are not stored.",
+        "key revoke": "Revoke an API key immediately.",
+    },
+    "connect": {
+        "connect google": "Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes.",
+    },
+}
+"""Commands with their help, by module. A module is imported only when one of its commands is needed."""
+
+for group in list(GROUPS.values())[1:]:
+    app.command(group)
+for module, commands in COMMANDS.items():
+    for command, summary in commands.items():
+        parent, _, name = command.rpartition(" ")
+        path = f"orchestration.cli.{module}:{command.replace(' ', '_')}"
+        GROUPS[parent].command(path, name=name, help=summary)
 
 
 def main() -> None:

@@ -8,7 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Duration, Groups, Json
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
+from resources.settings import load
+from sql import statement
 
 Admin = Annotated[
     bool,
@@ -30,13 +33,12 @@ def token(
     expires
         How long it is valid: 30m, 12h, 7d.
     """
-    from resources.settings import load
     from serving.access.auth import mint
 
     say(mint(load(), email, group or (), admin=admin, expires=expires))
 
 
-def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, expires: Duration | None = None) -> None:
+def key_create(email: str, /, *, group: Groups = None, admin: Admin = False, expires: Duration | None = None) -> None:
     """Create an API key and print it. It cannot be shown again.
 
     Parameters
@@ -46,8 +48,6 @@ def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, exp
     expires
         How long it is valid: 30m, 12h, 7d. By default, until it is revoked.
     """
-    from orchestration.cli.installed import database
-    from resources.settings import load
     from serving.access import api_keys
 
     with database(load()) as connection:
@@ -55,12 +55,8 @@ def create_key(email: str, /, *, group: Groups = None, admin: Admin = False, exp
         say(api_keys.create(connection, email, group or (), admin=admin, expires_at=until))
 
 
-def list_keys(*, json: Json = False) -> None:
+def key_list(*, json: Json = False) -> None:
     """List API keys: user, groups, creation and expiry. The keys themselves are not stored."""
-    from orchestration.cli.installed import database
-    from resources.settings import load
-    from sql import statement
-
     with database(load()) as connection:
         rows = connection.execute(statement("cli", "api_keys").encode()).fetchall()
     if json:
@@ -76,7 +72,7 @@ def list_keys(*, json: Json = False) -> None:
         note("There are no API keys. Create one with: concordance key create EMAIL")
 
 
-def revoke_key(key_id: str, /) -> int:
+def key_revoke(key_id: str, /) -> int:
     """Revoke an API key immediately.
 
     Parameters
@@ -84,8 +80,6 @@ def revoke_key(key_id: str, /) -> int:
     key_id
         The id that `key list` shows: the part between the two underscores.
     """
-    from orchestration.cli.installed import database
-    from resources.settings import load
     from serving.access import api_keys
 
     with database(load()) as connection:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 
+from resources.core.domain import SourceName
 from resources.core.durations import duration
 
 
@@ -18,7 +19,6 @@ def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
 
 
 def _source(_kind: Any, tokens: Sequence[Token]) -> str:
-    from resources.core.domain import SourceName
 
     return SourceName.parse(tokens[0].value).value
 

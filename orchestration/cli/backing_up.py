@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestration.backup import back_up
+from orchestration.backup import restore as carry_out
+from orchestration.cli import installed_version
 from orchestration.cli.output import note, say
+from resources.settings import load
 
 SHOWN = 10
 
@@ -17,10 +21,6 @@ def backup(folder: Path, /) -> int:
     folder
         The folder to write to; it must be empty or not exist. Only its owner can read it.
     """
-    from orchestration.backup import back_up
-    from orchestration.cli import installed_version
-    from resources.settings import load
-
     settings = load()
     made, faults = back_up(settings, folder.absolute(), installed_version())
     say(f"Backed up {settings.home} to {folder}.")
@@ -45,9 +45,6 @@ def restore(folder: Path, /) -> None:
     folder
         The folder that `concordance backup` wrote.
     """
-    from orchestration.backup import restore as carry_out
-    from resources.settings import load
-
     settings = load()
     made = carry_out(settings, folder.absolute())
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")

@@ -5,31 +5,29 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
+import httpx
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
+from orchestration.cli.installed import remedy
 from orchestration.cli.output import note, say, say_json
+from orchestration.supervision.services import serving_address
+from resources.core.errors import ConcordanceError, NotRunningError
+from resources.settings import load
+from serving.access.auth import mint
 
 TOKEN_LIFE = timedelta(minutes=5)
 PATIENCE_SECONDS = 30
 
 
-def google(
+def connect_google(
     *,
     as_: Annotated[
         str, Parameter(name="--as", help="Your email, recorded with the connection.")
     ] = "operator@localhost",
     json: Json = False,
 ) -> None:
-    """Print the URL at which a person permits Concordance to read a Google Drive. Open it in a browser within ten minutes."""
-    import httpx
-
-    from orchestration.cli.installed import remedy
-    from orchestration.supervision.services import serving_address
-    from resources.core.errors import ConcordanceError, NotRunningError
-    from resources.settings import load
-    from serving.access.auth import mint
-
+    """Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes."""
     settings = load()
     address = serving_address(settings)
     headers = {

@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from orchestration.cli.upkeep import WEEK, Document, Since
+from resources.core.domain import SourceName, document_id
+from resources.core.durations import duration
+from resources.settings import load
+from sql import queries
 
 
 def erase(
@@ -20,20 +26,13 @@ def erase(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Erase deleted documents from every store: bytes, texts, vectors, names, and answers that quote them. This cannot be undone.
+    """Erase documents deleted longer ago than CONCORDANCE_ERASE_AFTER, and answers that quote them. This cannot be undone.
 
-    Without options, erase documents whose grace period is over, like the daily job. Then rewrite every file that may contain erased
-    text; searches continue meanwhile.
+    Every file that may contain erased text is then rewritten; searches continue meanwhile.
     """
-    import msgspec
-
     from assets.upkeep.erase import cutoff_of
     from assets.upkeep.erase import erase as carry_out
     from assets.upkeep.sweep import sweep
-    from orchestration.cli.installed import database
-    from resources.core.domain import SourceName
-    from resources.core.durations import duration
-    from resources.settings import load
 
     settings = load()
     with database(settings) as connection:
@@ -61,11 +60,6 @@ def erase(
 
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
     """List deletions: when the source reported them, and the result of the check of each store."""
-    from orchestration.cli.installed import database
-    from resources.core.domain import SourceName, document_id
-    from resources.settings import load
-    from sql import queries
-
     names = [] if document is None else [document_id(source, document) for source in SourceName]
     with database(load()) as connection:
         rows = list(

@@ -19,7 +19,7 @@ HEADER = f"{'':10}{'nDCG@10':>9}{'95 % interval':>18}{'Recall@10':>11}{'Recall@5
 SIGNIFICANCE = 0.05
 
 
-def evaluate(
+def eval(  # noqa: A001 # the name of the command
     folder: Path,
     /,
     *,
@@ -40,7 +40,7 @@ def evaluate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure search quality on a test collection: nDCG@10, recall, MRR and latency of dense, keyword and hybrid search.
+    """Measure search quality and latency of dense, keyword and hybrid search on a test collection.
 
     Parameters
     ----------

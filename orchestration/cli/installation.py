@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
-
-if TYPE_CHECKING:
-    from orchestration.supervision.run_state import RunState
-    from resources.settings import Settings
+from orchestration.demo import sample
+from orchestration.demo.sample import with_sample_roots
+from orchestration.demo.simulated import simulated, with_simulators
+from orchestration.question_set import put
+from orchestration.supervision import run_state
+from orchestration.supervision.environment import child_environment
+from orchestration.supervision.rights import drop, write_as_owner
+from orchestration.supervision.run_state import AlreadyRunningError, RunState, running, stop
+from orchestration.supervision.services import SLACK_EVENTS, check_fresh, external
+from resources import dagster_access
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
+from resources.keys import make_home
+from resources.servers.processes import alive as is_alive
+from resources.servers.processes import tail
+from resources.settings import Settings, load
+from resources.slack_socket import ask
+from resources.stores import disk
+from resources.stores.postgres import session
+from sql import queries, statement
 
 DETACH_SECONDS = 300
 
@@ -32,11 +51,6 @@ def up(
     ] = False,
 ) -> int:
     """Start all services on this machine and keep them running until Ctrl-C or `concordance down`."""
-    from orchestration.supervision.run_state import AlreadyRunningError, running
-    from resources.core.errors import StorageFullError
-    from resources.settings import load
-    from resources.stores import disk
-
     settings = load()
     full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
     if full:
@@ -44,8 +58,6 @@ def up(
     try:
         _drop_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
         if sample:
-            from orchestration.demo.sample import with_sample_roots
-
             settings = with_sample_roots(settings)
         if detach:
             _detach(settings, sample)
@@ -61,9 +73,6 @@ def up(
 
 def down() -> int:
     """Stop all services that `up` started, also those that a killed `up` left running."""
-    from orchestration.supervision.run_state import stop
-    from resources.settings import load
-
     settings = load()
     if stop(settings):
         note(f"Stopped Concordance in {settings.home}.")
@@ -80,11 +89,6 @@ def status(
     json: Json = False,
 ) -> int:
     """Show the services, their URLs, and the number of documents of each source."""
-    from orchestration.cli.addresses import addresses, say_addresses
-    from orchestration.supervision import run_state
-    from resources.settings import load
-    from resources.stores import disk
-
     settings = load()
     hung = run_state.hung_supervisor(settings)
     alive = run_state.supervisor(settings) is not None
@@ -132,9 +136,8 @@ def doctor(*, json: Json = False) -> int:
 
 
 def demo(*, json: Json = False) -> int:
-    """Index a sample company and ask questions as two of its people. Uses running services, or starts and stops its own."""
+    """Index a sample company and ask questions as two of its people, with the running services or its own."""
     from orchestration.demo.walkthrough import run
-    from resources.settings import load
 
     settings = load()
     _drop_root(settings, ["demo", *(["--json"] if json else [])])
@@ -142,7 +145,6 @@ def demo(*, json: Json = False) -> int:
 
 
 def _drop_root(settings: Settings, arguments: list[str]) -> None:
-    from orchestration.supervision.rights import drop, write_as_owner
 
     if reason := drop(settings, arguments):
         note(reason)
@@ -152,9 +154,6 @@ def _drop_root(settings: Settings, arguments: list[str]) -> None:
 
 def _first_sync(settings: Settings) -> None:
     """Index the sample company now instead of at the next scheduled sync."""
-    from orchestration.demo.simulated import simulated
-    from resources.core.domain import SourceName
-    from resources.core.errors import BusyError
     from resources.launch import start_sync
 
     for source in (SourceName.FILES, *simulated(settings)):
@@ -165,23 +164,13 @@ def _first_sync(settings: Settings) -> None:
 
 def _question_set(settings: Settings) -> None:
     """Add the sample company's questions if the question set is empty."""
-    from orchestration.demo import sample
-    from orchestration.demo.simulated import simulated
-    from orchestration.question_set import put
-    from resources.core.domain import SourceName
-    from resources.stores.postgres import session
-    from sql import queries
-
     with session(settings.postgres_dsn) as connection:
         if not queries("questions").counted(connection)["questions"]:
             put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), "sample")
 
 
 def _keep_running(settings: Settings, sample: bool) -> None:
-    import logging
 
-    from orchestration.demo.simulated import with_simulators
-    from orchestration.supervision.run_state import AlreadyRunningError
     from orchestration.supervision.supervisor import Supervisor
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -218,12 +207,6 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _detach(settings: Settings, sample: bool) -> None:
-    from orchestration.supervision import run_state
-    from orchestration.supervision.environment import child_environment
-    from orchestration.supervision.services import check_fresh
-    from resources.core.errors import ConcordanceError
-    from resources.keys import make_home
-    from resources.servers.processes import tail
 
     if run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None:
         raise run_state.AlreadyRunningError(run_state.already_running(settings))
@@ -261,14 +244,12 @@ def _detach(settings: Settings, sample: bool) -> None:
 
 
 def _started_by(settings: Settings, pid: int) -> bool:
-    from orchestration.supervision import run_state
 
     state = run_state.read(settings)
     return state.supervisor is not None and state.supervisor.pid == pid
 
 
 def _say_addresses(settings: Settings) -> None:
-    from resources import dagster_access
 
     say(f"Search and HTTP interface  {settings.base_url}")
     say(f"Dagster                    {dagster_access.link(settings)}")
@@ -277,9 +258,6 @@ def _say_addresses(settings: Settings) -> None:
 
 
 def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
-    from orchestration.supervision.services import SLACK_EVENTS, external
-    from resources.servers.processes import alive as is_alive
-    from resources.slack_socket import ask
 
     found: dict[str, dict[str, Any]] = {
         name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
@@ -298,10 +276,6 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
 
 def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
     """Return the counts of each source; None if the database is not responding."""
-    from orchestration.cli.installed import database
-    from resources.core.errors import NotRunningError
-    from sql import statement
-
     try:
         with database(settings) as connection:
             rows = connection.execute(statement("cli", "sources").encode()).fetchall()

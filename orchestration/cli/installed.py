@@ -6,11 +6,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from psycopg.errors import UndefinedTable
+
+from orchestration.supervision.run_state import supervisor
 from resources.core.errors import NotRunningError, ServiceUnavailableError, StorageFullError
+from resources.stores.postgres import Connection, session
 
 if TYPE_CHECKING:
     from resources.settings import Settings
-    from resources.stores.postgres import Connection
 
 HOW_TO_START = "Start it with: concordance up"
 WAIT = "Concordance is running, but this service is not responding. See `concordance status`, then try again."
@@ -18,18 +21,12 @@ WAIT = "Concordance is running, but this service is not responding. See `concord
 
 def remedy(settings: Settings) -> str:
     """Return what to do about a service that is not responding."""
-    from orchestration.supervision.run_state import supervisor
-
     return HOW_TO_START if supervisor(settings) is None else WAIT
 
 
 @contextmanager
 def database(settings: Settings) -> Generator[Connection]:
     """Open the database for the block and commit at its end. Raises `NotRunningError` if it is not responding."""
-    from psycopg.errors import UndefinedTable
-
-    from resources.stores.postgres import session
-
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}. {HOW_TO_START}")
     try:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import httpx
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.installed import remedy
 from orchestration.cli.output import note, say, say_json
-
-if TYPE_CHECKING:
-    from resources.settings import Settings
+from orchestration.supervision.services import serving_address
+from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
+from resources.settings import Settings, load
+from serving.access.auth import mint
 
 TOKEN_LIFE = timedelta(minutes=5)
 PATIENCE_SECONDS = 60
@@ -38,8 +41,6 @@ def search(
     query
         What to look for.
     """
-    from resources.settings import load
-
     settings = load()
     body = {"query": query, "top_k": top_k, "mode": mode, "explain": explain}
     found = ask(settings, as_, group or [], body)
@@ -56,13 +57,6 @@ def search(
 
 def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any]) -> dict[str, Any]:
     """Return the response of `POST /api/rag/search`. Raises `NotRunningError`, or `ConcordanceError` with the server's message."""
-    import httpx
-
-    from orchestration.cli.installed import remedy
-    from orchestration.supervision.services import serving_address
-    from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
-    from serving.access.auth import mint
-
     address = serving_address(settings)
     token = mint(settings, email, groups, expires=TOKEN_LIFE)
     try:

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Groups, Json, operator
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
+from orchestration.question_set import QuestionLine, StoredQuestion, put, read, resolve, stored
+from resources.core.errors import InvalidRequestError
+from resources.logging import configure
+from resources.settings import load
+from sql import queries
 
 if TYPE_CHECKING:
-    from orchestration.question_set import QuestionLine, StoredQuestion
     from orchestration.relevance import RelevanceMetrics, RelevanceReport
 
 HEADER = f"{'':32}{'questions':>10}{'recall@5':>10}{'recall@10':>11}{'nDCG@10':>9}{'MRR':>7}{'never':>7}{'leaks':>7}"
 HOW_TO_ADD = "Add one with: concordance questions add QUESTION --document LINK --as EMAIL"
 
 
-def add(
+def questions_add(
     question: str,
     /,
     *,
@@ -37,13 +42,11 @@ def add(
     question
         The question as a person would ask it.
     """
-    from orchestration.question_set import QuestionLine
-
     line = QuestionLine(question=question, documents=document, email=as_, groups=group or [], never=never)
     _put([line], json=json)
 
 
-def add_all(file: Path, /, *, json: Json = False) -> None:
+def questions_import(file: Path, /, *, json: Json = False) -> None:
     """Add all questions of a file; if one is invalid, none is added.
 
     Parameters
@@ -51,15 +54,10 @@ def add_all(file: Path, /, *, json: Json = False) -> None:
     file
         JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" are optional.
     """
-    from orchestration.question_set import read
-
     _put(read(file), json=json)
 
 
 def _put(lines: list[QuestionLine], *, json: bool) -> None:
-    from orchestration.cli.installed import database
-    from orchestration.question_set import put, resolve
-    from resources.settings import load
 
     with database(load()) as connection:
         ids = put(connection, resolve(connection, lines), operator())
@@ -69,12 +67,8 @@ def _put(lines: list[QuestionLine], *, json: bool) -> None:
         say(f"{'Question' if len(ids) == 1 else 'Questions'} {', '.join(map(str, ids))}.")
 
 
-def list_all(*, json: Json = False) -> None:
+def questions_list(*, json: Json = False) -> None:
     """List the questions: their user, the documents to find or not to find, and which are proposed."""
-    from orchestration.cli.installed import database
-    from orchestration.question_set import stored
-    from resources.settings import load
-
     with database(load()) as connection:
         found = stored(connection)
     if json:
@@ -86,7 +80,7 @@ def list_all(*, json: Json = False) -> None:
         note(f"There are no questions. {HOW_TO_ADD}")
 
 
-def accept(*ids: int, json: Json = False) -> int:
+def questions_accept(*ids: int, json: Json = False) -> int:
     """Accept questions proposed by feedback.
 
     Parameters
@@ -97,7 +91,7 @@ def accept(*ids: int, json: Json = False) -> int:
     return _change("accept", ids, "Accepted", json=json)
 
 
-def remove(*ids: int, json: Json = False) -> int:
+def questions_remove(*ids: int, json: Json = False) -> int:
     """Remove questions, accepted or proposed.
 
     Parameters
@@ -109,10 +103,6 @@ def remove(*ids: int, json: Json = False) -> int:
 
 
 def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> int:
-    from orchestration.cli.installed import database
-    from resources.core.errors import InvalidRequestError
-    from resources.settings import load
-    from sql import queries
 
     if not ids:
         raise InvalidRequestError("Give the id of at least one question. See: concordance questions list")
@@ -128,12 +118,9 @@ def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> i
     return 1 if left else 0
 
 
-def run(*, json: Json = False) -> int:
-    """Run the questions now, like the monthly evaluation: recall and leaks by user. Exit status 1: a leak, or recall below the floor."""
-    from orchestration.cli.installed import database
+def questions_run(*, json: Json = False) -> int:
+    """Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor."""
     from orchestration.relevance import evaluate
-    from resources.logging import configure
-    from resources.settings import load
 
     configure("warning")
     settings = load()

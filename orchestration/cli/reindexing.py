@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
+from resources.core.errors import InvalidRequestError
+from resources.settings import Settings, load
 
 if TYPE_CHECKING:
     from assets.index.reindex import Estimate, Reindex
     from assets.index.targets import Target
     from orchestration.replay import ModelComparison
-    from resources.settings import Settings
 
 STEPS = 20
 """Progress lines per reindex."""
@@ -36,12 +38,10 @@ def reindex(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Build a second index with another embedding model, compare both, and switch. Run it again to continue after an interruption."""
+    """Build a second index with another embedding model, compare both, and switch. Run again to continue."""
     from assets.index.reindex import open_reindex
     from assets.index.switch import switch
-    from resources.core.errors import InvalidRequestError
     from resources.embedding import choose
-    from resources.settings import load
 
     if rollback == (model is not None):
         raise InvalidRequestError("Give either --model M or --rollback.")
@@ -94,7 +94,6 @@ def cleanup(
     """Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one."""
     from assets.index.reindex import open_reindex
     from assets.index.switch import drop, obsolete
-    from resources.settings import load
 
     settings = load()
     _check_database(settings)
@@ -115,8 +114,6 @@ def cleanup(
 
 def _check_database(settings: Settings) -> None:
     """Raise `NotRunningError` if the database is not responding."""
-    from orchestration.cli.installed import database
-
     with database(settings) as connection:
         connection.execute("SELECT FROM index_entries LIMIT 1")
 

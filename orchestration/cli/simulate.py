@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from orchestration.cli.output import note, say
+from orchestration.demo.simulated import DRIVE, SLACK, Simulator
+from resources.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from orchestration.demo.simulated import Simulator
     from resources.sources.simulation import App
 
 Port = Annotated[int, Parameter(help="Port on this machine.")]
 Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the sample company's content, or empty.")]
 
 
-def drive(*, port: Port = 8091, sample: Sample = True) -> int:
+def simulate_drive(*, port: Port = 8091, sample: Sample = True) -> int:
     """Serve a simulated Google Drive until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_drive
-    from orchestration.demo.simulated import DRIVE
     from resources.sources.drive.simulator import Drive, DriveApp
 
     return _serve(DRIVE, DriveApp(make_drive() if sample else Drive()), port)
 
 
-def slack(
+def simulate_slack(
     *,
     port: Port = 8092,
     sample: Sample = True,
@@ -34,7 +34,6 @@ def slack(
 ) -> int:
     """Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_workspace
-    from orchestration.demo.simulated import SLACK
     from resources.sources.slack.simulator import SlackApp, Workspace
 
     workspace = make_workspace() if sample else Workspace()
@@ -43,7 +42,6 @@ def slack(
 
 
 def _serve(simulator: Simulator, app: App, port: int) -> int:
-    from resources.core.errors import ConfigurationError
     from resources.sources.simulation import run_forever
 
     def show(base: str) -> None:

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json, Source
+from orchestration.cli.installed import HOW_TO_START, database
 from orchestration.cli.output import note, say, say_json
+from orchestration.demo.simulated import with_running_simulators
+from orchestration.supervision.run_state import supervisor
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError
+from resources.settings import Settings, load
+from sql import statement
 
 if TYPE_CHECKING:
-    from resources.core.domain import SourceName
     from resources.launch import StartedSync
-    from resources.settings import Settings
 
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 60.0
@@ -43,10 +48,6 @@ def sync(
     source
         google_drive, slack, upload or files.
     """
-    from orchestration.demo.simulated import with_running_simulators
-    from resources.core.domain import SourceName
-    from resources.settings import load
-
     settings = with_running_simulators(load())
     _check_running(settings)
     job = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
@@ -69,7 +70,6 @@ def _start(
     settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, wait: bool
 ) -> StartedSync:
     """Start a sync; with `wait`, after the one that is already running."""
-    from resources.core.errors import BusyError
     from resources.launch import start_sync
 
     while True:
@@ -86,10 +86,6 @@ def _start(
 
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
     """Return a job's row with its errors. Raises `NotRunningError` if Postgres is not responding."""
-    from orchestration.cli.installed import database
-    from resources.core.errors import ConcordanceError
-    from sql import statement
-
     with database(settings) as connection:
         row = connection.execute(statement("cli", "job").encode(), {"job_id": job_id}).fetchone()
         errors = connection.execute(statement("cli", "job_errors").encode(), {"job_id": job_id}).fetchall()
@@ -106,9 +102,6 @@ def public(report: dict[str, Any]) -> dict[str, Any]:
 
 def follow(settings: Settings, job_id: str) -> dict[str, Any]:
     """Wait until a job has ended, show its progress, and return its final report."""
-    from orchestration.supervision.run_state import supervisor
-    from resources.core.errors import NotRunningError
-
     read_at = time.monotonic()
     with _progress() as show:
         while True:
@@ -130,10 +123,6 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
 
 def _check_running(settings: Settings) -> None:
     """Raise `NotRunningError` if there is no supervisor, without which the job would never end. Only the embedded services have one."""
-    from orchestration.cli.installed import HOW_TO_START
-    from orchestration.supervision.run_state import supervisor
-    from resources.core.errors import NotRunningError
-
     if settings.embedded_postgres and supervisor(settings) is None:
         raise NotRunningError(f"Concordance is not running in {settings.home}. {HOW_TO_START}")
 

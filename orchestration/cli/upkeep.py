@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Duration, Json, Source, operator
+from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
+from orchestration.demo.simulated import with_running_simulators
+from resources.core import permissions
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
+from resources.settings import Settings, load
+from sql import queries
 
 if TYPE_CHECKING:
     from assets.upkeep.reconcile import ReconcileReport
-    from resources.core.domain import SourceName
-    from resources.settings import Settings
 
 SIDES = ("lake", "postgres", "qdrant")
 WEEK = timedelta(days=7)
@@ -41,11 +47,7 @@ def reconcile(
     source
         google_drive, slack, upload or files. Without it, every source that is set up.
     """
-    import msgspec
-
     from assets.upkeep.reconcile import reconcile as compare
-    from orchestration.demo.simulated import with_running_simulators
-    from resources.settings import load
 
     settings = with_running_simulators(load())
     reports = [compare(settings, name, apply=apply, deep=deep) for name in _chosen(settings, source)]
@@ -90,9 +92,6 @@ def _show(report: ReconcileReport, *, apply: bool) -> None:
 
 def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
     """Return the given source or all that are set up. Raises `NotRunningError` if the database is not responding."""
-    from orchestration.cli.installed import database
-    from resources.core.domain import SourceName
-    from resources.core.errors import InvalidRequestError
     from resources.sources import HOW_TO_SET_UP, configured
 
     with database(settings) as connection:
@@ -107,10 +106,6 @@ def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
 
 def prune_list(*, json: Json = False) -> None:
     """List held mass deletions, which await approval."""
-    from orchestration.cli.installed import database
-    from resources.settings import load
-    from sql import queries
-
     with database(load()) as connection:
         rows = list(queries("upkeep").held(connection))
     if json:
@@ -138,12 +133,6 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
     partition
         Only this root, channel or day.
     """
-    from orchestration.cli.installed import database
-    from orchestration.demo.simulated import with_running_simulators
-    from resources.core.domain import SourceName
-    from resources.settings import load
-    from sql import queries
-
     settings = with_running_simulators(load())
     with database(settings) as connection:
         rows = list(queries("upkeep").approve(connection, source=source, partition=partition, approved_by=operator()))
@@ -159,7 +148,6 @@ def prune_approve(source: Source, partition: str | None = None, /, *, json: Json
 
 def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str]:
     """Start the sync that removes the approved documents; return its job id and a message."""
-    from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
     from resources.launch import start_sync
 
     try:
@@ -181,10 +169,6 @@ def prune_reject(source: Source, partition: str | None = None, /, *, json: Json 
     partition
         Only this root, channel or day.
     """
-    from orchestration.cli.installed import database
-    from resources.settings import load
-    from sql import queries
-
     with database(load()) as connection:
         rows = list(queries("upkeep").reject(connection, source=source, partition=partition))
     if json:
@@ -204,11 +188,7 @@ def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
     source
         google_drive, slack, upload or files. Without it, every source that is set up.
     """
-    import msgspec
-
     from assets.upkeep.audit import audit
-    from orchestration.demo.simulated import with_running_simulators
-    from resources.settings import load
 
     settings = with_running_simulators(load())
     reports = [audit(settings, name) for name in _chosen(settings, source)]
@@ -235,11 +215,6 @@ def audit_grants(
     json: Json = False,
 ) -> None:
     """List permissions that were granted or revoked, and when each took effect."""
-    from orchestration.cli.installed import database
-    from resources.core import permissions
-    from resources.settings import load
-    from sql import queries
-
     whom = None if principal is None else permissions.principal(principal)
     with database(load()) as connection:
         rows = list(

@@ -5,14 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.installed import database
 from orchestration.cli.output import say, say_json
+from resources.core import permissions
+from resources.core.domain import Access
+from resources.core.durations import duration
+from resources.core.errors import ConcordanceError
+from resources.settings import Settings, load
+from sql import statement
 
 if TYPE_CHECKING:
-    from resources.core.domain import Access
-    from resources.settings import Settings
     from serving.why import Trace
 
 
@@ -32,10 +38,6 @@ def why(
     source
         The source id, doc_id or link of the document (Drive, Slack, a book's page, our viewer).
     """
-    import msgspec
-
-    from resources.settings import load
-
     found = look(load(), source, as_, group or [], query)
     if json:
         say_json(msgspec.to_builtins(found))
@@ -46,12 +48,9 @@ def why(
 
 def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:
     """Return the trace. Raises `NotRunningError` if the database, or with a query the HTTP interface, is not responding."""
-    from orchestration.cli.installed import database
     from orchestration.cli.querying import ask
-    from resources.core.durations import duration
     from serving.references import reference
     from serving.why import RANKS, parameters, trace
-    from sql import statement
 
     named, max_age = reference(source), duration(settings.acl_max_age)
     fresh_since = datetime.now(UTC) - max_age
@@ -69,10 +68,6 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
 
 def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return the person's access, including groups and teams from the synced directory."""
-    from resources.core import permissions
-    from resources.core.domain import Access
-    from sql import statement
-
     address = permissions.email(email)
     wanted = {"email": address, "fresh_since": fresh_since}
     rows = connection.execute(statement("serving", "directory").encode(), wanted).fetchall()
@@ -83,7 +78,6 @@ def _access(connection: Any, email: str, groups: list[str], fresh_since: datetim
 
 
 def _points(settings: Settings, doc_id: str) -> int | None:
-    from resources.core.errors import ConcordanceError
     from resources.stores import qdrant
 
     client = qdrant.client(settings)

@@ -1,7 +1,7 @@
 """A warm run worker: import what runs need, then execute the runs whose ids arrive on standard input.
 
-`orchestration/supervision/workers.py` starts it and receives a heartbeat byte every few seconds and another byte per completed task. A worker also
-marks runs as failed whose worker died, because Dagster's run monitoring only covers runs that have started.
+`orchestration/supervision/workers.py` starts it and receives a heartbeat byte every few seconds and another byte per completed task. A
+worker also marks runs as failed whose worker died, because Dagster's run monitoring only covers runs that have started.
 """
 
 from __future__ import annotations
