@@ -44,7 +44,7 @@ class Follower:
         return [change.get("fileId") or change["driveId"] for change in self.read(**more)]
 
 
-def test_a_file_stands_once_at_its_newest_change(drive: Drive, api: Any) -> None:
+def test_a_file_is_listed_once_at_its_newest_change(drive: Drive, api: Any) -> None:
     feed = Follower(api)
     assert feed.read() == []
     one, two, three = (drive.file(f"{number}.txt", drive.my_drive, "x") for number in range(3))

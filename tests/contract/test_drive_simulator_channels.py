@@ -54,7 +54,7 @@ def watch(site: DriveSite, drive: str | None = None, **body: Any) -> Any:
     return api.watch(pageToken=start, driveId=drive, body={"id": "one", "type": "web_hook"} | body, **ALL_DRIVES)
 
 
-def test_each_change_of_the_feed_is_told(drive_site: DriveSite, where: Address) -> None:
+def test_each_change_of_the_feed_is_notified(drive_site: DriveSite, where: Address) -> None:
     drive = drive_site.drive
     team = drive.shared_drive("Team", {})
     made = watch(drive_site, address=where.url, token="secret").execute()

@@ -92,7 +92,7 @@ def test_a_slow_answer_arrives(drive_site: DriveSite, api: Any) -> None:
     assert drive_site.faults.committed == {"slow": 1}
 
 
-def test_faults_stand_until_cleared_and_repeat_by_their_seed() -> None:
+def test_faults_last_until_cleared_and_repeat_by_their_seed() -> None:
     faults = Faults()
     faults.add("unauthorized", times=0)
     assert [faults.take("files.get") for _ in range(3)].count(None) == 0

@@ -55,7 +55,7 @@ def test_ask_answers_with_file_and_section(with_model: Running) -> None:
     assert post(with_model, "/ask", query="How does ROS 2 work?", collection_id="elsewhere")["sources"] == []
 
 
-def test_nothing_relevant_is_said_and_no_model_is_called(with_model: Running, model_server: ModelServer) -> None:
+def test_nothing_relevant_is_reported_and_no_model_is_called(with_model: Running, model_server: ModelServer) -> None:
     for path, more in (
         ("/ask", {}),
         ("/ask-local", {"context": "a story of kings", "source_file": "robotics/ros2.md"}),
@@ -93,7 +93,7 @@ def test_a_file_of_others_is_as_if_it_were_not_there(book: Site, running: Runnin
     assert post(running, "/ask", STRANGER, query="How does ROS 2 work?")["answer"] == NOTHING
 
 
-def test_each_question_stands_alone(with_model: Running) -> None:
+def test_each_question_is_independent(with_model: Running) -> None:
     response = with_model.request("POST", "/ask", READER, json={"query": "And why?", "conversation_history": []})
     assert response.status_code == 400
     assert post(with_model, "/ask", query="How does ROS 2 work?")["sources"]

@@ -116,7 +116,7 @@ def test_bounds_are_inclusive(guide: str, running: Running) -> None:
         post(running, **body)
 
 
-def test_nothing_indexed_is_404_and_nobody_is_401(running: Running) -> None:
+def test_nothing_indexed_is_404_and_no_credential_is_401(running: Running) -> None:
     response = running.request("POST", "/api/rag.search", ANN, json={"query": QUESTION})
     assert (response.status_code, response.json()["error"]) == (404, "NoEmbeddingsAvailable")
     assert running.request("POST", "/api/rag.search", json={"query": QUESTION}).status_code == 401

@@ -125,7 +125,7 @@ def test_what_is_not_acknowledged_comes_again(
     eventually(lambda: slack_site.app.sockets.acknowledged == [heard[0].payload["event_id"]])
 
 
-def test_what_nobody_heard_waits_for_a_connection(slack_site: SlackSite, ada: str, general: str) -> None:
+def test_undelivered_events_wait_for_a_connection(slack_site: SlackSite, ada: str, general: str) -> None:
     slack_site.workspace.post(general, ada, "one")
     late = Listener(slack_site)
     assert late.next().payload["event"]["text"] == "one"

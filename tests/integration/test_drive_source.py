@@ -414,7 +414,7 @@ def test_a_listing_goes_on_where_it_was_killed(drive_site: DriveSite, shelf: She
     assert max(kept.versions.values()) == 1
 
 
-def test_a_page_token_that_is_refused_lists_anew(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_refused_page_token_lists_again(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
     drive = drive_site.drive
     for number in range(300):
         drive.file(f"{number}.txt", shelf.deep, f"text {number}")
@@ -590,7 +590,7 @@ def test_a_key_file_that_is_none(drive_site: DriveSite, tmp_path: Path) -> None:
         kept.sync()
 
 
-def test_an_account_that_somebody_connected(drive_site: DriveSite, shelf: Shelf, tmp_path: Path, database: str) -> None:
+def test_a_connected_account(drive_site: DriveSite, shelf: Shelf, tmp_path: Path, database: str) -> None:
     given = {
         "drive_token": None,
         "google_client_id": "client",
@@ -638,7 +638,7 @@ def _consent(site: DriveSite) -> str:
     return str(sessions.exchange(form)["refresh_token"])
 
 
-def test_another_account_lists_anew(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_another_account_lists_again(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
     kept = mirror(drive_site, tmp_path)
     kept.sync()
     key = service_account_file(tmp_path, drive_site.url)

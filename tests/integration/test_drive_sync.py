@@ -222,7 +222,7 @@ def _told(step: Step, who: Person, query: str, **body: Any) -> list[dict[str, An
     return step.web.search(query, who.email, *who.groups, mode="keyword", top_k=50, **body)["results"]
 
 
-def test_nobody_is_told_the_names_of_folders_that_are_not_theirs(step: Step, world: World) -> None:
+def test_names_of_folders_are_hidden_from_people_who_may_not_open_them(step: Step, world: World) -> None:
     drive = world.drive
     board = drive.folder("2027 Layoffs (board only)", world.company)
     deal = drive.folder("Acquisition of Qzfalcon", board)

@@ -159,7 +159,7 @@ def test_a_half_made_cluster_is_made_again(home: Path) -> None:
         process.stop()
 
 
-def test_a_changed_password_file_is_mended_and_closed(postgres_process: PostgresProcess) -> None:
+def test_a_changed_password_file_is_repaired_and_closed(postgres_process: PostgresProcess) -> None:
     passfile = postgres_process.settings.passfile
     passfile.write_text("nonsense")
     passfile.chmod(0o644)

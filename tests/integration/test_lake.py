@@ -155,7 +155,7 @@ Lake(sys.argv[1]).append("raw_files", raw([{"seq": 2, "doc_id": "d", "title": "l
 """
 
 
-def test_death_between_file_and_commit_leaves_a_file_that_nobody_reads(lake: Lake, tmp_path: Path) -> None:
+def test_death_between_file_and_commit_leaves_a_file_that_is_never_read(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "a lake" / "tables" / "raw_files"
     lake.append("raw_files", raw([{"seq": 1, "doc_id": "d", "title": "kept"}]))
     killed = subprocess.run([sys.executable, "-c", KILLED, (tmp_path / "a lake").as_uri()], check=False, timeout=60)

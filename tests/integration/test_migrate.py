@@ -94,6 +94,6 @@ def test_a_file_that_fails_changes_nothing(empty: str, folder: Path) -> None:
         assert conn.execute("SELECT to_regclass('one'), to_regclass('half')").fetchone() == (None, None)
 
 
-def test_no_database_is_said_so(empty: str) -> None:
+def test_a_missing_database_is_reported(empty: str) -> None:
     with pytest.raises(ServiceUnavailableError, match="Postgres does not answer"):
         migrate(with_database(empty, "x").replace("/x?", "/nowhere?").replace("127.0.0.1:", "127.0.0.1:1"))

@@ -21,7 +21,7 @@ QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-def test_no_score_tells_how_many_hidden_documents_hold_a_word(twins: Twins, mode: str) -> None:
+def test_no_score_reveals_how_many_hidden_documents_contain_a_word(twins: Twins, mode: str) -> None:
     for query in QUERIES:
         for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else ("weighted",):
             body = {"query": query, "mode": mode, "fusion": fusion, "top_k": 50, "explain": True}

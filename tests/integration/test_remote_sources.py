@@ -98,7 +98,7 @@ def partition(installation: Installation, key: str = "pond") -> dict[str, Any]:
     return installation.rows("SELECT * FROM partitions WHERE partition = %s", key)[0]
 
 
-def test_memory_is_saved_with_its_batch_and_forgotten_when_told(installation: Installation) -> None:
+def test_memory_is_saved_with_its_batch_and_deleted_on_request(installation: Installation) -> None:
     sync(installation, complete(["a"], memory={"f:1": {"name": "One"}, "f:2": {"name": "Two"}, "m:1": 3}, title="Pond"))
     memory = PostgresMemory(installation.settings.postgres_dsn)
     assert memory.read(SourceName.SLACK, "pond", "f:", "f;") == {"f:1": {"name": "One"}, "f:2": {"name": "Two"}}

@@ -88,7 +88,7 @@ def test_a_deletion_that_no_sync_finished_is_finished(installation: Installation
     assert rows == [{"indexed_content": None, "chunk_count": 0}] * 2
 
 
-def test_caches_and_notes_that_nobody_needs_go(deleted: Installation) -> None:
+def test_unneeded_caches_and_notes_are_deleted(deleted: Installation) -> None:
     do(
         deleted,
         "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"

@@ -94,7 +94,7 @@ def test_looking_finds_nothing_and_leaves_nothing(
     assert everything(installation) == before
 
 
-def test_mending(installation: Installation, source: SourceName, revoke: Callable[[], None]) -> None:
+def test_repair(installation: Installation, source: SourceName, revoke: Callable[[], None]) -> None:
     live = installation.rows("SELECT doc_id::text, content_hash FROM documents WHERE state = 'live' ORDER BY source_id")
     forgotten, lost, bare = (row["doc_id"] for row in live[:3])
     do(installation, "DELETE FROM documents WHERE doc_id = %s", forgotten)

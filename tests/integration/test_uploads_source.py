@@ -92,7 +92,7 @@ def test_an_upload_becomes_an_item(conn: Connection, uploads: Uploads, tmp_path:
     assert b"".join(uploads.fetch(item)) == b"hello"
 
 
-def test_bytes_that_are_not_there_are_told(conn: Connection, uploads: Uploads) -> None:
+def test_missing_bytes_are_reported(conn: Connection, uploads: Uploads) -> None:
     put(conn)
     (item,), _, _ = changes(uploads)
     with pytest.raises(FailedDocumentError, match="upload the file again"):

@@ -48,7 +48,7 @@ def crowd() -> tuple[dict[str, float], dict[str, str]]:
     return scores, dict(zip(names, sketch.encode(rows), strict=True))
 
 
-def test_a_passage_with_good_neighbours_passes_one_that_stands_alone() -> None:
+def test_a_passage_with_good_neighbours_passes_an_isolated_one() -> None:
     scores, sketches = crowd()
     found = agree(scores, sketches, 0.3)
     assert found["good0"] == pytest.approx(0.8)

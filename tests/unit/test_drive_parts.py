@@ -86,7 +86,7 @@ def test_a_cursor_survives(kept: DriveCursor) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "7", "{}", '{"token": 7}', "nonsense"])
-def test_a_cursor_that_is_none_lists_anew(text: str | None) -> None:
+def test_an_invalid_cursor_lists_again(text: str | None) -> None:
     assert cursor.decode(text) is None
 
 

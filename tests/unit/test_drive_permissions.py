@@ -51,7 +51,7 @@ def test_what_permissions_grant(listed: list[Any], principals: set[str], sharing
     assert grant.sharing == sharing
 
 
-def test_the_first_right_that_ends_is_told() -> None:
+def test_the_first_expiry_of_a_permission_is_reported() -> None:
     listed = [
         user(expirationTime="2026-03-01T00:00:00Z"),
         user("bob@acme.example", expirationTime="2026-02-01T00:00:00Z"),
@@ -91,7 +91,7 @@ def test_the_owner_is_always_among_them() -> None:
     assert permissions.with_owner(bob, "ada@acme.example").sharing == "shared"
 
 
-def test_the_digest_tells_grants_apart() -> None:
+def test_the_digest_distinguishes_grants() -> None:
     one = FileGrant(frozenset({"a@x.example", "b@x.example"}), "shared")
     assert one.digest == FileGrant(frozenset({"b@x.example", "a@x.example"}), "shared").digest
     assert one.digest != one._replace(sharing="anyone-with-link").digest

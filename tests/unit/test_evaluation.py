@@ -65,7 +65,7 @@ def test_nothing_to_measure_is_an_error() -> None:
         compare({}, {})
 
 
-def test_a_clear_difference_is_told_from_chance() -> None:
+def test_a_clear_difference_is_distinguished_from_chance() -> None:
     judgements = {f"q{number}": {"a": 1} for number in range(40)}
     good = score(judgements, {query: ["a"] for query in judgements})
     bad = score(judgements, {query: ["b", "a"] if number < 36 else ["a"] for number, query in enumerate(judgements)})
@@ -122,7 +122,7 @@ def test_faults_name_file_and_line(tmp_path: Path, files: dict[str, Any], messag
         read_collection(write(tmp_path, **files))
 
 
-def test_another_folder_is_told_what_it_lacks(tmp_path: Path) -> None:
+def test_an_invalid_folder_gets_an_error_naming_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"lacks corpus\.jsonl, queries\.jsonl, qrels\.tsv"):
         read_collection(tmp_path)
 

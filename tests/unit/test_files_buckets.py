@@ -127,7 +127,7 @@ def test_no_key_leads_out_of_the_prefix(store: ObjectStore, path: str) -> None:
         list(files(store).fetch(item_for(path)))
 
 
-def test_fetch_faults_are_told_apart(store: ObjectStore) -> None:
+def test_fetch_faults_are_distinguished(store: ObjectStore) -> None:
     with pytest.raises(FailedDocumentError, match="no longer there"):
         list(files(store).fetch(item_for("gone.md")))
     obstore.put(store, "a.pdf", b"MZ" + b"\0" * 50)

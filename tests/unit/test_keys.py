@@ -57,7 +57,7 @@ def test_kept_keys_encrypt_and_decrypt(tmp_path: Path) -> None:
     assert keys.fernet(settings(tmp_path)).decrypt(token) == b"secret"
 
 
-def test_what_is_wrong_is_said_without_the_key(tmp_path: Path) -> None:
+def test_errors_do_not_contain_the_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="CONCORDANCE_ENCRYPTION_KEYS") as caught:
         keys.fernet(settings(tmp_path, encryption_keys="hunter2"))
     assert "hunter2" not in str(caught.value)

@@ -336,7 +336,7 @@ def test_pictures_are_their_title_and_description(form: str, mime_type: str) -> 
     assert document.text.startswith("Org chart\n\nWho reports to whom\n\nPicture, 8 x 6 pixels")
 
 
-def test_description_stands_before_the_text_and_words_are_counted() -> None:
+def test_description_precedes_the_text_and_words_are_counted() -> None:
     document = parse(b"The text itself.", "text/plain", title="x", description="What it is about")
     assert document.text == "What it is about\n\nThe text itself."
     assert word_count(document) == 7

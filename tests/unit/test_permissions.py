@@ -60,7 +60,7 @@ def test_a_refusal_names_the_forms() -> None:
         normalize(["everyone"])
 
 
-def test_nobody_stays_nobody() -> None:
+def test_no_permissions_means_no_one() -> None:
     assert normalize([]) == ()
 
 

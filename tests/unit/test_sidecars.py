@@ -109,7 +109,7 @@ def test_the_path_gives_only_what_the_root_leaves_to_it(
     assert path_tags(root(tenant=tenant, dataset=dataset), folders) == inferred
 
 
-def test_a_roots_written_values_stand_over_its_tags() -> None:
+def test_a_roots_explicit_values_take_precedence_over_its_tags() -> None:
     assert root_tags(root(tags={"tenant": "other", "topic": "x"})) == {
         "source": "files",
         "tenant": "acme",

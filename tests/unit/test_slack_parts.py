@@ -34,7 +34,7 @@ class Clock:
         self.now += seconds
 
 
-def test_a_rate_limit_holds_up_everybody_who_calls_the_method() -> None:
+def test_a_rate_limit_delays_every_caller_of_the_method() -> None:
     clock = Clock()
     limiter = RateLimiter(timer=clock, sleep=clock.sleep)
     limiter.block("conversations.history", 30)

@@ -89,7 +89,7 @@ def test_rich_text() -> None:
     )
 
 
-def test_elements_name_nobody_who_is_not_known_to_all() -> None:
+def test_elements_name_only_people_and_channels_known_to_all_readers() -> None:
     section = [
         {"type": "user", "user_id": "U9"},
         {"type": "channel", "channel_id": "C9"},
@@ -119,7 +119,7 @@ def test_previews_of_links_are_other_peoples_words() -> None:
 
 
 @pytest.mark.parametrize("subtype", ["channel_join", "channel_topic", "group_purpose", "tombstone", "pinned_item"])
-def test_notes_of_slack_are_nobodys_words(subtype: str) -> None:
+def test_notes_of_slack_have_no_author(subtype: str) -> None:
     assert parse_message({"ts": "1.000001", "user": "U1", "text": "has joined", "subtype": subtype}, NAMES) is None
 
 

@@ -25,7 +25,7 @@ def test_a_revoked_person_may_be_shown_a_text_until_the_change_is_in_force() -> 
     assert not truth.leaked(fact.word, "ada", after, after)
 
 
-def test_nobody_outside_of_every_audience_may_be_shown_a_text_at_any_time() -> None:
+def test_a_text_is_never_shown_to_a_person_outside_of_every_audience() -> None:
     truth = Truth()
     fact = truth.fact("upload", {"ada"})
     now = time.monotonic()
