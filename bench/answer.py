@@ -1,7 +1,7 @@
-"""Measure the latency of `POST /api/ask` excluding the language model, complete and streamed, with a stand-in model on the loopback.
+"""Measure the latency of `POST /api/ask` excluding the language model, complete and streamed, with a fake model on the loopback.
 
 `python -m bench.answer [--rounds 4] [--gate]` indexes the sample company into embedded services in a temporary folder, serves it in a
-separate process, and asks its 50 answerable questions as users who may read the answers, without caches. The stand-in measures the
+separate process, and asks its 50 answerable questions as users who may read the answers, without caches. The fake model measures the
 model's time itself, so the round trip to the model counts as ours. Plain searches in the same run show how fast the machine is at the
 moment. `--gate` prints the figures for calibrating the "No data found" gate instead. The last line is JSON.
 """

@@ -1,4 +1,4 @@
-"""Memory of an erasure from a large table of the lake: rows spread over all of its files are deleted, and the files scrubbed.
+"""Measure the memory of an erasure from a large lake table, with rows in all of its files.
 
 `python -m bench.erasure --megabytes 600`. The table is filled by one process and erased by another, whose memory is measured.
 The last line is JSON.
@@ -28,7 +28,7 @@ DIMENSIONS = 384
 BATCH = 20_000
 """Vectors an append; some 30 MB, which do not compress."""
 EVERY = 200
-"""One row in so many is erased, so that no file is without one."""
+"""Every n-th row is erased, so that each file contains one."""
 
 
 def fill(url: str, name: str, megabytes: int) -> int:

@@ -118,7 +118,7 @@ def lancedb_hybrid(given: Given) -> Search:
 
 
 def llamaindex_fusion(given: Given) -> Search:
-    """LlamaIndex: vectors in the Qdrant server (a collection of its own), BM25 in memory, fused by `QueryFusionRetriever`."""
+    """LlamaIndex: vectors in the Qdrant server (a separate collection), BM25 in memory, fused by `QueryFusionRetriever`."""
     import httpx
     from llama_index.core import MockEmbedding, VectorStoreIndex
     from llama_index.core.llms import MockLLM

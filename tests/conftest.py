@@ -1,4 +1,4 @@
-"""Fixtures for every test: real parts as processes, and doubles of what can't be reached."""
+"""Fixtures for every test: real services as processes, and fakes of what can't be reached."""
 
 import gc
 import os
@@ -27,7 +27,7 @@ pytest_plugins = [
 
 @pytest.fixture(scope="session", autouse=True)
 def one_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Trust one authority instead of all: no test leaves this machine, and each of a thousand clients reads the list for 40 ms."""
+    """Trust one authority instead of all: no test leaves this machine, and each of a thousand clients takes 40 ms to read the list."""
     first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----")
     file = tmp_path_factory.mktemp("authority") / "one.pem"
     file.write_text(f"{first}{end}\n")
@@ -35,7 +35,7 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what is there for good: modules and thousands of collected tests."""
+    """Exclude modules and thousands of collected tests from garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -46,7 +46,7 @@ def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the tables that tests kept for people (fixture `show`), also those of other processes."""
+    """Print the tables that tests passed to the fixture `show`, in any process."""
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
             if name == "shown" and report.when == "call":

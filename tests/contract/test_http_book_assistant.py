@@ -1,4 +1,4 @@
-"""The book assistant (D): FR-009 to FR-021 for `POST /ask`, `/ask-local` and `/track`, field by field over real HTTP."""
+"""The book assistant: `POST /ask`, `/ask-local` and `/track`, field by field over real HTTP."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def post(running: Running, path: str, who: str = READER, **body: Any) -> dict[st
 
 
 def test_ask_answers_with_file_and_section(with_model: Running) -> None:
-    told = post(with_model, "/ask", query="Over what are messages passed between nodes in ROS 2?")
-    assert "According to [Robotics - How ROS 2 works]: ROS 2 works by passing messages" in told["answer"]
-    assert {"file": "robotics/ros2.md", "section": "How ROS 2 works"}.items() <= told["sources"][0].items()
-    assert told["sources"][0]["link"] == "https://book.example/docs/robotics/ros2#how-ros-2-works"
-    assert 1 <= len(told["sources"]) <= 3
-    assert told["unsupported"] == []
+    reply = post(with_model, "/ask", query="Over what are messages passed between nodes in ROS 2?")
+    assert "According to [Robotics - How ROS 2 works]: ROS 2 works by passing messages" in reply["answer"]
+    assert {"file": "robotics/ros2.md", "section": "How ROS 2 works"}.items() <= reply["sources"][0].items()
+    assert reply["sources"][0]["link"] == "https://book.example/docs/robotics/ros2#how-ros-2-works"
+    assert 1 <= len(reply["sources"]) <= 3
+    assert reply["unsupported"] == []
     assert post(with_model, "/ask", query="How does ROS 2 work?", collection_id="elsewhere")["sources"] == []
 
 
@@ -60,8 +60,8 @@ def test_nothing_relevant_is_reported_and_no_model_is_called(with_model: Running
         ("/ask", {}),
         ("/ask-local", {"context": "a story of kings", "source_file": "robotics/ros2.md"}),
     ):
-        told = post(with_model, path, query="Who was the first queen of Scotland?", **more)
-        assert (told["answer"], told["sources"]) == (NOTHING, [])
+        reply = post(with_model, path, query="Who was the first queen of Scotland?", **more)
+        assert (reply["answer"], reply["sources"]) == (NOTHING, [])
     assert model_server.requests == []
 
 
@@ -77,11 +77,11 @@ PAGES = [
 
 def test_ask_local_stays_in_its_file(book: Site, running: Running) -> None:
     for source_file in PAGES:
-        told = post(
+        reply = post(
             running, "/ask-local", query="Which middleware carries messages?", context=ROS, source_file=source_file
         )
-        assert {source["file"] for source in told["sources"]} == {"robotics/ros2.md"}
-        assert "newtons" not in told["answer"]
+        assert {source["file"] for source in reply["sources"]} == {"robotics/ros2.md"}
+        assert "newtons" not in reply["answer"]
 
 
 def test_a_file_of_others_is_as_if_it_were_not_there(book: Site, running: Running) -> None:
@@ -111,8 +111,8 @@ def test_track_logs_the_conversation(book: Site) -> None:
     sources = [{"file": "robotics/ros2.md", "section": "How ROS 2 works"}]
     body = {"query": "How does ROS 2 work?", "answer": "By messages.", "timestamp": "2025-12-10T09:00:00Z"}
     with book.running() as running:
-        told = post(running, "/track", **body, sources=sources)
-        assert told["status"] == "accepted"
+        reply = post(running, "/track", **body, sources=sources)
+        assert reply["status"] == "accepted"
         post(running, "/track", **body, sources=[])
     rows = book.sql("SELECT email, query, answer, sources, asked_at::text FROM conversations ORDER BY created_at")
     assert [row[:3] for row in rows] == [(READER, body["query"], body["answer"])] * 2

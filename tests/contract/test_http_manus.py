@@ -1,4 +1,4 @@
-"""Manus knowledge retrieval (A): each example of its section "APIs and Interfaces", field by field, over real HTTP."""
+"""Manus knowledge retrieval: each example of its section "APIs and Interfaces", field by field, over real HTTP."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_the_search_example(documents: list[str], running: Running) -> None:
     }
     answer = running.request("POST", "/api/rag/search", ANN, json=body)
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert uuid.UUID(told["query_id"])
-    assert told["latency_ms"] > 0
-    first = told["results"][0]
+    reply = answer.json()
+    assert uuid.UUID(reply["query_id"])
+    assert reply["latency_ms"] > 0
+    first = reply["results"][0]
     expected = {
         "doc_id": documents[0],
         "title": "Q4 Strategy Doc",
@@ -72,8 +72,8 @@ def test_the_citation_example(documents: list[str], running: Running) -> None:
         {"index": 1, "text": f"[1] Q4 Strategy Doc (Google Drive, Nov 10{year})", "link": DRIVE_LINK, "source_type": "google_drive"},
         {"index": 2, "text": f"[2] #general thread (Slack, Nov 12{year})", "link": SLACK_LINK, "source_type": "slack"},
     ]  # fmt: skip
-    told = answer.json()["citations"]
-    assert [{name: one[name] for name in expected[0]} for one in told] == expected
+    reply = answer.json()["citations"]
+    assert [{name: one[name] for name in expected[0]} for one in reply] == expected
     for style in ("footnote", "endnote"):
         one = running.request("POST", "/api/citations/format", ANN, json={"doc_ids": documents[:1], "format": style})
         assert DRIVE_LINK in one.json()["citations"][0]["text"]
@@ -99,7 +99,7 @@ def test_the_sync_example(site: Site) -> None:
             "INSERT INTO sync_errors (job_id, source_id, stage, reason) VALUES (%s, '1AbC', 'raw', 'Permission denied')",
             job,
         )
-        told = running.request("GET", f"/api/sync/status/{job}", ROOT, admin=True).json()
+        reply = running.request("GET", f"/api/sync/status/{job}", ROOT, admin=True).json()
     expected = {
         "job_id": job,
         "status": "success",
@@ -107,8 +107,8 @@ def test_the_sync_example(site: Site) -> None:
         "documents_failed": 2,
         "completed_at": "2025-11-13T10:37:00Z",
     }
-    assert {name: told[name] for name in expected} == expected
-    assert [(one["file_id"], one["error"]) for one in told["errors"]] == [("1AbC", "Permission denied")]
+    assert {name: reply[name] for name in expected} == expected
+    assert [(one["file_id"], one["error"]) for one in reply["errors"]] == [("1AbC", "Permission denied")]
 
 
 def test_the_upload_example(site: Site, running: Running) -> None:
@@ -116,8 +116,8 @@ def test_the_upload_example(site: Site, running: Running) -> None:
     files = {"file": ("research.md", b"# Research\n")}
     answer = running.request("POST", "/api/upload", ANN, files=files, data={"metadata": metadata})
     assert answer.status_code == 202
-    told = answer.json()
-    assert uuid.UUID(told["doc_id"])
-    assert told["status"] == "processing"
-    assert told["message"] == "File uploaded, indexing in progress"
+    reply = answer.json()
+    assert uuid.UUID(reply["doc_id"])
+    assert reply["status"] == "processing"
+    assert reply["message"] == "File uploaded, indexing in progress"
     assert site.sql("SELECT title, description FROM uploads") == [("Custom Market Research", "Uploaded by user")]

@@ -1,4 +1,4 @@
-"""NeuroDrive (E): the examples of its "API Reference" for `POST /api/search` and `/api/chat`, field by field over real HTTP."""
+"""NeuroDrive: the examples of its "API Reference" for `POST /api/search` and `/api/chat`, field by field over real HTTP."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def post(running: Running, path: str, who: str = ANN, **body: Any) -> dict[str, 
     return response.json()
 
 
-def names(told: dict[str, Any]) -> list[str]:
-    return [one["file"]["name"] for one in told.get("results", told.get("sources"))]
+def names(reply: dict[str, Any]) -> list[str]:
+    return [one["file"]["name"] for one in reply.get("results", reply.get("sources"))]
 
 
 def test_the_search_example(drive: Site, running: Running) -> None:
-    told = post(running, "/api/search", query="What is my budget?", folder_id="folder_1", file_id="file_123", limit=10)
-    (found,) = told["results"]
+    reply = post(running, "/api/search", query="What is my budget?", folder_id="folder_1", file_id="file_123", limit=10)
+    (found,) = reply["results"]
     assert set(found) == {"file", "snippet", "relevanceScore", "highlights"}
     assert found["file"] == {"id": "file_123", **FILE}
     assert found["snippet"].startswith("Q4 2025 budget includes")
     assert 0.3 <= found["relevanceScore"] <= 1
     assert found["highlights"] == ["budget"]
-    assert told["warnings"] == []
+    assert reply["warnings"] == []
 
 
 def test_filters_limit_and_threshold(drive: Site, running: Running) -> None:
@@ -80,15 +80,15 @@ def test_filters_limit_and_threshold(drive: Site, running: Running) -> None:
 
 
 def test_the_chat_example(with_model: Running, model_server: ModelServer) -> None:
-    told = post(
+    reply = post(
         with_model, "/api/chat", message="What is my budget?", folder_id=None, file_id=None, conversation_history=[]
     )
-    assert "Q4 2025 budget" in told["message"]
-    first = told["sources"][0]
+    assert "Q4 2025 budget" in reply["message"]
+    first = reply["sources"][0]
     assert set(first) == {"file", "snippet", "relevanceScore"}
     assert first["file"] == {"id": "file_123", **FILE}
     assert len(model_server.prompts) == 1
-    assert told["unsupported"] == []
+    assert reply["unsupported"] == []
 
 
 def test_five_earlier_messages_and_no_more(with_model: Running, model_server: ModelServer) -> None:
@@ -97,13 +97,13 @@ def test_five_earlier_messages_and_no_more(with_model: Running, model_server: Mo
         for index in range(8)
     ]
     post(with_model, "/api/chat", message="And over how many months is it spread?", conversation_history=history)
-    told = model_server.prompts[-1].text
-    assert [f"word {index} " in told for index in range(8)] == [False] * 3 + [True] * 5
+    reply = model_server.prompts[-1].text
+    assert [f"word {index} " in reply for index in range(8)] == [False] * 3 + [True] * 5
 
 
 def test_chat_keeps_to_the_file_and_says_when_there_is_nothing(with_model: Running, model_server: ModelServer) -> None:
-    told = post(with_model, "/api/chat", message="What does the budget include?", file_id="file_123")
-    assert set(names(told)) == {"Budget.docx"}
+    reply = post(with_model, "/api/chat", message="What does the budget include?", file_id="file_123")
+    assert set(names(reply)) == {"Budget.docx"}
     asked = len(model_server.requests)
     nothing = post(with_model, "/api/chat", message="Who won the chess tournament on Mars?")
     assert (nothing["message"], nothing["sources"]) == ("No data found", [])

@@ -1,4 +1,4 @@
-"""Outline RAG search (C): its example, bounds and errors for `POST /api/rag.search`, field by field over real HTTP."""
+"""Outline RAG search: its example, bounds and errors for `POST /api/rag.search`, field by field over real HTTP."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def post(running: Running, who: str = ANN, **body: Any) -> dict[str, Any]:
 
 
 def test_the_example(guide: str, running: Running) -> None:
-    told = post(running, query=QUESTION, limit=10, threshold=0.4, includeContext=True)  # 0.7 is Titan's
-    assert told["pagination"] == {"limit": 10, "total": 1}
-    (found,) = told["data"]
+    reply = post(running, query=QUESTION, limit=10, threshold=0.4, includeContext=True)  # 0.7 is Titan's
+    assert reply["pagination"] == {"limit": 10, "total": 1}
+    (found,) = reply["data"]
     assert set(found) == {"id", "document", "score", "context", "chunkIndex"}
     assert uuid.UUID(found["id"])
     assert found["document"] == {

@@ -1,4 +1,4 @@
-"""QuickRAG (B): `POST /api/ingest` and its job, metadata by precedence, the allow-list, and a pipeline that does the work."""
+"""QuickRAG: `POST /api/ingest` and its job, metadata by precedence, the allow-list, and a pipeline that does the work."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def job(running: Running, who: str, job_id: str) -> dict[str, Any]:
 
 
 def test_from_queued_to_success_and_found(desk: Desk) -> None:
-    told = ingest(desk.running, BOB, content=OTTERS, filename="otters.md", doc_id="otters", tags=TAGS)
-    assert set(told) == {"job_id", "doc_id", "status"}
-    assert told["status"] == "queued"
-    queued = job(desk.running, BOB, told["job_id"])
+    reply = ingest(desk.running, BOB, content=OTTERS, filename="otters.md", doc_id="otters", tags=TAGS)
+    assert set(reply) == {"job_id", "doc_id", "status"}
+    assert reply["status"] == "queued"
+    queued = job(desk.running, BOB, reply["job_id"])
     assert set(queued) == {"job_id", "doc_id", "status", "stage", "counts", "error"}
     assert (queued["status"], queued["stage"], queued["error"]) == ("queued", None, None)
     desk.installation.sync(SourceName.UPLOAD)
-    done = job(desk.running, BOB, told["job_id"])
+    done = job(desk.running, BOB, reply["job_id"])
     assert (done["status"], done["stage"], done["counts"]["chunks"]) == ("success", "indexed", 1)
     (found,) = [
         one for one in desk.running.search("Why do otters hold hands?", BOB)["results"] if "tters" in one["title"]
     ]
-    assert found["doc_id"] == told["doc_id"]
+    assert found["doc_id"] == reply["doc_id"]
     assert found["tags"] == {**TAGS, "external_id": "otters"}
-    assert told["doc_id"] not in json.dumps(desk.running.search("Why do otters hold hands?", ADA))
-    for path in (f"/api/ingest/{told['job_id']}", "/api/ingest/nothing", f"/api/ingest/{told['doc_id']}"):
+    assert reply["doc_id"] not in json.dumps(desk.running.search("Why do otters hold hands?", ADA))
+    for path in (f"/api/ingest/{reply['job_id']}", "/api/ingest/nothing", f"/api/ingest/{reply['doc_id']}"):
         assert desk.running.request("GET", path, ADA, admin=True).status_code == 404
 
 
@@ -74,11 +74,11 @@ def test_a_blob_of_a_root_body_over_sidecar_over_path_over_defaults(desk: Desk) 
     desk.installation.write(
         "hr/rules.md", OTTERS, title="The rules", topic="sidecar", department="hr", permissions=["domain:acme.example"]
     )
-    told = ingest(desk.running, BOB, blob_path="docs/hr/rules.md", tags={"topic": "body"})
+    reply = ingest(desk.running, BOB, blob_path="docs/hr/rules.md", tags={"topic": "body"})
     same = ingest(
         desk.running, BOB, blob_path=(desk.installation.root / "hr" / "rules.md").as_uri(), tags={"topic": "body"}
     )
-    assert told["doc_id"] == same["doc_id"]
+    assert reply["doc_id"] == same["doc_id"]
     row = desk.installation.rows("SELECT title, tags, permissions, file_name FROM uploads")[0]
     assert row["tags"] == {"source": "files", "tenant": "acme", "dataset": "docs", "topic": "body", "department": "hr"}
     assert (row["title"], row["permissions"], row["file_name"]) == ("The rules", [BOB], "rules.md")
@@ -103,8 +103,8 @@ def test_what_one_may_not_read_is_as_if_it_were_not_there(desk: Desk) -> None:
 def test_a_reader_who_may_not_know_the_folders_cannot_confirm_a_path(desk: Desk) -> None:
     desk.installation.write("layoffs/note.md", "A note for a guest.", permissions=[EVE])
     desk.installation.write("note.md", "Another note for a guest.", permissions=[EVE])
-    told = {refused(desk.running, EVE, blob_path=f"docs/{folder}/note.md") for folder in ("layoffs", "hiring")}
-    assert told == {(404, "blob_path: there is no such file in the file roots, or you may not read it.")}
+    reply = {refused(desk.running, EVE, blob_path=f"docs/{folder}/note.md") for folder in ("layoffs", "hiring")}
+    assert reply == {(404, "blob_path: there is no such file in the file roots, or you may not read it.")}
     assert ingest(desk.running, EVE, blob_path="docs/note.md")["status"]
 
 
@@ -165,12 +165,12 @@ def test_what_is_wrong_is_named(running: Running) -> None:
 
 def test_bytes_a_failure_and_a_document_taken_back(desk: Desk) -> None:
     data = base64.b64encode(b"%PDF-1.7 nothing more").decode()
-    told = ingest(desk.running, BOB, content_base64=data, filename="broken.pdf", tags=TAGS)
+    reply = ingest(desk.running, BOB, content_base64=data, filename="broken.pdf", tags=TAGS)
     note = ingest(
         desk.running, BOB, content_base64=base64.b64encode(OTTERS.encode()).decode(), title="A note", tags=TAGS
     )
     desk.installation.sync(SourceName.UPLOAD)
-    failed = job(desk.running, BOB, told["job_id"])
+    failed = job(desk.running, BOB, reply["job_id"])
     assert (failed["status"], failed["stage"]) == ("failed", "parsed")
     assert failed["error"]
     assert job(desk.running, BOB, note["job_id"])["status"] == "success"

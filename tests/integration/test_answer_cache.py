@@ -1,4 +1,4 @@
-"""The answer cache saves the model's turn and nothing else: it never crosses people, and ends with any change of a source."""
+"""The answer cache saves the model's turn and nothing else: entries are per caller, and end with any change of a source."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world:
     assert step.sync().error is None
 
 
-def _told(step: Step, who: Person, query: str, **body: Any) -> list[dict[str, Any]]:
+def _results(step: Step, who: Person, query: str, **body: Any) -> list[dict[str, Any]]:
     """Return a user's view of the documents that a query finds."""
     assert step.web is not None
     return step.web.search(query, who.email, *who.groups, mode="keyword", top_k=50, **body)["results"]
@@ -233,16 +233,16 @@ def test_names_of_folders_are_hidden_from_people_who_may_not_open_them(step: Ste
     drive.share(letter, f"user:{DAN.email}")
     step.sync()
     names = ("layoffs", "acquisition", "qzfalcon", "company", "my drive")
-    paths = {who.email: [one["path"] for one in _told(step, who, word)] for who in (ADA, CAROL, DAN)}
+    paths = {who.email: [one["path"] for one in _results(step, who, word)] for who in (ADA, CAROL, DAN)}
     assert paths == {
         ADA.email: ["2027 Layoffs (board only)/Acquisition of Qzfalcon/letter.txt"],
         CAROL.email: ["Acquisition of Qzfalcon/letter.txt"],
         DAN.email: ["letter.txt"],
     }
     for query in (word, *names, "2027 Layoffs", board, deal):
-        assert not [name for name in names if name in str(_told(step, DAN, query)).lower()], query
-        assert [one["title"] for one in _told(step, DAN, query)] == (["letter.txt"] if query == word else [])
-    (found,) = _told(step, DAN, word)
+        assert not [name for name in names if name in str(_results(step, DAN, query)).lower()], query
+        assert [one["title"] for one in _results(step, DAN, query)] == (["letter.txt"] if query == word else [])
+    (found,) = _results(step, DAN, word)
     assert found["collection_id"] is None
     assert step.web is not None
     for path in (f"/api/documents/{found['doc_id']}", f"/api/why?source={found['doc_id']}", "/api/sources"):
@@ -250,9 +250,9 @@ def test_names_of_folders_are_hidden_from_people_who_may_not_open_them(step: Ste
         assert not [name for name in names if name in shown], path
     # a filter does not reveal which hidden folder holds it, and still narrows for those who know the folder
     for one in (board, deal, world.company):
-        assert _told(step, DAN, word, filters={"collection_ids": [one]}) == []
+        assert _results(step, DAN, word, filters={"collection_ids": [one]}) == []
     for who, one in ((ADA, board), (CAROL, deal)):
-        assert len(_told(step, who, word, filters={"collection_ids": [one]})) == 1
+        assert len(_results(step, who, word, filters={"collection_ids": [one]})) == 1
 
 
 def test_names_of_folders_follow_their_sharing(step: Step, world: World) -> None:
@@ -264,7 +264,7 @@ def test_names_of_folders_follow_their_sharing(step: Step, world: World) -> None
 
     def path() -> list[str]:
         step.sync()
-        return [one["path"] for one in _told(step, DAN, world.words[file])]
+        return [one["path"] for one in _results(step, DAN, world.words[file])]
 
     assert path() == ["plan.txt"]
     drive.share(plans, f"user:{DAN.email}")

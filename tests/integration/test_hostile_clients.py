@@ -1,4 +1,4 @@
-"""Clients that want to wear the service out: endless headers, half-sent requests, slow senders and readers, hostile header values.
+"""Clients that try to overload the service: endless headers, half-sent requests, slow senders and readers, hostile header values.
 
 Against `python -m serving`, the process that people run, so that its memory can be measured and its log read.
 """
@@ -41,7 +41,7 @@ class Served:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
 
     def alive(self) -> None:
-        """Fail unless somebody else is answered."""
+        """Fail unless another client is answered."""
         assert self.http.get("/healthz").status_code == 200
 
     def memory(self) -> int:
@@ -55,7 +55,7 @@ class Served:
 
 @pytest.fixture
 def served(site: Site, tmp_path: Path) -> Iterator[Served]:
-    """The service as a process of its own, over the site's database and index."""
+    """The service as a separate process, over the site's database and index."""
     log = tmp_path / "serving.log"
     process, port = start(site, log)
     with process:

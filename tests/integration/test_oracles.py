@@ -15,7 +15,7 @@ from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.twins import ANN, EVE, JOB, SECRET_TEXT, WORDS, Twins
 
 EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
-"""Bodies a route."""
+"""Bodies per route."""
 MISSING = "00000000-0000-4000-8000-00000000dead"
 QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
 
@@ -47,7 +47,7 @@ def test_every_route_answers_alike_whatever_is_hidden(twins: Twins, show: Callab
 
 
 def searches(twins: Twins) -> None:
-    """Search for words that stand only or mostly in hidden documents, in every way."""
+    """Search in every way for words that occur only or mostly in hidden documents."""
     bodies: list[dict[str, Any]] = [{"query": query, "top_k": top_k} for query in QUERIES for top_k in (1, 5, 50)]
     for query in ("heron salary", "layoff", SECRET_TEXT):
         bodies += [{"query": query, "mode": mode} for mode in ("vector", "keyword")]
@@ -78,8 +78,8 @@ def questions(twins: Twins) -> None:
         for running in twins.runs:
             running.settle()
         twins.follow("GET", "/api/answers/{answer_id}", asked)
-        told = {"verdict": "bad", "expected_document": twins.hidden[0]}
-        pairs = [{"json": told | {"answer_id": one.json()["answer_id"]}} for one in asked]
+        verdict = {"verdict": "bad", "expected_document": twins.hidden[0]}
+        pairs = [{"json": verdict | {"answer_id": one.json()["answer_id"]}} for one in asked]
         twins.each("POST", "/api/feedback", pairs)
 
 

@@ -146,8 +146,10 @@ def test_a_listing_that_broke_off_goes_on_and_fetches_nothing_twice(installation
 def test_a_listing_that_starts_over_discards_earlier_pages(installation: Installation) -> None:
     sync(installation, complete(["a", "b", "c"]))
     page = Batch(partition="pond", seen=[item("b")], listing="page", cursor="page")
-    anew = Batch(partition="pond", listing="page")
-    scripted = sync(installation, page, anew, Batch(partition="pond", seen=[item("a")], listing="complete", cursor="2"))
+    restarted = Batch(partition="pond", listing="page")
+    scripted = sync(
+        installation, page, restarted, Batch(partition="pond", seen=[item("a")], listing="complete", cursor="2")
+    )
     assert scripted.fetched == []
     assert states(installation) == {"a": State.LIVE, "b": State.DELETED, "c": State.DELETED}
     assert partition(installation)["source_count"] == 1

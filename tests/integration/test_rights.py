@@ -1,4 +1,4 @@
-"""`up` and `demo` started as root: they switch to an account of their own, which owns HOME; links lead nowhere."""
+"""`up` and `demo` started as root: they switch to an account of their own, which owns HOME; links are not followed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(script: str, settings: Settings) -> subprocess.CompletedProcess[str]:
 
 
 DROP = 'from orchestration.supervision.rights import drop; print(drop(settings, ["token", "ada@acme.example"]))'
-"""The command stands for `up`: it makes the keys."""
+"""A replacement for `up` that creates the keys."""
 
 
 def test_a_command_goes_on_as_the_account_with_a_home_of_its_own(settings: Settings, account: Account) -> None:
@@ -140,7 +140,7 @@ print(os.geteuid(), subprocess.check_output(["sh", "-c", "id -u; grep ^Uid /proc
 def test_what_services_cannot_read_is_known(
     settings: Settings, account: Account, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights, "_needs", lambda home: [home])  # this machine's interpreter may lie in a closed folder
+    monkeypatch.setattr(rights, "_needs", lambda home: [home])  # this machine's interpreter may be in a closed folder
     docs, key = folder / "docs", folder / "key.json"
     docs.mkdir(mode=0o700)
     key.touch(mode=0o600)
@@ -165,7 +165,7 @@ def test_a_home_that_holds_other_things_is_not_given_away(settings: Settings, ac
 
 
 def test_a_system_that_hands_on_no_right_past_closed_folders_keeps_root(folder: Path, settings: Settings) -> None:
-    """As in most containers, which lack the right to read everything."""
+    """As in most containers, which lack the capability to read everything."""
     (folder / "closed").mkdir(mode=0o700)
     closed = settings.model_copy(update={"home": folder / "closed" / "home"})
     limit = f"import ctypes; assert ctypes.CDLL(None).prctl(24, {CAP_DAC_READ_SEARCH}, 0, 0, 0) == 0"

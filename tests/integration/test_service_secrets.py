@@ -61,7 +61,7 @@ def given(postgres_process: PostgresProcess) -> dict[str, str]:
 
 @pytest.fixture
 def settings(given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Every secret stands in `.env`, which services must not read again."""
+    """Every secret is in `.env`, which services must not read again."""
     ports = {f"{name}_port": free_port() for name in ("http", "qdrant", "dagster")}
     more = {
         "home": tmp_path / "home", "drive_api_url": "http://127.0.0.1:9", "slack_api_url": "http://127.0.0.1:9/api",

@@ -16,7 +16,7 @@ SALARY = "Offer\n\nThe yearly salary of the new head of otters is 187,400 euros.
 
 
 def worked(installation: Installation, owner: str, text: str, name: str | None = None) -> dict[str, Any]:
-    """Upload as somebody, sync, and return the work that was done."""
+    """Upload as a person, sync, and return the work that was done."""
     blob = Blobs(installation.settings.lake_address).put([text.encode()])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
         uploads.record(

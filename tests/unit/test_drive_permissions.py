@@ -77,16 +77,16 @@ def test_ids_of_people_and_groups_are_learnt_for_good() -> None:
 
 def test_ids_answer_when_all_are_known() -> None:
     known = {"1": "ada@acme.example", "2": "group:eng@acme.example"}
-    everybody = frozenset(known.values())
-    assert permissions.by_ids(["1", "2"], known) == (FileGrant(everybody, "shared"), [])
-    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (FileGrant(everybody, "anyone-with-link"), [])
+    everyone = frozenset(known.values())
+    assert permissions.by_ids(["1", "2"], known) == (FileGrant(everyone, "shared"), [])
+    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (FileGrant(everyone, "anyone-with-link"), [])
     assert permissions.by_ids(["1", "anyone", "9"], known)[1] == ["anyone", "9"]
 
 
 def test_the_owner_is_always_among_them() -> None:
-    nobody = FileGrant(frozenset(), "private")
-    assert permissions.with_owner(nobody, None) == nobody
-    assert permissions.with_owner(nobody, "ada@acme.example") == FileGrant(frozenset({"ada@acme.example"}), "private")
+    no_one = FileGrant(frozenset(), "private")
+    assert permissions.with_owner(no_one, None) == no_one
+    assert permissions.with_owner(no_one, "ada@acme.example") == FileGrant(frozenset({"ada@acme.example"}), "private")
     bob = FileGrant(frozenset({"bob@acme.example"}), "private")
     assert permissions.with_owner(bob, "ada@acme.example").sharing == "shared"
 

@@ -95,13 +95,13 @@ def test_full_members_alone_are_the_workspace() -> None:
     assert PEOPLE.name("zoe") is None
 
 
-EVERYBODY = ["ada", "gil", "gus", "dan", "bot", "eve", "stu", "una", "org", "odd", "USLACKBOT", "zoe"]
+EVERYONE = ["ada", "gil", "gus", "dan", "bot", "eve", "stu", "una", "org", "odd", "USLACKBOT", "zoe"]
 
 
 def test_who_reads_a_channel() -> None:
     guests = ("gil@a.example", "gus@a.example")
-    assert readers(TEAM, private=False, members=EVERYBODY, people=PEOPLE) == (*guests, "slack:T1")
-    assert readers(TEAM, private=True, members=EVERYBODY, people=PEOPLE) == ("ada@a.example", *guests, "org@a.example")
+    assert readers(TEAM, private=False, members=EVERYONE, people=PEOPLE) == (*guests, "slack:T1")
+    assert readers(TEAM, private=True, members=EVERYONE, people=PEOPLE) == ("ada@a.example", *guests, "org@a.example")
     assert readers(TEAM, private=True, members=[], people=PEOPLE) == ()
     assert needs_members(private=False, people=PEOPLE)
     assert not needs_members(

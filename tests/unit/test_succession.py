@@ -45,7 +45,7 @@ def test_the_turn_comes_when_the_one_before_is_killed(path: Path, listener: sock
             turn = asyncio.create_task(await_turn(path, listener))
             await asyncio.sleep(0)
             assert not turn.done()
-            assert fetch_listener(path) is None, "whoever waits does not hand out the socket"
+            assert fetch_listener(path) is None, "a waiting process does not hand out the socket"
             before.kill()
             async with asyncio.timeout(60):
                 await turn
