@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.bindings import Syncs, chosen_partitions
-from resources.core.domain import SOURCE_LABELS, STAGES, SourceName
+from resources.core.domain import STAGES, SourceName
+from resources.sources import label
 
 if TYPE_CHECKING:
     from resources.syncing import SyncRun
@@ -46,7 +47,7 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
         partitions_def=partitions_of(source),
         backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=source.value,
-        description=f"{SOURCE_LABELS[source]}: {DESCRIPTIONS[stage]}",
+        description=f"{label(source)}: {DESCRIPTIONS[stage]}",
         kinds={"deltalake"} if stage != "indexed" else {"qdrant", "postgres"},
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> dg.MaterializeResult[Any]:

@@ -21,9 +21,10 @@ from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import is_book
 from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
-from resources.core.domain import SourceName, State
+from resources.core.domain import State
 from resources.core.errors import FailedDocumentError
 from resources.core.tables import table
+from resources.sources import capabilities
 from resources.syncing import SyncRun
 from sql import queries
 
@@ -158,7 +159,7 @@ def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, An
 
 def _person(run: SyncRun, document: Pending) -> str:
     """Return the key of a document's parse queue: the owner for uploads, one queue for every other source."""
-    return document.owner or "" if run.source == SourceName.UPLOAD else ""
+    return document.owner or "" if capabilities(run.source).user_supplied else ""
 
 
 def _job(run: SyncRun, document: Pending) -> ParseJob:

@@ -17,7 +17,7 @@ from assets.intake.rows import append, fetched_row, item_of, raw_table, refusal_
 from assets.stages.diff import GONE, Known, diff
 from assets.stages.grant import effective_permissions
 from resources.alerts import alert
-from resources.core.domain import SOURCE_LABELS, Batch, SourceName, State
+from resources.core.domain import Batch, State
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -26,7 +26,7 @@ from resources.core.errors import (
     ServiceUnavailableError,
 )
 from resources.core.ports import Source
-from resources.sources import fingerprint
+from resources.sources import capabilities, label, spec_of
 from resources.sources.uploads import follow_origins
 from resources.syncing import SyncRun
 from sql import queries
@@ -53,7 +53,7 @@ def collect(run: SyncRun, source: Source) -> dict[str, Any]:
         _pause(run, str(error))
         raise
     finally:
-        if run.source is not SourceName.UPLOAD and not run.connection.broken:
+        if not capabilities(run.source).user_supplied and not run.connection.broken:
             follow_origins(run.connection)
         costs = merged([run.tally, source.tally])
         calls = _json.encode(costs["calls"]).decode()
@@ -65,7 +65,7 @@ def collect(run: SyncRun, source: Source) -> dict[str, Any]:
 def _prepare(run: SyncRun, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     name = run.source.value
-    registry.save_attempt(run.connection, source=name, credentials=fingerprint(run.settings, run.source))
+    registry.save_attempt(run.connection, source=name, credentials=spec_of(run.source).fingerprint(run.settings))
     people = _call(source.directory)
     if people is not None:
         registry.save_directory(run.connection, source=name, rows=_json.encode(people).decode())
@@ -120,7 +120,7 @@ def _pause(run: SyncRun, reason: str) -> None:
     if registry.pause(run.connection, source=run.source.value, reason=reason):
         alert(
             run.settings,
-            f"{SOURCE_LABELS[run.source]} is paused: {reason} Nothing is lost; it continues where it stopped.",
+            f"{label(run.source)} is paused: {reason} Nothing is lost; it continues where it stopped.",
         )
 
 
@@ -240,7 +240,7 @@ def _store_batch(
             registry.remember(
                 run.connection, source=name, partition=batch.partition, entries=_json.encode(batch.memory).decode()
             )
-        if run.source is SourceName.SLACK:  # some messages may have been read before an event that has arrived since
+        if capabilities(run.source).events:  # some messages may have been read before an event that has arrived since
             list(events.hide(run.connection, partition=batch.partition))
         count = listing.save(batch)
         registry.save_cursor(

@@ -12,16 +12,16 @@ from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
 from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.reconciliation import JOBS, SCHEDULES
-from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, upload_sensor
+from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
-from resources.core.domain import SourceName
 from resources.settings import load
+from resources.sources import specs
 
 
 def definitions() -> dg.Definitions:
     """Return the code location."""
     minutes = load().sync_minutes
-    jobs = {source: sync_job(source) for source in SourceName}
+    jobs = {spec.name: sync_job(spec.name) for spec in specs()}
     return dg.Definitions(
         assets=[*(asset for source in jobs for asset in source_assets(source)), relevance_evaluation],
         asset_checks=[check for source in jobs for check in source_checks(source)],
@@ -34,8 +34,8 @@ def definitions() -> dg.Definitions:
             monthly_evaluation_schedule,
         ],
         sensors=[
-            upload_sensor(jobs[SourceName.UPLOAD]),
-            *(event_sensor(source, jobs[source]) for source in (SourceName.SLACK, SourceName.GOOGLE_DRIVE)),
+            *(waiting_sensor(spec.name, spec.waiting, jobs[spec.name]) for spec in specs() if spec.waiting),
+            *(event_sensor(spec.name, jobs[spec.name]) for spec in specs() if spec.capabilities.events),
             failure_alert,
         ],
         resources={"syncs": Syncs()},

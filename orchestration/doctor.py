@@ -10,18 +10,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from orchestration import event_checks
 from orchestration.supervision import rights, run_state
 from orchestration.supervision.services import answers, serving_address
-from resources import dagster_access
+from resources import dagster_access, sources
 from resources.core.errors import ConcordanceError
 from resources.servers.processes import port_is_free
 from resources.settings import Settings, load
+from resources.sources.spec import SourceSpec
 from resources.stores import disk
 
 LEAST_DISK_BYTES = 2 * 1024**3
@@ -57,8 +58,7 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots), ("slack events", _slack_events),
-        ("drive notifications", _drive_notifications), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
+        ("file roots", _roots), ("sources", _sources), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -223,14 +223,18 @@ def _serving(site: Installation) -> Iterator[Finding]:
     )
 
 
-def _slack_events(site: Installation) -> Iterator[Finding]:
-    if site.running:
-        yield from (Finding("slack events", *found) for found in event_checks.slack(site.settings))
+def _sources(site: Installation) -> Iterator[Finding]:
+    for fault in sources.faults():
+        yield Finding("sources", False, str(fault), f"Repair or uninstall the package {fault.package}.")
+    yield Finding("sources", True, f"installed: {', '.join(sources.names())}")
+    for spec in sources.specs():
+        yield from _guarded(spec.label, partial(_source, spec), site)
 
 
-def _drive_notifications(site: Installation) -> Iterator[Finding]:
-    if site.running or not site.settings.embedded_postgres:
-        yield from (Finding("drive notifications", *found) for found in event_checks.drive(site.settings))
+def _source(spec: SourceSpec, site: Installation) -> Iterator[Finding]:
+    spec.own_settings(site.settings)
+    if spec.checks is not None:
+        yield from (Finding(*check) for check in spec.checks(site.settings, site.running))
 
 
 def _keys(site: Installation) -> Iterator[Finding]:

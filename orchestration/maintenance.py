@@ -4,7 +4,6 @@ from typing import Any
 
 import dagster as dg
 
-from resources.core.domain import SourceName
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 
@@ -19,13 +18,15 @@ def maintain(settings: Settings) -> dict[str, int]:
     from resources.core.tables import embedded_table
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
+    from resources.syncing import stored_sources
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
+        sources = stored_sources(connection)
         collections: list[dict[str, Any]] = list(registry.collections(connection))
     lake = Lake(settings.lake_address)
     tables = ["parsed", "chunked"]
-    tables += [raw_table(source) for source in SourceName]
+    tables += [raw_table(source) for source in sources]
     tables += [embedded_table(collection["model"], collection["dimensions"]) for collection in collections]
     compacted = sum(lake.compact(table, past=1) for table in tables)
     return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}

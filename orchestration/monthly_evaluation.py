@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.alerts import alert
-from resources.core.domain import STAGES, SourceName
+from resources.core.domain import STAGES
 from resources.settings import load
+from resources.sources import names
 from resources.stores.postgres import session
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ HOW_TO_SEE = "See: concordance questions run"
 @dg.asset(
     name="relevance_evaluation",
     group_name="upkeep",
-    deps=[dg.AssetKey([source.value, STAGES[-1]]) for source in SourceName],
+    deps=[dg.AssetKey([source.value, STAGES[-1]]) for source in names()],
     check_specs=[
         dg.AssetCheckSpec(
             NO_LEAKS,

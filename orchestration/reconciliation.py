@@ -10,10 +10,12 @@ import dagster as dg
 import msgspec
 
 from resources.alerts import alert
-from resources.core.domain import SOURCE_LABELS, SourceName
+from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
-from resources.sources import configured
+from resources.sources import configured, label, names
+from resources.stores.postgres import session
+from resources.syncing import stored_sources
 
 RECONCILE_CRON = "0 2 * * 6"
 """Saturday night, because every source is listed completely."""
@@ -31,7 +33,7 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
         if not report.clean():
             alert(
                 settings,
-                f"Reconciliation of {SOURCE_LABELS[source]} repaired {report.mended} of {report.faults()} differences; "
+                f"Reconciliation of {label(source)} repaired {report.mended} of {report.faults()} differences; "
                 f"{len(report.unlisted)} partitions could not be listed. See: concordance reconcile {source.value}",
             )
         return report
@@ -47,7 +49,9 @@ def sweep_all(settings: Settings) -> dict[str, Any]:
 
         return sweep(settings, source)
 
-    return _each(SourceName, one)
+    with session(settings.postgres_dsn) as connection:
+        sources = stored_sources(connection)
+    return _each(sources, one)
 
 
 def audit_all(settings: Settings) -> dict[str, Any]:
@@ -62,7 +66,7 @@ def audit_all(settings: Settings) -> dict[str, Any]:
 
 
 def _set_up(settings: Settings) -> list[SourceName]:
-    return [source for source in SourceName if configured(settings, source)]
+    return [source for source in names() if configured(settings, source)]
 
 
 def _each(sources: Iterable[SourceName], work: Callable[[SourceName], Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
 from resources.settings import load
-from resources.sources import HOW_TO_SET_UP, configured, fingerprint
-from resources.sources.uploads import pending
+from resources.sources import configured, spec_of
+from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.stores.waiting import REQUESTED_BY, asked, waiting
 from resources.syncing import create_job, end_job
@@ -43,10 +43,14 @@ def _request(
     """Create the job row and request its run, unless the source is not set up, paused, or being synced."""
     settings = load()
     if not configured(settings, source):
-        return dg.SkipReason(HOW_TO_SET_UP[source])
+        return dg.SkipReason(spec_of(source).help)
     with session(settings.postgres_dsn) as connection:
         state = queries("registry").source_state(connection, source=source.value)
-    if state is not None and state["paused_at"] is not None and not _retry_due(state, fingerprint(settings, source)):
+    if (
+        state is not None
+        and state["paused_at"] is not None
+        and not _retry_due(state, spec_of(source).fingerprint(settings))
+    ):
         return dg.SkipReason(
             f"Paused: {state['paused_reason']} The sync is retried within an hour; start one to retry now."
         )
@@ -77,20 +81,20 @@ def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes
     return tick
 
 
-def upload_sensor(job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
-    """Return the sensor that starts a sync if uploads are waiting."""
+def waiting_sensor(source: SourceName, work: WaitingWork, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+    """Return the sensor that starts a sync if work of the source is waiting."""
 
     @dg.sensor(
-        name="waiting_uploads",
+        name=work.sensor,
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
-            if not pending(connection):
-                return dg.SkipReason("No uploads are waiting.")
-        return _request(SourceName.UPLOAD, "sensor")
+            if not work.pending(connection):
+                return dg.SkipReason("Nothing is waiting.")
+        return _request(source, "sensor")
 
     return look
 

@@ -17,7 +17,8 @@ from resources.core.errors import BusyError, NotRunningError, ServiceUnavailable
 from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
 from resources.logging import configure
 from resources.settings import load
-from resources.sources.uploads import pending
+from resources.sources import spec_of
+from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.syncing import SyncRun, open_sync
 
@@ -36,9 +37,10 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         configure(load().log_level, "dagster")
         with self._stack:
             yield self
-        uploads = self._open.get(SourceName.UPLOAD)
-        if uploads is not None and uploads.error is None:  # after a failure, leave the retry to the sensor
-            _sync_pending_uploads()
+        for source, run in self._open.items():
+            work = spec_of(source).waiting
+            if work is not None and run.error is None:  # after a failure, leave the retry to the sensor
+                _sync_waiting(source, work)
 
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
         """Return the run's sync of a source; the first call waits for the source's lock."""
@@ -77,13 +79,13 @@ def _all_stages(source: SourceName) -> set[dg.AssetKey]:
     return {dg.AssetKey([source.value, stage]) for stage in STAGES}
 
 
-def _sync_pending_uploads() -> None:
-    """Start another sync for uploads that arrived while this one ran; if that fails, the sensor starts it later."""
+def _sync_waiting(source: SourceName, work: WaitingWork) -> None:
+    """Start another sync for work that arrived while this one ran; if that fails, the sensor starts it later."""
     settings = load()
     try:
         with session(settings.postgres_dsn) as connection:
-            if not pending(connection):
+            if not work.pending(connection):
                 return
-        start_sync(settings, SourceName.UPLOAD, partitions=None, full=False, requested_by="upload")
+        start_sync(settings, source, partitions=None, full=False, requested_by=source.value)
     except (BusyError, NotRunningError, ServiceUnavailableError) as error:
-        log.info("uploads_left_to_sensor", reason=str(error))
+        log.info("work_left_to_sensor", source=source.value, reason=str(error))

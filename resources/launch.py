@@ -14,7 +14,7 @@ from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import Settings
-from resources.sources import HOW_TO_SET_UP, configured
+from resources.sources import configured, spec_of
 from resources.stores import disk
 from resources.syncing import CreatedJob, create_job, end_job, launching
 
@@ -58,7 +58,7 @@ def start_sync(
     The job is closed again.
     """
     if not configured(settings, source):
-        raise InvalidRequestError(HOW_TO_SET_UP[source])
+        raise InvalidRequestError(spec_of(source).help)
     try:
         job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
     except ServiceUnavailableError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -473,16 +473,31 @@ class Settings(BaseSettings):
         return self.qdrant_url is None
 
 
+def setting_name(prefix: str, field: str) -> str:
+    """Return the name of a setting without `CONCORDANCE_`, in lower case: `kinto_password`."""
+    return f"{prefix.removeprefix('CONCORDANCE_')}{field}".lower()
+
+
 def load(**overrides: Any) -> Settings:
     """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be."""
+    return read(Settings, **overrides)
+
+
+_S = TypeVar("_S", bound=BaseSettings)
+
+
+def read(kind: type[_S], **overrides: Any) -> _S:
+    """Read and validate settings of a class whose prefix begins with `CONCORDANCE_`. Raises as `load` does."""
+    prefix = kind.model_config.get("env_prefix", "")
     if (missing := withheld()) is not None:  # the environment is complete, and what it lacks must not come from a file
-        overrides = {"_env_file": None, **missing, **overrides}
+        own = {name: missing.get(setting_name(prefix, name)) for name in kind.model_fields}
+        overrides = {"_env_file": None, **{name: value for name, value in own.items() if value}, **overrides}
     try:
-        return Settings(**overrides)
+        return kind(**overrides)
     except ValidationError as error:
         lines: list[str] = []
         for fault in error.errors(include_input=False, include_url=False):
-            name = "_".join(["CONCORDANCE", *(str(part) for part in fault["loc"][:1])]).upper()
+            name = f"{prefix}{''.join(str(part) for part in fault['loc'][:1])}".upper().rstrip("_")
             where = ".".join(str(part) for part in fault["loc"][1:])
             lines.append(f"{name}{' (' + where + ')' if where else ''}: {fault['msg'].removeprefix('Value error, ')}")
         raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(lines)) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -19,10 +19,11 @@ import psycopg
 import structlog
 
 from resources.alerts import alert
-from resources.core.domain import SOURCE_LABELS, STAGES, SourceName
+from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, ServiceUnavailableError
 from resources.core.retrying import Tally
 from resources.settings import Settings
+from resources.sources import label, names
 from resources.stores.damage import explained
 from resources.stores.postgres import Connection, connect, session
 from sql import queries
@@ -355,6 +356,21 @@ def unclaimed(settings: Settings, source: SourceName, connection: Connection) ->
     return SyncRun(settings=settings, source=source, job_id="", partitions=None, full=False, connection=connection)
 
 
+def stored_sources(connection: Connection) -> list[SourceName]:
+    """Return the installed sources and those of which something is stored although their package is gone, in a fixed order."""
+    stored = [SourceName(row["source"]) for row in queries("registry").synced_sources(connection)]
+    return list(dict.fromkeys([*names(), *stored]))
+
+
+@contextmanager
+def hold_all(settings: Settings) -> Generator[list[SyncRun]]:
+    """Hold the locks of all sources, as `hold` does for one."""
+    with session(settings.postgres_dsn) as connection:
+        sources = stored_sources(connection)
+    with ExitStack() as stack:
+        yield [stack.enter_context(hold(settings, source)) for source in sources]
+
+
 @contextmanager
 def hold(settings: Settings, source: SourceName) -> Generator[SyncRun]:
     """Hold a source's lock for the block, without a job: for inspecting stores that nothing may change meanwhile.
@@ -413,7 +429,7 @@ def _close(run: SyncRun, dsn: str) -> None:
 
 def _alert_if_unhealthy(run: SyncRun, dsn: str) -> None:
     """Send an alert if documents, retries or consecutive failures exceed their limits."""
-    counts, source = run.counts, SOURCE_LABELS[run.source]
+    counts, source = run.counts, label(run.source)
     documents = counts.synced + counts.failed
     if counts.failed > FAILED_DOCUMENTS * documents:
         alert(run.settings, f"{counts.failed} of {documents} documents of {source} failed (job {run.job_id}).")

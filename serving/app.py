@@ -17,6 +17,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Message, Scope
 
 from resources.settings import Settings
+from resources.sources import specs
 from serving.access.auth import Authentication
 from serving.access.origins import guarded_by, serving_rules
 from serving.access.turns import Turns
@@ -89,6 +90,7 @@ def create_app(
 
     With `turn`, the app loads and connects when it starts, and serves once that returns.
     """
+    specs()  # read from the installed packages now, instead of during the first request
     services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn)
     openapi = OpenAPIConfig(
         title="Concordance",

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from resources.core.domain import SOURCE_LABELS, SourceName
+from resources.core.domain import SourceName
+from resources.sources import label
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"
@@ -124,7 +125,7 @@ def report(
         made.append(
             SourceReport(
                 source=name.value,
-                label=SOURCE_LABELS[name],
+                label=label(name),
                 configured=name in ready,
                 paused=Paused(row["paused_at"], row["paused_reason"] if admin else None) if row["paused_at"] else None,
                 last_sync_at=row["last_sync_at"] if admin else _minute(row["last_sync_at"]),

@@ -9,23 +9,19 @@ import contextlib
 import re
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs, unquote, urldefrag, urlsplit
+from datetime import datetime
+from urllib.parse import unquote, urldefrag, urlsplit
 
 import msgspec
 
-from resources.core.domain import SourceName, document_id
+from resources.core.domain import document_id
 from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot
+from resources.sources import find, names, specs
 
 MAX_LENGTH = 4000
 _VIEWER = re.compile(r"/documents/([0-9a-fA-F-]{32,36})/?")
-_DRIVE_PATH = re.compile(r"/(?:d|folders)/([A-Za-z0-9_-]+)")
-_SLACK_MESSAGE = re.compile(r"/archives/([A-Z0-9]+)/p(\d{10})(\d{6})/?")
-"""Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
-_SLACK_FILE = re.compile(r"/files/[A-Z0-9]+/(F[A-Z0-9]+)(?:/|$)")
-_TS = re.compile(r"\d{10}\.\d{6}")
-_NAMED_SOURCE = re.compile(r"(google[_-]drive|slack|uploads?|files):(?!//)(.+)", re.DOTALL)
+_NAMED_SOURCE = re.compile(r"([a-z][a-z0-9_-]*):(?!//)(.+)", re.DOTALL)
 _PAGE_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
 
 
@@ -64,20 +60,15 @@ def reference(text: str) -> Reference:
     link, _ = urldefrag(text)
     try:
         parts = urlsplit(link)
-        host, query = (parts.hostname or "").lower(), parse_qs(parts.query)
     except ValueError:
         raise InvalidRequestError("source: this is no link that can be read.") from None
     urls = _addresses(text, link)
     if found := _VIEWER.search(parts.path):
         return Reference(doc_ids=_ids(found[1]), own_id=_own_id(found[1]), urls=urls)
-    if host == "google.com" or host.endswith(".google.com"):
-        named = _DRIVE_PATH.search(parts.path)
-        drive = named[1] if named else next(iter(query.get("id", [])), None)
-        return Reference(doc_ids=(document_id(SourceName.GOOGLE_DRIVE, drive),) if drive else (), urls=urls)
-    if found := _SLACK_MESSAGE.fullmatch(parts.path):
-        return _message(found, query, urls)
-    if found := _SLACK_FILE.match(parts.path):
-        return Reference(urls=urls, names=(found[1],))
+    for spec in specs():
+        if spec.link is not None and (known := spec.link(parts)) is not None:
+            ids = (document_id(spec.name, known.source_id),) if known.source_id else ()
+            return Reference(doc_ids=ids, urls=urls, channel=known.partition, names=known.names, moment=known.moment)
     return Reference(urls=urls)
 
 
@@ -100,9 +91,9 @@ def page(text: str, roots: Sequence[FileRoot]) -> Page:
 
 def _ids(text: str) -> tuple[str, ...]:
     """Return the ids of the documents that a source may call so; a `doc_id` stands for itself."""
-    if (named := _NAMED_SOURCE.fullmatch(text)) is not None:
-        return (document_id(SourceName.parse(named[1]), named[2]),)
-    ids = [document_id(source, text) for source in SourceName]
+    if (named := _NAMED_SOURCE.fullmatch(text)) is not None and (spec := find(named[1])) is not None:
+        return (document_id(spec.name, named[2]),)
+    ids = [document_id(source, text) for source in names()]
     own = _own_id(text)
     return (*ids, own) if own is not None else tuple(ids)
 
@@ -120,13 +111,3 @@ def _addresses(*links: str) -> tuple[str, ...]:
         plain = link.rstrip("/")
         found += [link, plain, f"{plain}/"]
     return tuple(dict.fromkeys(found))
-
-
-def _message(found: re.Match[str], query: dict[str, list[str]], urls: tuple[str, ...]) -> Reference:
-    """Return the thread that a message belongs to, or the conversation that went on at its time."""
-    channel, seconds, rest = found.groups()
-    thread = next((ts for ts in query.get("thread_ts", []) if _TS.fullmatch(ts)), None)
-    if thread is not None:
-        return Reference(urls=urls, channel=channel, names=(thread,))
-    moment = datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(rest))
-    return Reference(urls=urls, channel=channel, names=(f"{seconds}.{rest}",), moment=moment)

@@ -12,7 +12,11 @@ from serving.citations.format import Format
 
 MAX_QUERY = 1000
 SourceType = Annotated[
-    str, Meta(max_length=40, description="google_drive, slack, upload or files; hyphens are accepted.")
+    str,
+    Meta(
+        max_length=40,
+        description="google_drive, slack, upload, files, or another installed source; hyphens are accepted.",
+    ),
 ]
 ShortList = Meta(max_length=100)
 Question = Annotated[str, Meta(max_length=4 * MAX_QUERY)]

@@ -17,7 +17,7 @@ import polars as pl
 from assets.intake.rows import raw_table
 from resources.core.domain import SourceName, State
 from resources.stores import qdrant
-from resources.syncing import SyncRun
+from resources.syncing import SyncRun, stored_sources
 from sql import queries
 
 PAGE_DOCUMENTS = 500
@@ -105,7 +105,8 @@ def orphan_points(run: SyncRun) -> Iterator[OrphanPoints]:
 
     Points that name none of our sources are attributed to `files`, which every installation has.
     """
-    others = [name.value for name in SourceName if name is not run.source] if run.source is SourceName.FILES else []
+    files = run.source is SourceName.FILES
+    others = [name.value for name in stored_sources(run.connection) if name is not run.source] if files else []
     chosen = qdrant.of_source(run.source.value, others)
     for name in qdrant.collections(run.qdrant):
         for records in qdrant.pages(run.qdrant, name, chosen, ("doc_id",)):

@@ -22,14 +22,13 @@ from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending_for_secondary, proposed, target
 from assets.indexed import index_missing
 from assets.parsed import Pending
-from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import Connection, connect
-from resources.syncing import SyncRun, hold, unclaimed
+from resources.syncing import SyncRun, hold, stored_sources, unclaimed
 from sql import queries
 
 BATCH_DOCUMENTS = 1000
@@ -71,7 +70,7 @@ class Reindex:
     def __init__(self, settings: Settings, connection: Connection) -> None:
         self.settings = settings
         self.connection = connection
-        self._runs = {source: unclaimed(settings, source, connection) for source in SourceName}
+        self._runs = {source: unclaimed(settings, source, connection) for source in stored_sources(connection)}
 
     def runs(self) -> Sequence[SyncRun]:
         """Return a run for each source, without its lock."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 
 import msgspec
 import psycopg
@@ -16,12 +15,11 @@ import structlog
 
 from assets.index.reindex import Reindex, catch_up, check_complete
 from assets.index.targets import Target
-from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError
 from resources.core.tables import embedded_table
 from resources.stores import qdrant
 from resources.stores.postgres import Connection
-from resources.syncing import SyncRun, hold
+from resources.syncing import SyncRun, hold_all
 from sql import queries
 
 LOCK_WAIT = "200ms"
@@ -47,8 +45,7 @@ def switch(work: Reindex, made: Target) -> None:
 
     Raises `AbortSyncError` if it is incomplete, and changes nothing.
     """
-    with ExitStack() as stack:
-        runs = [stack.enter_context(hold(work.settings, source)) for source in SourceName]
+    with hold_all(work.settings) as runs:
         for run in runs:
             catch_up(run, made)
         check_complete(runs[0], made)
@@ -111,8 +108,7 @@ def obsolete(work: Reindex, *, unfinished: bool) -> list[Dropped]:
 
 def drop(work: Reindex, *, unfinished: bool, vectors: bool) -> list[Dropped]:
     """Drop and return obsolete collections; with `vectors`, also the lake's vectors of models that no collection uses."""
-    with ExitStack() as stack:
-        runs = [stack.enter_context(hold(work.settings, source)) for source in SourceName]
+    with hold_all(work.settings) as runs:
         rows = list(registry.collections(work.connection))
         dropped = obsolete(work, unfinished=unfinished)
         for one in dropped:

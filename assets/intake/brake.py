@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from resources.alerts import alert
-from resources.core.domain import SOURCE_LABELS
+from resources.sources import label
 from resources.syncing import SyncRun
 from sql import queries
 
@@ -62,7 +62,7 @@ class Brake:
         run.held += held
         alert(
             run.settings,
-            f"{held} of {self._size} documents of {SOURCE_LABELS[run.source]}, {self._partition}, are gone at the source. They were "
+            f"{held} of {self._size} documents of {label(run.source)}, {self._partition}, are gone at the source. They were "
             "kept, because that is more than CONCORDANCE_PRUNE_SHARE allows at once. To delete them, run: concordance prune "
             f"approve {run.source.value} {self._partition}",
         )

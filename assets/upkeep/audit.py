@@ -15,11 +15,11 @@ from assets.intake.witness import Witness
 from assets.stages.grant import effective_permissions
 from assets.stages.payload import document_payload
 from resources.alerts import alert
-from resources.core.domain import SOURCE_LABELS, Batch, SourceName
+from resources.core.domain import Batch, SourceName
 from resources.core.permissions import granted
 from resources.core.ports import Source
 from resources.settings import Settings
-from resources.sources import open_source
+from resources.sources import capabilities, label, open_source
 from resources.stores import qdrant
 from resources.syncing import SyncRun, hold
 from sql import queries
@@ -96,7 +96,7 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
     if excess:
         alert(
             settings,
-            f"The permission audit of {SOURCE_LABELS[source]} found {excess} grants that the source does not give, on documents "
+            f"The permission audit of {label(source)} found {excess} grants that the source does not give, on documents "
             f"such as {report.examples[0]}. They were revoked. See: concordance audit grants --since 1d",
         )
     return report
@@ -160,8 +160,8 @@ def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditRe
 
 
 def _give(run: SyncRun, too_little: list[_Rights]) -> None:
-    """Add missing grants. For uploads, whose owners may change them meanwhile, the next sync does this from a new listing."""
-    if run.source is SourceName.UPLOAD:
+    """Add missing grants. Where users supply the documents and may change them meanwhile, the next sync does this from a new listing."""
+    if capabilities(run.source).user_supplied:
         upkeep.mark_changed(run.connection, doc_ids=[rights.doc_id for rights in too_little])
         days = sorted({rights.partition for rights in too_little})
         upkeep.mark_for_relisting(run.connection, source=run.source.value, partitions=days)

@@ -16,8 +16,7 @@ from assets.chunked import TABLE as CHUNKED
 from assets.intake.rows import raw_table
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.redaction import words_of
-from resources.core.domain import SourceName
-from resources.syncing import SyncRun
+from resources.syncing import SyncRun, stored_sources
 from sql import queries
 
 erase = queries("upkeep")
@@ -79,7 +78,7 @@ def plan_erasure(run: SyncRun, *, cutoff: datetime, document: str | None) -> Era
 def _history(run: SyncRun) -> pl.DataFrame:
     """Return the change rows of all sources, each with the time of its document's next row (null: it is the current state)."""
     frames: list[pl.DataFrame] = []
-    for source in SourceName:
+    for source in stored_sources(run.connection):
         name = raw_table(source)
         frame = run.lake.scan(name).select("seq", "op", "doc_id", "title", "content_hash", "meta", "at").collect()
         frames.append(frame.with_columns(pl.lit(name).alias("table")))

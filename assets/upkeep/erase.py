@@ -8,7 +8,7 @@ from the stores, so the next erasure completes an interrupted one. Syncs and `re
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -19,13 +19,12 @@ from assets.index.reindex import LOCK as REINDEX_LOCK
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.doomed import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
-from resources.core.domain import SourceName
 from resources.core.errors import BusyError, InvalidRequestError
 from resources.settings import Settings
 from resources.sources.uploads import LOCK as UPLOADS_LOCK
 from resources.stores import rewriting
 from resources.stores.lake_erasure import drop_rows, left, scrub
-from resources.syncing import SyncRun, hold
+from resources.syncing import SyncRun, hold_all
 from sql import queries
 
 BATCH_CONTENTS = 500
@@ -80,8 +79,7 @@ def erase(
 @contextmanager
 def alone(settings: Settings) -> Generator[SyncRun]:
     """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
-    with ExitStack() as stack:
-        runs = [stack.enter_context(hold(settings, source)) for source in SourceName]
+    with hold_all(settings) as runs:
         row = (
             runs[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
         )

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 
-from resources.core.domain import SourceName
 from resources.core.durations import duration
+from resources.sources import parse
 
 
 def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
@@ -20,7 +20,7 @@ def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
 
 def _source(_kind: Any, tokens: Sequence[Token]) -> str:
 
-    return SourceName.parse(tokens[0].value).value
+    return parse(tokens[0].value).value
 
 
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]

@@ -12,9 +12,10 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from orchestration.cli.upkeep import WEEK, Document, Since
-from resources.core.domain import SourceName, document_id
+from resources.core.domain import document_id
 from resources.core.durations import duration
 from resources.settings import load
+from resources.syncing import stored_sources
 from sql import queries
 
 
@@ -36,8 +37,8 @@ def erase(
 
     settings = load()
     with database(settings) as connection:
-        connection.execute("SELECT FROM documents LIMIT 1")
-    for source in SourceName:
+        sources = stored_sources(connection)
+    for source in sources:
         sweep(settings, source)
     thorough = now or document is not None
     after = timedelta() if thorough else duration(settings.erase_after)
@@ -60,10 +61,10 @@ def erase(
 
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
     """List deletions: when the source reported them, and the result of the check of each store."""
-    names = [] if document is None else [document_id(source, document) for source in SourceName]
     with database(load()) as connection:
+        ids = [] if document is None else [document_id(source, document) for source in stored_sources(connection)]
         rows = list(
-            queries("upkeep").receipts(connection, since=datetime.now(UTC) - since, document=document, doc_ids=names)
+            queries("upkeep").receipts(connection, since=datetime.now(UTC) - since, document=document, doc_ids=ids)
         )
     if json:
         say_json(rows)

@@ -34,6 +34,7 @@ from resources.servers.processes import alive as is_alive
 from resources.servers.processes import tail
 from resources.settings import Settings, load
 from resources.slack_socket import ask
+from resources.sources import faults
 from resources.stores import disk
 from resources.stores.postgres import session
 from sql import queries, statement
@@ -96,16 +97,17 @@ def status(
     services = _services(settings, state, alive and hung is None)
     sources = _sources(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
+    left_out = [str(fault) for fault in faults()]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
-        say_json({"services": services, "sources": sources or {}, "disks": disks} | more)
+        say_json({"services": services, "sources": sources or {}, "disks": disks, "left_out": left_out} | more)
     elif urls:
         say_addresses(addresses(settings))
     else:
         _say_status(services, sources)
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
-    for fault in disks:
+    for fault in [*disks, *left_out]:
         note(fault)
     if not alive:
         note(f"Concordance is not running in {settings.home}. Start it with: concordance up")

@@ -17,6 +17,7 @@ from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
+from resources.sources import configured, names, spec_of
 from sql import queries
 
 if TYPE_CHECKING:
@@ -92,15 +93,13 @@ def _show(report: ReconcileReport, *, apply: bool) -> None:
 
 def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
     """Return the given source or all that are set up. Raises `NotRunningError` if the database is not responding."""
-    from resources.sources import HOW_TO_SET_UP, configured
-
     with database(settings) as connection:
         connection.execute("SELECT FROM documents LIMIT 1")
     if source is None:
-        return [name for name in SourceName if configured(settings, name)]
+        return [name for name in names() if configured(settings, name)]
     name = SourceName(source)
     if not configured(settings, name):
-        raise InvalidRequestError(HOW_TO_SET_UP[name])
+        raise InvalidRequestError(spec_of(name).help)
     return [name]
 
 

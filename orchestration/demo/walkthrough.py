@@ -23,9 +23,10 @@ from orchestration.demo.client import Client
 from orchestration.demo.simulated import SIMULATORS, simulated, with_running_simulators, with_simulators
 from orchestration.supervision import supervisor
 from resources import dagster_access
-from resources.core.domain import SOURCE_LABELS, SourceName
+from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
+from resources.sources import label
 from resources.stores.postgres import connect
 from sql import queries
 
@@ -98,7 +99,7 @@ def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generato
     _stop_on_termination()
     settings, more = with_simulators(settings)
     _add_simulator_urls(settings, outcome)
-    names = "".join(f", a simulated {SOURCE_LABELS[source]}" for source in simulated(settings))
+    names = "".join(f", a simulated {label(source)}" for source in simulated(settings))
     with _busy(out, f"Starting Postgres, the vector engine, Dagster, the HTTP interface{names} ..."):
         started = supervisor.start(settings, more)
     outcome.start_seconds = round(time.monotonic() - began, 1)
@@ -120,7 +121,7 @@ def _add_simulator_urls(settings: Settings, outcome: DemoReport) -> None:
     for simulator in SIMULATORS:
         if simulator.source in simulated(settings):
             address = str(getattr(settings, simulator.url_setting)).removesuffix(simulator.path)
-            outcome.urls[f"Simulated {SOURCE_LABELS[simulator.source]}"] = address
+            outcome.urls[f"Simulated {label(simulator.source)}"] = address
 
 
 def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
@@ -129,17 +130,17 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
     sources = [SourceName.FILES, *simulated(settings)]
     with (
         Client(settings, "demo@concordance.example", admin=True) as client,
-        _busy(out, f"Indexing {', '.join(SOURCE_LABELS[source] for source in sources)} through Dagster ...") as status,
+        _busy(out, f"Indexing {', '.join(label(source) for source in sources)} through Dagster ...") as status,
     ):
         shown: dict[SourceName, str] = {}
 
         def show(source: SourceName, job: dict[str, Any]) -> None:
             stage = job["stage"] or "waiting for the run"
             if status is None and shown.get(source) != stage:
-                out.print(f"  {SOURCE_LABELS[source]}: {stage}")
+                out.print(f"  {label(source)}: {stage}")
             shown[source] = stage
             if status is not None:
-                stages = ", ".join(f"{SOURCE_LABELS[one]} ({stage})" for one, stage in shown.items())
+                stages = ", ".join(f"{label(one)} ({stage})" for one, stage in shown.items())
                 status.update(f"Indexing: {stages} ...")
 
         jobs = client.sync(sources, show)
@@ -149,7 +150,7 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
     for source, job in zip(sources, jobs, strict=True):
         if job["status"] != "success":
             raise ConcordanceError(
-                f"The sync of {SOURCE_LABELS[source]} failed: {job['error_message'] or 'no reason given'}. "
+                f"The sync of {label(source)} failed: {job['error_message'] or 'no reason given'}. "
                 f"See the run at {dagster_access.link(settings, path='/runs')}"
             )
     _read_registry(settings, outcome)
@@ -234,7 +235,7 @@ def _read_registry(settings: Settings, outcome: DemoReport) -> None:
 
 def _summary(out: Console, outcome: DemoReport) -> None:
     out.print("\n[bold]Summary[/]")
-    counts = ", ".join(f"{SOURCE_LABELS[SourceName(source)]} {count}" for source, count in outcome.sources.items())
+    counts = ", ".join(f"{label(source)} {count}" for source, count in outcome.sources.items())
     out.print(
         f"  {outcome.documents} documents ({counts}) in {outcome.chunks} passages; {outcome.embedded} embedded in this run."
     )

@@ -9,12 +9,14 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
-from resources.settings import Settings
+from resources.core.errors import ConfigurationError
+from resources.settings import Settings, read, setting_name
+from resources.sources import specs
 from resources.stores.migrate import DAGSTER_SCHEMA
 from resources.withheld import variable
 
@@ -58,6 +60,8 @@ class Needs(NamedTuple):
     """True if it connects to object stores and services on other machines."""
     proxies: bool = False
     """True if it connects to services on other machines, but not to object stores."""
+    connectors: bool = False
+    """True if it opens sources, and so reads the secrets of connectors that other packages add."""
     dagster: bool = False
     """True if it opens Dagster's instance, whose tables are in our database."""
 
@@ -68,6 +72,7 @@ PIPELINE = Needs(
         "google_client_secret", "slack_bot_token", "alert_webhook_url",
     }),
     outside=True,
+    connectors=True,
     dagster=True,
 )  # fmt: skip
 SERVING = Needs(
@@ -93,7 +98,8 @@ NEEDS: Mapping[str, Needs] = MappingProxyType(
 
 def child_environment(settings: Settings) -> dict[str, str]:
     """Return our environment plus every setting that is set, from any source, so that a child reads the same settings."""
-    return dict(os.environ) | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
+    connectors, _ = _connectors(secrets=True)
+    return dict(os.environ) | connectors | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
 
 
 def service_environment(settings: Settings, name: str) -> dict[str, str]:
@@ -101,7 +107,9 @@ def service_environment(settings: Settings, name: str) -> dict[str, str]:
     needs = NEEDS[name]
     given = {one for one in settings.model_fields_set if getattr(settings, one) is not None}
     kept = (given & SECRETS) - needs.secrets
-    environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept) | _python()
+    connectors, held = _connectors(secrets=needs.connectors)
+    environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept | held) | _python()
+    environment |= connectors
     if needs.outside:
         environment |= _passed(OUTSIDE_NAMES, OUTSIDE_PREFIXES)
     if needs.proxies:
@@ -118,6 +126,29 @@ def bare_environment(settings: Settings, more: Mapping[str, str] | None = None) 
     return _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, ()) | _python() | dict(more or {})
 
 
+def _connectors(*, secrets: bool) -> tuple[dict[str, str], frozenset[str]]:
+    """Return the settings of connectors that other packages add, and the names of their secrets if these are left out.
+
+    A connector whose settings are wrong is opened with them as they are, and its sync fails with a message that names them.
+    """
+    environment: dict[str, str] = {}
+    held: set[str] = set()
+    for kind in [spec.settings for spec in specs() if spec.settings is not Settings]:
+        prefix = kind.model_config.get("env_prefix", "")
+        try:
+            own = read(kind)
+        except ConfigurationError:
+            environment |= _passed((), (prefix,)) if secrets else {}
+            continue
+        for name in own.model_fields_set:
+            value = getattr(own, name)
+            if isinstance(value, SecretStr) and not secrets:
+                held.add(setting_name(prefix, name))
+            elif value is not None:
+                environment[f"{prefix}{name}".upper()] = _text(value)
+    return environment, frozenset(held)
+
+
 def _passed(names: Collection[str], prefixes: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
@@ -128,18 +159,18 @@ def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
     for name in {*names, "home"}:
         value = getattr(settings, name)
         if name == "file_roots":
-            text = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
-        elif isinstance(value, tuple):
-            text = ",".join(str(part) for part in value)
-        elif isinstance(value, Path):
-            text = str(value.absolute())  # the child may run in another folder
-        elif isinstance(value, SecretStr):
-            text = value.get_secret_value()
-        else:
-            text = "" if value is None else str(value)
+            value = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
         if value is not None:
-            environment[f"CONCORDANCE_{name.upper()}"] = text
+            environment[f"CONCORDANCE_{name.upper()}"] = _text(value)
     return environment
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in cast("tuple[object, ...]", value))
+    if isinstance(value, Path):
+        return str(value.absolute())  # the child may run in another folder
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 def _python() -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -22,8 +22,15 @@ DEFAULT_PROFILE = "default"
 """Profile of a document whose source does not choose one: the profile named by the setting CHUNK_PROFILE."""
 
 
+_SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+"""Sources name assets, jobs, partitions and tables of the lake, so their names are limited to what all of these accept."""
+
+
 class SourceName(StrEnum):
-    """The sources. The command line and routes also accept hyphens and the plural `uploads` (`SourceName.parse`)."""
+    """Name of a source. Members are the names that the product itself refers to; `SourceName(text)` makes any other valid one.
+
+    Which sources there are is known to `resources.sources`, not to this class.
+    """
 
     GOOGLE_DRIVE = "google_drive"
     SLACK = "slack"
@@ -31,23 +38,13 @@ class SourceName(StrEnum):
     FILES = "files"
 
     @classmethod
-    def parse(cls, text: str) -> SourceName:
-        """Return the source that the user named; raises `ValueError` listing the known ones."""
-        name = text.strip().lower().replace("-", "_")
-        name = "upload" if name == "uploads" else name
-        try:
-            return cls(name)
-        except ValueError:
-            known = ", ".join(source.value for source in cls)
-            raise ValueError(f"There is no source called {text!r}. Known sources: {known}.") from None
-
-
-SOURCE_LABELS: Mapping[SourceName, str] = {
-    SourceName.GOOGLE_DRIVE: "Google Drive",
-    SourceName.SLACK: "Slack",
-    SourceName.UPLOAD: "Upload",
-    SourceName.FILES: "Files",
-}
+    def _missing_(cls, value: object) -> SourceName | None:
+        """Make the name of a source that an installed package adds; None, and so a `ValueError`, if it is not valid."""
+        if not isinstance(value, str) or not _SOURCE_NAME.fullmatch(value):
+            return None
+        made = str.__new__(cls, value)
+        made._name_, made._value_ = value.upper(), value
+        return cast("SourceName", cls._value2member_map_.setdefault(value, made))
 
 
 class State(StrEnum):

@@ -1,60 +1,89 @@
-"""The sources of documents. `open_source` returns the connector for a source's name."""
+"""The sources of documents that are installed: ours and those of other packages. See `SourceSpec` for what a source declares."""
 
 from __future__ import annotations
 
-import hashlib
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from resources.core.domain import SourceName
+from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
+from resources.sources.discovery import GROUP, Discovered, Fault, discover
+from resources.sources.spec import Capabilities, SourceSpec
 
-HOW_TO_SET_UP = {
-    SourceName.GOOGLE_DRIVE: "Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and connect an account, or set "
-    "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md).",
-    SourceName.SLACK: "Slack is not set up: set CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md).",
-}
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+@cache
+def _discovered() -> Discovered:
+    found = list(entry_points(group=GROUP))
+    if PYPROJECT.is_file() and not any(entry.value.startswith("resources.") for entry in found):
+        # an editable installation keeps the metadata of the day it was made, which may be older than the group
+        declared = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][GROUP]
+        found += [EntryPoint(name, value, GROUP) for name, value in declared.items()]
+    return discover(found)
+
+
+def specs() -> Sequence[SourceSpec]:
+    """Return the declarations of all sources, in a fixed order."""
+    return list(_discovered().specs.values())
+
+
+def names() -> Sequence[SourceName]:
+    """Return the names of all sources, in the order of `specs`."""
+    return [spec.name for spec in specs()]
+
+
+def faults() -> Sequence[Fault]:
+    """Return the declarations of sources that cannot be used."""
+    return _discovered().faults
+
+
+def find(text: str) -> SourceSpec | None:
+    """Return the source of that name or alias, written with hyphens or underscores; None if there is none."""
+    name = text.strip().lower().replace("-", "_")
+    return next((spec for spec in specs() if name == spec.name.value or name in spec.aliases), None)
+
+
+def parse(text: str) -> SourceName:
+    """Return the name of the source that the user means. Raises `ValueError` listing the known ones."""
+    spec = find(text)
+    if spec is None:
+        raise ValueError(f"There is no source called {text!r}. Known sources: {', '.join(names())}.")
+    return spec.name
+
+
+def spec_of(name: SourceName) -> SourceSpec:
+    """Return a source's declaration. Raises `ConfigurationError` if no installed package declares it."""
+    try:
+        return _discovered().specs[name]
+    except KeyError:
+        raise ConfigurationError(f"No installed package declares the source {name.value}.") from None
+
+
+def label(name: str) -> str:
+    """Return the source's name as shown to people; that of a source whose package is gone is its plain name."""
+    spec = _discovered().specs.get(name)
+    return str(name) if spec is None else spec.label
+
+
+def capabilities(name: str) -> Capabilities:
+    """Return what the source offers; the cautious defaults for a source whose package is gone."""
+    spec = _discovered().specs.get(name)
+    return Capabilities() if spec is None else spec.capabilities
 
 
 def configured(settings: Settings, name: SourceName) -> bool:
-    """Return True if the settings configure the source."""
-    if name is SourceName.GOOGLE_DRIVE:
-        ways = (settings.drive_token, settings.google_client_id, settings.google_service_account_file)
-        return any(way is not None for way in ways)
-    return name is not SourceName.SLACK or settings.slack_bot_token is not None
-
-
-def fingerprint(settings: Settings, name: SourceName) -> str:
-    """Return a hash of the credentials in the settings: when it changes, a paused source is tried again."""
-    parts: list[str] = []
-    if name is SourceName.GOOGLE_DRIVE:
-        token = settings.drive_token.get_secret_value() if settings.drive_token else ""
-        file = settings.google_service_account_file
-        parts = [token, settings.google_client_id or "", str(file or ""), settings.google_subject or ""]
-        if file is not None and file.is_file():
-            parts.append(str(file.stat().st_mtime_ns))
-    elif name is SourceName.SLACK and settings.slack_bot_token is not None:
-        parts = [settings.slack_bot_token.get_secret_value()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    """Return True if the source is set up."""
+    return spec_of(name).configured(settings)
 
 
 def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
     """Return the connector of a source. Raises `ConfigurationError` if its settings are wrong."""
-    if name is SourceName.FILES:
-        from resources.sources.files import Files
-
-        return Files(settings)
-    if name is SourceName.UPLOAD:
-        from resources.sources.uploads import Uploads
-        from resources.stores.blobs import Blobs
-
-        return Uploads(settings, Blobs(settings.lake_address))
     from resources.stores.memory import PostgresMemory
 
-    memory = memory or PostgresMemory(settings.postgres_dsn)
-    if name is SourceName.GOOGLE_DRIVE:
-        from resources.sources.drive import Drive
-
-        return Drive(settings, memory)
-    from resources.sources.slack import Slack
-
-    return Slack(settings, memory)
+    return spec_of(name).open(settings, memory or PostgresMemory(settings.postgres_dsn))

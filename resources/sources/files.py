@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urldefrag, urlsplit
 
 from resources.core import domain, permissions
 from resources.core.domain import Batch, Item, Refusal, SourceName
@@ -24,6 +24,7 @@ from resources.settings import FileRoot, Settings
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
 from resources.sources.folders import LocalFolder
+from resources.sources.spec import SourceSpec
 from resources.sources.tree import FileEntry, Problem, Tree
 
 if TYPE_CHECKING:
@@ -261,3 +262,12 @@ def _composed(path: str) -> str:
 
 def _twin(path: str) -> str:
     return f"Another file's name is the same once composed (Unicode NFC): rename one of the two ({path!r})."
+
+
+SPEC = SourceSpec(
+    name=SourceName.FILES,
+    label="Files",
+    open=lambda settings, _: Files(settings),
+    help="Set CONCORDANCE_FILE_ROOTS (docs/configuration.md).",
+    place=lambda url, anchor: f"{urldefrag(url).url}#{quote(anchor)}",
+)

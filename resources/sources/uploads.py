@@ -20,6 +20,7 @@ from resources.core.domain import Batch, Item, SourceName, document_id
 from resources.core.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
 from resources.core.ports import Source
 from resources.settings import Settings
+from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
 from resources.sources.tree import PIECE
 from resources.stores.blobs import Blobs
 from resources.stores.quotas import Quota
@@ -308,3 +309,14 @@ def _readers(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:
     queries("uploads").narrow_document(conn, doc_id=doc_id, permissions=list(readers))
+
+
+SPEC = SourceSpec(
+    name=SourceName.UPLOAD,
+    label="Upload",
+    open=lambda settings, _: Uploads(settings),
+    help="Uploads need no settings.",
+    aliases=("uploads",),
+    capabilities=Capabilities(change_feed=True, private_folders=False, user_supplied=True),
+    waiting=WaitingWork("waiting_uploads", pending),
+)

@@ -13,10 +13,9 @@ import secrets
 from collections.abc import Sequence
 from typing import TypedDict
 
-from resources.core.domain import SourceName
+from resources.sources import capabilities, label
 from serving.answers.cleaning import INVISIBLE
 from serving.answers.schemas import Message
-from serving.citations.format import label
 from serving.retrieval.hits import Hit
 
 NO_DATA = "No data found"
@@ -78,7 +77,7 @@ def render(hits: Sequence[Hit], fence: str) -> str:
         if hit.doc_id != document:
             document = hit.doc_id
             when = f", {hit.modified_at.date().isoformat()}" if hit.modified_at else ""
-            by = f"\n{quoted(_line(f'uploaded by {hit.owner}'))}" if hit.source_type == SourceName.UPLOAD else ""
+            by = f"\n{quoted(_line(f'uploaded by {hit.owner}'))}" if capabilities(hit.source_type).user_supplied else ""
             lines.append(f"--- document {fence} ({label(hit.source_type)}{when}):\n{quoted(_line(hit.title))}{by}")
         lines.append(f"[{number}]\n{_place(hit)}{quoted(hit.chunk_text)}")
     lines.append(f"=== END OF SOURCES {fence} ===")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Literal, NamedTuple, get_args
 
-from resources.core.domain import SOURCE_LABELS, SourceName
+from resources.sources import capabilities, label
 
 Format = Literal["inline", "key", "footnote", "endnote", "prose"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -26,17 +26,9 @@ class Cited(NamedTuple):
     owner: str | None = None
 
 
-def label(source_type: str) -> str:
-    """Return the source's name as people write it."""
-    try:
-        return SOURCE_LABELS[SourceName(source_type)]
-    except ValueError:
-        return source_type
-
-
 def origin(source_type: str, owner: str | None) -> str:
     """Return the source as people write it; of an upload with the person who handed it in."""
-    if source_type == SourceName.UPLOAD and owner:
+    if owner and capabilities(source_type).user_supplied:
         return f"{label(source_type)} by {_one_line(owner)}"
     return label(source_type)
 
@@ -83,7 +75,7 @@ def citation(cited: Cited, index: int, style: Format, today: date) -> str:
         case "prose":
             by = (
                 f", uploaded by {_one_line(cited.owner)}"
-                if cited.source_type == SourceName.UPLOAD and cited.owner
+                if cited.owner and capabilities(cited.source_type).user_supplied
                 else ""
             )
             return f"According to [{_place(cited)}]{by}"

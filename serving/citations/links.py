@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import quote, urldefrag, urlsplit
+from urllib.parse import urldefrag
+
+from resources.sources import find
 
 PDF = "application/pdf"
-_MESSAGE = re.compile(r"p\d{10,20}(?:\?thread_ts=\d+\.\d+&cid=[A-Z0-9]+)?")
-"""The last part of a Slack permalink. Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
 
 
 def is_web(url: str | None) -> bool:
@@ -32,17 +31,5 @@ def link(
         return f"{base_url}/documents/{doc_id}{place}"
     if mime_type == PDF and page is not None:
         return f"{urldefrag(url).url}#page={page}"
-    if anchor and source_type == "files":
-        return f"{urldefrag(url).url}#{quote(anchor)}"
-    if anchor and source_type == "slack" and _MESSAGE.fullmatch(anchor):
-        return _message(url, anchor)
-    return url
-
-
-def _message(url: str, anchor: str) -> str:
-    """Return the permalink of another message of the channel that `url`, a permalink too, leads into."""
-    parts = urlsplit(url)
-    folder, _, name = parts.path.rpartition("/")
-    if not folder.startswith("/archives/") or not _MESSAGE.fullmatch(name):
-        return url
-    return f"{parts.scheme}://{parts.netloc}{folder}/{anchor}"
+    spec = find(source_type) if anchor else None
+    return url if anchor is None or spec is None or spec.place is None else spec.place(url, anchor)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from resources.core.domain import SourceName, document_id
+from resources.sources import names
 from serving.answers.schemas import Answer, AskRequest, Message
 from serving.contracts.relevance import FLOOR, NOT_RERANKED, judged
 from serving.schemas import Filters, Question, Result, SearchRequest, SearchResponse, Warning_
@@ -137,7 +138,7 @@ def _filters(folder_id: str | None, file_id: str | None) -> Filters | None:
         return None
     documents: list[str] = []
     if file_id is not None:
-        documents += [document_id(source, file_id) for source in SourceName if source is not SourceName.FILES]
+        documents += [document_id(source, file_id) for source in names() if source is not SourceName.FILES]
         with contextlib.suppress(ValueError):  # an id of the source's own
             documents.append(str(uuid.UUID(file_id)))
     return Filters(collection_ids=[folder_id] if folder_id is not None else [], document_ids=documents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from resources.core.domain import SourceName
+from resources.sources import capabilities
 
 STEPS: tuple[tuple[timedelta, float], ...] = ((timedelta(days=7), 1.10), (timedelta(days=30), 1.05))
 """Younger than the first, then its factor. Source: the platform's requirement 3.3 (under 7 days +10 %, under 30 days +5 %)."""
@@ -18,7 +18,7 @@ def boosts(
     source_type: str, owner: str | None, modified_at: datetime | None, reader: str, now: datetime
 ) -> dict[str, float]:
     """Return the factors by name; `reader` is the email of the person who searches."""
-    if source_type == SourceName.UPLOAD and owner != reader:
+    if owner != reader and capabilities(source_type).user_supplied:
         return {"recency": 1.0, "others_upload": OTHERS_UPLOAD}
     return {"recency": recency(modified_at, now)}
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from resources.core.domain import Access, Place, SourceName
+from resources.sources import capabilities
 from serving.database import Database
 
 
@@ -61,8 +62,6 @@ class _Row(Hit, frozen=True, kw_only=True):
     held_back: bool
 
 
-_IN_FOLDERS = frozenset({SourceName.FILES, SourceName.GOOGLE_DRIVE})
-"""Sources whose folders have readers of their own."""
 _ROWS = msgspec.json.Decoder(list[_Row])
 
 
@@ -122,7 +121,7 @@ def from_payloads(
         permitted = access.principals & set(payload.get("permissions") or ())
         if permitted.isdisjoint(narrowed.get(payload["doc_id"], permitted)):
             continue
-        if collection_ids and payload.get("source_type") in _IN_FOLDERS:
+        if collection_ids and capabilities(payload.get("source_type") or "").private_folders:
             continue
         hit = _from_payload(chunk_id, payload)
         if hit.acl_checked_at is None or hit.acl_checked_at < fresh_since:
@@ -135,7 +134,7 @@ def from_payloads(
 def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Hit:
     collections: Iterable[str] = payload.get("collection_ids") or ()
     source, path = payload.get("source_type") or "", payload.get("path") or ""
-    in_folders = source in _IN_FOLDERS
+    in_folders = capabilities(source).private_folders
     named_by_path = source == SourceName.FILES
     return msgspec.convert(
         {

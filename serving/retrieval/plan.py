@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from qdrant_client import models
 
 from resources.core.bm25 import SparseVector
-from resources.core.domain import Access, SourceName
+from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
+from resources.sources import parse
 from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
 from serving.schemas import MAX_QUERY, DateRange, Filters, SearchRequest
 
@@ -119,7 +120,7 @@ def _tag_values(key: str, value: Any) -> tuple[str, tuple[Any, ...]]:
 
 def _source(text: str) -> str:
     try:
-        return SourceName.parse(text).value
+        return parse(text).value
     except ValueError as error:
         raise InvalidRequestError(f"filters.source_types: {error}") from None
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from resources.core.domain import SourceName, text_hash
+from resources.core.domain import text_hash
+from resources.sources import capabilities
 from serving.retrieval.boost import boosts
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
@@ -93,4 +94,4 @@ def rank(
 
 def _text(hit: Hit) -> str:
     """Return what two passages with the same words have in common; the hash that an upload's vector is kept under names its owner."""
-    return text_hash(hit.chunk_text) if hit.source_type == SourceName.UPLOAD else hit.text_hash
+    return text_hash(hit.chunk_text) if capabilities(hit.source_type).user_supplied else hit.text_hash

@@ -9,8 +9,8 @@ from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import BodyKwarg, FromPath
 
-from resources.core.domain import Access, SourceName
-from resources.sources import HOW_TO_SET_UP, configured
+from resources.core.domain import Access
+from resources.sources import configured, parse, spec_of
 from serving.access.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -31,11 +31,11 @@ async def start_sync(
     """Start a sync of a source and return its job. Administrators only; 409 with the running job's id when busy."""
     require_admin(request.user)
     try:
-        name = SourceName.parse(source)
+        name = parse(source)
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
     if not configured(services.settings, name):
-        raise ProblemError("source-not-configured", HOW_TO_SET_UP[name])
+        raise ProblemError("source-not-configured", spec_of(name).help)
     wanted = data or SyncRequest()
     partitions = wanted.partitions if wanted.partitions is not None else wanted.folder_ids
     started = await services.launch(

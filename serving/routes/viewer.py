@@ -16,8 +16,9 @@ from litestar.exceptions import ClientException
 from litestar.params import FromPath, QueryParameter
 
 from resources.core.domain import Access
+from resources.sources import label
 from serving.access.auth import COOKIE, access_from
-from serving.citations.format import label, long_date
+from serving.citations.format import long_date
 from serving.citations.links import is_web
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError

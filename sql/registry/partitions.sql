@@ -153,3 +153,7 @@ dated AS (
 INSERT INTO directory (source, email, principal)
 SELECT :source, e.email, e.principal FROM entries AS e
 ON CONFLICT DO NOTHING;
+
+-- name: synced_sources
+-- Sources that were ever synced, whether or not the package that adds them is still installed. Grain: source.
+SELECT source FROM source_states ORDER BY source;

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import sql
-from resources.core.domain import SourceName
+from resources.sources import names
 from serving.retrieval.full_text import MOST_PASSAGES
 from tests.fixtures.serving import Site
 
@@ -71,7 +71,7 @@ READS: dict[str, dict[str, Any]] = {
     "recheck": {"chunk_ids": [NOBODY], "collection_ids": None, **FRESH},
     "source_partitions": {},
     "source_skips": {},
-    "sources": {"sources": [name.value for name in SourceName]},
+    "sources": {"sources": [name.value for name in names()]},
     "sync_errors": {"job_id": NOBODY, "owner": None},
     "sync_job": {"job_id": NOBODY},
     "totals": {},

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from orchestration.event_checks import drive as examine
 from resources.core.domain import SourceName
-from resources.sources.drive import Drive as Source
+from resources.sources.drive.checks import checks as examine
 from resources.sources.drive.simulator import Drive
+from resources.sources.drive.source import Drive as Source
 from resources.stores.memory import PostgresMemory
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
@@ -165,12 +165,12 @@ def test_google_is_told_of_no_address_that_is_not_https(desk: Desk) -> None:
 def test_a_refusal_is_told_by_doctor_and_costs_no_sync(desk: Desk) -> None:
     desk.drive.channels.refused = "Unauthorized WebHook callback channel"
     assert desk.sync(drive_roots=("my_drive",)).error is None
-    ((well, detail, _),) = examine(desk.installation.settings)
+    ((_, well, detail, _),) = examine(desk.installation.settings)
     assert not well
     assert "Unauthorized WebHook callback channel" in detail
     desk.drive.channels.refused = ""
     desk.sync()
-    ((well, detail, _),) = examine(desk.installation.settings)
+    ((_, well, detail, _),) = examine(desk.installation.settings)
     assert well
     assert "the account's feed" in detail
 

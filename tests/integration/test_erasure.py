@@ -22,7 +22,7 @@ from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError
-from resources.sources import uploads
+from resources.sources import names, uploads
 from resources.stores import rebuilding, rewriting
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
@@ -105,7 +105,7 @@ def whole(
 
 def swept(installation: Installation, **wanted: Any) -> Any:
     """Sweep every source, then erase everything that is deleted."""
-    for source in SourceName:
+    for source in names():
         sweep(installation.settings, source)
     return erase(installation.settings, cutoff=cutoff_of(NOW), **wanted)
 
@@ -189,7 +189,7 @@ def removed(installation: Installation) -> Installation:
     (installation.root / "copy.txt").unlink()
     (installation.root / "gone.txt").unlink()
     installation.sync()
-    for source in SourceName:
+    for source in names():
         sweep(installation.settings, source)
     return installation
 

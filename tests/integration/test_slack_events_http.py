@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from resources.core.domain import SourceName
-from resources.sources.slack import Slack
+from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
 from serving.access.auth import access_of
 from serving.retrieval.hits import from_payloads

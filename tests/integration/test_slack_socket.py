@@ -15,7 +15,6 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from orchestration import event_checks
 from orchestration.cli import run
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.services import SLACK_EVENTS, services
@@ -23,6 +22,7 @@ from orchestration.supervision.supervisor import Supervisor
 from resources import slack_socket
 from resources.settings import Settings
 from resources.slack_socket import SocketState
+from resources.sources.slack.checks import checks
 from resources.sources.slack.simulator import events
 from tests.fixtures.slack_desk import SlackDesk, eventually
 
@@ -155,11 +155,11 @@ def test_events_of_another_workspace_are_acknowledged_and_do_nothing(desk: Slack
 def test_doctor_says_when_the_two_tokens_are_of_different_apps(desk: SlackDesk, settings: Settings) -> None:
     with receiver(settings):
         eventually(lambda: connected(settings))
-        assert [well for well, _, _ in event_checks.slack(settings)] == [True]
+        assert [check.ok for check in checks(settings)] == [True]
         desk.installation.rows("UPDATE source_states SET app_id = 'A0OTHER' RETURNING 1")
-        ((well, detail, _),) = event_checks.slack(settings)
-        assert not well
-        assert "A0OTHER" in detail
+        (check,) = checks(settings)
+        assert not check.ok
+        assert "A0OTHER" in check.detail
         desk.slack.delete(desk.channel, desk.said["w3"])
         eventually(lambda: desk.site.app.sockets.waiting == 0)
         assert desk.finds("qz3q")

@@ -10,8 +10,8 @@ import pytest
 
 from resources.core.errors import AuthorizationError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources.slack import Slack
 from resources.sources.slack.simulator import Workspace
+from resources.sources.slack.source import Slack
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.slack_index import SlackIndex
 

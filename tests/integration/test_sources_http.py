@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resources.core.domain import SourceName
+from resources.sources import names
 from tests.fixtures.serving import Running, Site
 
 BOB, ROOT = "bob@acme.com", "root@acme.com"
@@ -91,7 +91,7 @@ def test_the_ledger_balances_when_what_waits_to_go_is_taken_off(ledger: Site, ru
 
 def test_a_source_tells_its_state_its_jobs_and_its_totals(ledger: Site, running: Running) -> None:
     sources = told(running)
-    assert list(sources) == [name.value for name in SourceName]
+    assert list(sources) == [name.value for name in names()]
     assert [sources[name]["configured"] for name in sources] == [False, False, True, True]
     slack = sources["slack"]
     assert slack["label"] == "Slack"

@@ -15,6 +15,7 @@ from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
 from resources.launch import WHOLE
+from resources.sources import names
 from resources.stores.postgres import session
 from resources.syncing import hold
 from sql import queries
@@ -97,7 +98,7 @@ def test_each_job_reports_by_source(
     result = job.execute_in_process()
     (output,) = [event for event in result.all_node_events if event.is_successful_output]
     reports = {name: value.value for name, value in output.step_output_data.metadata.items()}
-    everything = {source.value for source in SourceName}
+    everything = {source.value for source in names()}
     configured = {"files", "upload"}  # the others are not set up
     assert set(reports) == (everything if job.name == "daily_deletion_sweep" else configured)
     assert job.name in {schedule.job_name for schedule in SCHEDULES}

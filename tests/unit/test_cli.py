@@ -159,7 +159,12 @@ def test_not_running_is_status_3_and_says_how_to_start(
 
 def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"services": {}, "sources": {}, "disks": []}
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
+        "services": {},
+        "sources": {},
+        "disks": [],
+        "left_out": [],
+    }
 
 
 def test_token_prints_the_token_alone(capsys: pytest.CaptureFixture[str]) -> None:

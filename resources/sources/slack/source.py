@@ -1,0 +1,290 @@
+"""The source `slack`: each channel that the app can read is a partition; threads, conversations and shared files are documents.
+
+One instance serves one sync.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.durations import duration
+from resources.core.errors import (
+    AbortSyncError,
+    ConfigurationError,
+    FailedDocumentError,
+    LostPartitionError,
+)
+from resources.core.ports import Memory, Source
+from resources.core.retrying import Tally
+from resources.logging import logger
+from resources.settings import Settings
+from resources.sources.slack import directory, permissions
+from resources.sources.slack.budget import RereadBudget
+from resources.sources.slack.channels import ChannelSync
+from resources.sources.slack.client import HISTORY_LIMIT, LIST_LIMIT, SlackClient
+from resources.sources.slack.documents import MIME_TYPE, ChannelInfo
+from resources.sources.slack.files import Downloads
+from resources.sources.slack.ledger import Ledger
+from resources.sources.slack.mentions import Mentions
+from resources.sources.slack.render import Names
+from resources.sources.slack.settle import ChannelBatchBuilder
+from resources.stores.postgres import session
+from sql import queries
+
+log = logger("sync")
+registry = queries("events")
+
+PROBES = 5
+"""Archived channels that one sync tries to read for the first time."""
+SECOND = timedelta(microseconds=1)
+
+
+class Identity(NamedTuple):
+    """Whose token it is."""
+
+    team: str
+    """The workspace's id."""
+    url: str
+    """The workspace's address, with a slash at the end."""
+    bot: str
+    """Empty for a person's token."""
+
+
+class Slack(Source):
+    """`resources.core.ports.Source` over Slack's Web API. `page` is the maximum number of messages per response.
+
+    `timer`, `sleep` and `rng` replace time and randomness in tests.
+    """
+
+    fetchers = 8
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: Memory,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        rng: random.Random | None = None,
+        page: int = HISTORY_LIMIT,
+    ) -> None:
+        if settings.slack_bot_token is None:
+            raise ConfigurationError(
+                "CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/operations.md explains how to get one."
+            )
+        token = settings.slack_bot_token.get_secret_value()
+        self._settings = settings
+        self._memory = memory
+        self._rng = rng
+        self._tally = Tally()
+        self._client = SlackClient(
+            token,
+            settings.slack_api_url,
+            self._tally,
+            waits=settings.retry_seconds,
+            timer=timer,
+            sleep=sleep,
+            page=page,
+        )
+        limit = settings.max_file_bytes
+        self._downloads = Downloads(token, settings.slack_api_url, self._tally, self._client.limiter, limit)
+        self._reads_unjoined = token.startswith("xoxp-")
+        self._contents: dict[str, dict[str, bytes]] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def name(self) -> SourceName:
+        """The source's name."""
+        return SourceName.SLACK
+
+    @property
+    def tally(self) -> Tally:
+        """Calls made so far, by method."""
+        return self._tally
+
+    def partitions(self) -> list[str]:
+        """Return the ids of the readable channels, sorted."""
+        with self._lock:
+            return sorted(self._readable)
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the channels that no longer exist, or from which the app was removed."""
+        return sorted(set(known).difference(self.partitions()))
+
+    def directory(self) -> list[tuple[str, str]]:
+        """Return (email, `slack:TEAM`) of each full member: not of guests, users of connected workspaces or bots."""
+        with self._lock:
+            return [(email, permissions.workspace(self._team)) for email in self._people.members()]
+
+    def subscribe(self) -> None:
+        """Note what events are understood by: accounts' addresses, and the app that the bot belongs to. Asks once for each bot."""
+        bot = self._identity.bot
+        accounts = [{"account": account, "email": email} for account, email in self._people.accounts()]
+        with session(self._settings.postgres_dsn, autocommit=True) as connection:
+            registry.keep_accounts(connection, source=self.name.value, rows=msgspec.json.encode(accounts).decode())
+            known = registry.app(connection, source=self.name.value)
+            if known is None or known["bot_id"] == bot:
+                return
+            try:
+                app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
+            except AbortSyncError as error:
+                log.warning("slack_app_unknown", reason=str(error))  # events of any app count until it is known
+                return
+            registry.save_app(connection, source=self.name.value, bot_id=bot, app_id=app)
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what changed in a channel since `cursor`, including its readers; see `resources.sources.slack.channels`."""
+        contents = self._contents.setdefault(partition, {})
+        try:
+            for batch in self._sync(partition, contents).changes(cursor):
+                yield batch
+                contents.clear()  # the caller has processed this batch when it asks for the next
+        finally:
+            self._contents.pop(partition, None)
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield a conversation as it was just read, or a file's bytes from Slack."""
+        if item.mime_type != MIME_TYPE:
+            yield from self._downloads.read(item)
+            return
+        content = self._contents.get(item.partition, {}).get(item.source_id)
+        if content is None:
+            raise FailedDocumentError("Its messages are no longer in memory; sync the channel again.")
+        yield content
+
+    def _sync(self, partition: str, contents: dict[str, bytes]) -> ChannelSync:
+        with self._lock:
+            raw = self._readable.get(partition)
+            if raw is None:
+                raise LostPartitionError("Slack no longer lists the channel, or the app is not in it: invite the app.")
+            ledger = Ledger(self._memory, partition)
+            events = ledger.events()
+            if any(event.all for event in events):
+                raw = self._current(partition)
+            channel = self._channel(raw)
+            mentions = Mentions(self._public_channels)
+            names = Names(self._people.name, self._people.own_name, mentions.name)
+            budget, author = self._budget, self._people.name
+        gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
+        builder = ChannelBatchBuilder(
+            channel,
+            self._client,
+            ledger,
+            names,
+            contents,
+            gap=gap,
+            file_limit=self._settings.max_file_bytes,
+            author=author,
+        )
+        lookback = duration(self._settings.slack_lookback) // SECOND
+        return ChannelSync(self._client, ledger, builder, budget, mentions, events, gap=gap, lookback=lookback)
+
+    def _current(self, channel: str) -> dict[str, Any]:
+        """Return the current state of a channel: the list may be older than an event. Raises `LostPartitionError`."""
+        raw: dict[str, Any] = self._client.call("conversations.info", channel=channel)["channel"]
+        if not (raw.get("is_member") or raw.get("is_archived") or self._reads_unjoined):
+            raise LostPartitionError("The app is not in the channel: invite the app.")
+        return raw
+
+    def _channel(self, raw: dict[str, Any]) -> ChannelInfo:
+        """Return the channel with its current readers."""
+        private = bool(raw.get("is_private"))
+        members: list[str] = []
+        if permissions.needs_members(private=private, people=self._people):
+            try:
+                members = self._client.members(raw["id"])
+            except LostPartitionError:
+                if private:
+                    raise  # its readers are unknown, so it may not be shown to anyone
+        return ChannelInfo(
+            team=self._team,
+            url=self._url,
+            id=raw["id"],
+            name=str(raw.get("name") or raw["id"]),
+            private=private,
+            archived=bool(raw.get("is_archived")),
+            permissions=permissions.readers(self._team, private=private, members=members, people=self._people),
+        )
+
+    @cached_property
+    def _identity(self) -> Identity:
+        answer = self._client.call("auth.test")
+        team, url = str(answer.get("team_id") or ""), str(answer.get("url") or "")
+        if not team or not url.startswith(("https://", "http://")):
+            raise AbortSyncError("Slack's auth.test does not name the workspace of the token.")
+        return Identity(team, url.rstrip("/") + "/", str(answer.get("bot_id") or ""))
+
+    @property
+    def _team(self) -> str:
+        return self._identity.team
+
+    @property
+    def _url(self) -> str:
+        return self._identity.url
+
+    @cached_property
+    def _people(self) -> directory.People:
+        return directory.load(self._client, self._team)
+
+    @cached_property
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """Every channel that Slack lists, by id."""
+        found = self._client.pages(
+            "conversations.list",
+            "channels",
+            types="public_channel,private_channel",
+            exclude_archived="false",
+            limit=LIST_LIMIT,
+        )
+        return {raw["id"]: raw for raw in found}
+
+    @cached_property
+    def _readable(self) -> dict[str, dict[str, Any]]:
+        """The readable channels, by id.
+
+        Slack lists private channels only to their members. Public channels that the app is not in are not readable with an app's token.
+        Archived channels have no members, and only trying shows whether a former member app can still read one: Source:
+        https://docs.slack.dev/reference/methods/conversations.history (not_in_channel).
+        """
+        open_: dict[str, dict[str, Any]] = {}
+        unknown: list[str] = []
+        for id_, raw in self._listed.items():
+            if raw.get("is_member") or raw.get("is_private") or self._reads_unjoined:
+                open_[id_] = raw
+            elif raw.get("is_archived"):
+                if Ledger(self._memory, id_).turn():
+                    open_[id_] = raw
+                else:
+                    unknown.append(id_)
+        rng = self._rng or random.Random()  # noqa: S311 - fairness, not secrecy
+        for id_ in rng.sample(unknown, min(PROBES, len(unknown))):
+            if self._answers(id_):
+                open_[id_] = self._listed[id_]
+        return open_
+
+    def _answers(self, channel: str) -> bool:
+        try:
+            self._client.history(channel, limit=1)
+        except LostPartitionError:
+            return False
+        return True
+
+    @cached_property
+    def _budget(self) -> RereadBudget:
+        return RereadBudget(sorted(self._readable), rng=self._rng)
+
+    @cached_property
+    def _public_channels(self) -> dict[str, str]:
+        """Names of the channels that every member of the workspace can see, by id."""
+        return {
+            id_: str(raw["name"]) for id_, raw in self._listed.items() if raw.get("name") and not raw.get("is_private")
+        }

@@ -1,0 +1,130 @@
+"""What a connector declares about its source. Assets, jobs, schedules, status, links and filters follow from it.
+
+A module that holds a `SourceSpec` is imported by every process, the HTTP service included, so it imports nothing heavy: `open`
+imports the connector when a sync begins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import SplitResult
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings
+
+from resources.core.domain import SourceName
+from resources.core.errors import ConfigurationError
+from resources.core.ports import Memory, Source
+from resources.settings import Settings, read
+
+if TYPE_CHECKING:
+    from resources.stores.postgres import Connection
+
+
+class Link(NamedTuple):
+    """The document that an address leads to: its source id, or a name or a moment in a partition. Empty if none is known."""
+
+    source_id: str | None = None
+    partition: str | None = None
+    names: tuple[str, ...] = ()
+    moment: datetime | None = None
+
+
+class Check(NamedTuple):
+    """One finding of `concordance doctor`, with what to do if it is not `ok`."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class WaitingWork(NamedTuple):
+    """Work that arrives between scheduled syncs, and the sensor that starts a sync for it."""
+
+    sensor: str
+    pending: Callable[[Connection], bool]
+    """Return True if a sync has something to do now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a source offers besides listing and fetching."""
+
+    change_feed: bool = False
+    """Later syncs ask for changes alone, instead of listing everything."""
+    events: bool = False
+    """The source reports changes as they happen; they are stored as events, and a sensor starts a sync for them."""
+    private_folders: bool = True
+    """Folders have readers of their own: while the registry cannot be asked, only file names are shown."""
+    user_supplied: bool = False
+    """Users hand documents in under their own names: citations name them, and other users' documents rank lower."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """Declaration of a source. Register it in the entry-point group `concordance.sources`, under its name."""
+
+    name: SourceName
+    label: str
+    """Name shown to people."""
+    open: Callable[[Settings, Memory], Source]
+    """Return the connector. Raises `ConfigurationError` if its settings are wrong."""
+    help: str
+    """Says that the source is not set up, and how to set it up."""
+    settings: type[BaseSettings] = Settings
+    """Class that declares the connector's settings; one of its own has the prefix `CONCORDANCE_NAME_`."""
+    needs: tuple[str, ...] = ()
+    """Fields of `settings`: the source is set up once any of them is given. Empty: it always is."""
+    credentials: tuple[str, ...] = ()
+    """Fields of `settings`: a source that is paused because it refused our credentials is tried again when one of them changes."""
+    capabilities: Capabilities = Capabilities()
+    aliases: tuple[str, ...] = ()
+    """Other names that people may use in commands, routes and filters."""
+    link: Callable[[SplitResult], Link | None] | None = None
+    """Return what an address of the source leads to; None if the address is not the source's."""
+    place: Callable[[str, str], str] | None = None
+    """Return the address of a passage, from its document's address and its anchor. None: the document's address."""
+    waiting: WaitingWork | None = None
+    checks: Callable[[Settings, bool], Iterator[Check]] | None = None
+    """Yield findings for `concordance doctor`; the second argument is True while Concordance is running."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a declaration that names settings which do not exist or belong to others."""
+        prefix = f"CONCORDANCE_{self.name.upper()}_"
+        if self.settings is not Settings and self.settings.model_config.get("env_prefix") != prefix:
+            raise ValueError(f"{self.settings.__name__} must have the env_prefix {prefix}")
+        unknown = {*self.needs, *self.credentials} - self.settings.model_fields.keys()
+        if unknown:
+            raise ValueError(f"{self.settings.__name__} has no field {', '.join(sorted(unknown))}")
+
+    def configured(self, settings: Settings) -> bool:
+        """Return True if the source is set up. Wrong settings count: the sync fails with a message that names them."""
+        try:
+            own = self.own_settings(settings)
+        except ConfigurationError:
+            return True
+        return not self.needs or any(getattr(own, name) is not None for name in self.needs)
+
+    def fingerprint(self, settings: Settings) -> str:
+        """Return a hash of the credentials in the settings."""
+        own = self.own_settings(settings) if self.credentials else settings
+        parts = "\0".join(_text(getattr(own, name)) for name in self.credentials)
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+    def own_settings(self, settings: Settings) -> BaseSettings:
+        """Return the connector's settings. Raises `ConfigurationError`."""
+        return settings if self.settings is Settings else read(self.settings)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path) and value.is_file():
+        return f"{value}\0{value.stat().st_mtime_ns}"
+    return "" if value is None else str(value)
