@@ -28,6 +28,11 @@ def _discovered() -> Discovered:
     return discover(found)
 
 
+def rediscover() -> None:
+    """Look again for installed sources: for a process that outlives an installation, such as a test."""
+    _discovered.cache_clear()
+
+
 def specs() -> Sequence[SourceSpec]:
     """Return the declarations of all sources, in a fixed order."""
     return list(_discovered().specs.values())
