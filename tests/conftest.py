@@ -15,13 +15,13 @@ pytest_plugins = [
     "tests.fixtures.serving",
     "tests.fixtures.company",
     "tests.fixtures.desk",
-    "tests.fixtures.disks",
+    "tests.fixtures.mounts",
     "tests.fixtures.drive",
     "tests.fixtures.llm",
     "tests.fixtures.slack",
     "tests.fixtures.slack_desk",
     "tests.fixtures.step",
-    "tests.fixtures.twins",
+    "tests.fixtures.paired_sites",
 ]
 
 

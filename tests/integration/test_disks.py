@@ -16,8 +16,8 @@ from resources.core.errors import StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
 from resources.settings import Settings
 from resources.stores import disk
-from tests.fixtures.disks import Mount
 from tests.fixtures.installation import Installation
+from tests.fixtures.mounts import Mount
 from tests.fixtures.serving import Running, Site
 
 ANN = "ann@acme.com"

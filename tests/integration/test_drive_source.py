@@ -44,7 +44,7 @@ def kept(drive_site: DriveSite, tmp_path: Path) -> Mirror:
     return mirror(drive_site, tmp_path)
 
 
-class Shelf:
+class SampleDrive:
     """A Drive with some content."""
 
     def __init__(self, site: DriveSite) -> None:
@@ -60,8 +60,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(drive_site: DriveSite) -> Shelf:
-    return Shelf(drive_site)
+def sample_drive(drive_site: DriveSite) -> SampleDrive:
+    return SampleDrive(drive_site)
 
 
 def agrees(kept: Mirror, site: DriveSite, *roots: str) -> None:
@@ -79,32 +79,34 @@ def agrees(kept: Mirror, site: DriveSite, *roots: str) -> None:
         assert item.collection_ids[0] == drive.items[one].parent
 
 
-def test_first_listing(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_first_listing(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     drive = drive_site.drive
-    sheet = drive.file("Budget", shelf.plans, {"Q1": [["a", 1]], "Q2": [["b", 2]]}, "spreadsheet")
+    sheet = drive.file("Budget", sample_drive.plans, {"Q1": [["a", 1]], "Q2": [["b", 2]]}, "spreadsheet")
     kept.sync()
     agrees(kept, drive_site)
-    assert kept.titles == {"my_drive": "My Drive", shelf.sales: "Sales"}
-    item = kept.items()[shelf.note]
+    assert kept.titles == {"my_drive": "My Drive", sample_drive.sales: "Sales"}
+    item = kept.items()[sample_drive.note]
     assert item.path == "My Drive/Plans/2026/note.md"
-    assert item.collection_ids == (shelf.deep, shelf.plans, drive.my_drive)
+    assert item.collection_ids == (sample_drive.deep, sample_drive.plans, drive.my_drive)
     assert item.url is not None
     assert item.owner == ME
     assert item.tags == {"sharing": "private"}
-    assert kept.items()[shelf.offer].path == "Sales/Offers/offer.txt"
-    assert kept.items()[shelf.offer].tags == {"sharing": "shared"}
-    assert kept.fetch(shelf.note) == b"# Heron"
+    assert kept.items()[sample_drive.offer].path == "Sales/Offers/offer.txt"
+    assert kept.items()[sample_drive.offer].tags == {"sharing": "shared"}
+    assert kept.fetch(sample_drive.note) == b"# Heron"
     assert kept.fetch(sheet).startswith(b"PK")
 
 
-def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     for number in range(30):
-        drive_site.drive.file(f"{number}.txt", drive_site.drive.folder(f"f{number}", shelf.sales), f"text {number}")
+        drive_site.drive.file(
+            f"{number}.txt", drive_site.drive.folder(f"f{number}", sample_drive.sales), f"text {number}"
+        )
     kept.sync()
     assert kept.sync() == QUIET
 
 
-Change = Callable[[Shelf], Any]
+Change = Callable[[SampleDrive], Any]
 CHANGES: dict[str, Change] = {
     "new file": lambda s: s.drive.file("new.txt", s.deep, "new"),
     "edit": lambda s: s.drive.edit(s.note, "# Egret"),
@@ -141,10 +143,10 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_after_a_change(kept: Mirror, drive_site: DriveSite, shelf: Shelf, change: Change) -> None:
+def test_after_a_change(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive, change: Change) -> None:
     kept.sync()
     before = +kept.versions
-    change(shelf)
+    change(sample_drive)
     kept.sync()
     agrees(kept, drive_site)
     again = kept.versions - before
@@ -163,65 +165,73 @@ BACK: dict[str, tuple[Change, Change]] = {
 
 
 @pytest.mark.parametrize(("there", "back"), BACK.values(), ids=BACK)
-def test_there_and_back(kept: Mirror, drive_site: DriveSite, shelf: Shelf, there: Change, back: Change) -> None:
+def test_there_and_back(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive, there: Change, back: Change
+) -> None:
     kept.sync()
-    there(shelf)
+    there(sample_drive)
     kept.sync()
     agrees(kept, drive_site)
-    back(shelf)
+    back(sample_drive)
     kept.sync()
     agrees(kept, drive_site)
     assert kept.sync() == QUIET
 
 
-def test_what_drive_says_of_the_time_of_a_deletion(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_what_drive_says_of_the_time_of_a_deletion(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     kept.sync()
-    drive_site.drive.trash(shelf.offer)
+    drive_site.drive.trash(sample_drive.offer)
     kept.sync()
-    assert kept.times[shelf.offer] == drive_site.drive.items[shelf.offer].trashed_at
+    assert kept.times[sample_drive.offer] == drive_site.drive.items[sample_drive.offer].trashed_at
 
 
-def test_a_right_that_ends_is_noticed_without_a_change(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_right_that_ends_is_noticed_without_a_change(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
     drive, kept = drive_site.drive, mirror(drive_site, tmp_path)
     soon = datetime.now(UTC) + timedelta(days=1)
-    drive.share(shelf.note, f"user:{BOB}", expires=soon)
+    drive.share(sample_drive.note, f"user:{BOB}", expires=soon)
     kept.sync()
-    assert kept.readers(shelf.note) == {ME, BOB}
+    assert kept.readers(sample_drive.note) == {ME, BOB}
     kept.sync(now=lambda: soon + timedelta(minutes=1))
-    assert kept.readers(shelf.note) == {ME}
+    assert kept.readers(sample_drive.note) == {ME}
 
 
-def test_a_limited_folder_that_the_account_cannot_open(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_limited_folder_that_the_account_cannot_open(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     drive = drive_site.drive
-    drive.add_member(shelf.sales, f"user:{ME}", "reader")
-    direct = drive.file("direct.txt", shelf.offers, "shared directly")
+    drive.add_member(sample_drive.sales, f"user:{ME}", "reader")
+    direct = drive.file("direct.txt", sample_drive.offers, "shared directly")
     drive.share(direct, f"user:{ME}")
     kept.sync()
-    drive.limit(shelf.offers)
+    drive.limit(sample_drive.offers)
     kept.sync()
     agrees(kept, drive_site)
-    assert shelf.offer not in kept.items()
-    drive.inherit(shelf.offers)
+    assert sample_drive.offer not in kept.items()
+    drive.inherit(sample_drive.offers)
     kept.sync()
     agrees(kept, drive_site)
 
 
 def test_permissions_that_cannot_be_read_leave_the_owner_alone(
-    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
 ) -> None:
     drive = drive_site.drive
-    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
+    hers = drive.file("hers.txt", sample_drive.outside, "hers", owner="zoe@other.example")
     drive.share(hers, f"user:{BOB}")
     drive.faults.add("lost_access", times=0, match="permissions.list")
-    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.outside,))
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.outside,))
     kept.sync()
     assert kept.readers(hers) == {"zoe@other.example"}
 
 
-def test_unknown_ids_are_asked_once(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_unknown_ids_are_asked_once(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     drive = drive_site.drive
     for number in range(50):
-        file = drive.file(f"{number}.txt", shelf.offers, f"text {number}")
+        file = drive.file(f"{number}.txt", sample_drive.offers, f"text {number}")
         drive.share(file, "user:guest@other.example")
     calls = kept.sync()
     agrees(kept, drive_site)
@@ -231,80 +241,82 @@ def test_unknown_ids_are_asked_once(kept: Mirror, drive_site: DriveSite, shelf: 
 # Roots
 
 
-def test_chosen_folders(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_chosen_folders(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     drive = drive_site.drive
     for number in range(90):
-        folder = drive.folder(f"f{number}", shelf.plans)
+        folder = drive.folder(f"f{number}", sample_drive.plans)
         drive.file("a.txt", folder, f"text {number}")
-    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans, shelf.offers))
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.plans, sample_drive.offers))
     kept.sync()
-    agrees(kept, drive_site, shelf.plans, shelf.offers)
-    assert kept.items()[shelf.note].path == "Plans/2026/note.md"
-    assert kept.items()[shelf.note].partition == shelf.plans
-    drive.move(shelf.top, shelf.deep)
-    drive.move(shelf.note, drive.my_drive)
-    drive.rename(shelf.plans, "Schemes")
+    agrees(kept, drive_site, sample_drive.plans, sample_drive.offers)
+    assert kept.items()[sample_drive.note].path == "Plans/2026/note.md"
+    assert kept.items()[sample_drive.note].partition == sample_drive.plans
+    drive.move(sample_drive.top, sample_drive.deep)
+    drive.move(sample_drive.note, drive.my_drive)
+    drive.rename(sample_drive.plans, "Schemes")
     kept.sync()
-    agrees(kept, drive_site, shelf.plans, shelf.offers)
-    assert kept.items()[shelf.top].path == "Schemes/2026/top.txt"
+    agrees(kept, drive_site, sample_drive.plans, sample_drive.offers)
+    assert kept.items()[sample_drive.top].path == "Schemes/2026/top.txt"
     kept.sync()
     assert kept.sync() == QUIET
 
 
-def test_a_chosen_folder_is_trashed_restored_and_deleted(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_chosen_folder_is_trashed_restored_and_deleted(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
     drive = drive_site.drive
-    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans,))
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.plans,))
     kept.sync()
-    drive.trash(shelf.plans)
+    drive.trash(sample_drive.plans)
     kept.sync()
     assert kept.items() == {}
-    drive.restore(shelf.plans)
+    drive.restore(sample_drive.plans)
     kept.sync()
-    agrees(kept, drive_site, shelf.plans)
-    drive.delete(shelf.plans)
+    agrees(kept, drive_site, sample_drive.plans)
+    drive.delete(sample_drive.plans)
     kept.sync()
     assert kept.items() == {}
 
 
 def test_a_chosen_folder_goes_with_one_above_it_into_a_shared_drive(
-    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
 ) -> None:
     drive = drive_site.drive
-    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.deep,))
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.deep,))
     kept.sync()
-    drive.move(shelf.plans, shelf.sales)
+    drive.move(sample_drive.plans, sample_drive.sales)
     kept.sync()
-    agrees(kept, drive_site, shelf.deep)
-    drive.add_member(shelf.sales, f"user:{BOB}")
+    agrees(kept, drive_site, sample_drive.deep)
+    drive.add_member(sample_drive.sales, f"user:{BOB}")
     kept.sync()
-    agrees(kept, drive_site, shelf.deep)
-    drive.lose_drive(shelf.sales)
+    agrees(kept, drive_site, sample_drive.deep)
+    drive.lose_drive(sample_drive.sales)
     kept.sync()
     assert kept.items() == {}
 
 
-def test_roots_that_overlap_make_one_record(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
-    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", shelf.deep))
+def test_roots_that_overlap_make_one_record(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", sample_drive.deep))
     kept.sync()
     agrees(kept, drive_site, drive_site.drive.my_drive)
-    assert kept.items()[shelf.note].partition == shelf.deep
-    assert kept.items()[shelf.note].path == "My Drive/Plans/2026/note.md"
-    drive_site.drive.move(shelf.deep, drive_site.drive.my_drive)
+    assert kept.items()[sample_drive.note].partition == sample_drive.deep
+    assert kept.items()[sample_drive.note].path == "My Drive/Plans/2026/note.md"
+    drive_site.drive.move(sample_drive.deep, drive_site.drive.my_drive)
     kept.sync()
-    assert kept.items()[shelf.note].path == "My Drive/2026/note.md"
+    assert kept.items()[sample_drive.note].path == "My Drive/2026/note.md"
 
 
-def test_roots_that_are_no_longer_configured(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_roots_that_are_no_longer_configured(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     kept = mirror(drive_site, tmp_path)
     kept.sync()
     kept.settings = mirror(drive_site, tmp_path, drive_roots=("my_drive",)).settings
     kept.sync()
     agrees(kept, drive_site, drive_site.drive.my_drive)
-    assert kept.source.retired(["my_drive", shelf.sales]) == [shelf.sales]
+    assert kept.source.retired(["my_drive", sample_drive.sales]) == [sample_drive.sales]
 
 
-def test_a_root_that_does_not_exist_is_lost(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
-    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", "1nonsense", shelf.top))
+def test_a_root_that_does_not_exist_is_lost(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", "1nonsense", sample_drive.top))
     kept.sync()
     agrees(kept, drive_site, drive_site.drive.my_drive)
 
@@ -312,12 +324,12 @@ def test_a_root_that_does_not_exist_is_lost(drive_site: DriveSite, shelf: Shelf,
 # Shortcuts
 
 
-def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     drive = drive_site.drive
     kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
-    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
-    one = drive.shortcut(hers, shelf.plans, "hers")
-    two = drive.shortcut(hers, shelf.offers, "hers too")
+    hers = drive.file("hers.txt", sample_drive.outside, "hers", owner="zoe@other.example")
+    one = drive.shortcut(hers, sample_drive.plans, "hers")
+    two = drive.shortcut(hers, sample_drive.offers, "hers too")
     kept.sync()
     assert kept.items()[hers].title == "hers.txt"
     assert kept.items()[hers].path in {"My Drive/Plans/hers.txt", "Sales/Offers/hers.txt"}
@@ -327,10 +339,10 @@ def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, shelf: Shelf, tmp_p
     drive.trash(one)
     kept.sync()
     assert kept.items()[hers].path == "Sales/Offers/hers.txt"
-    drive.trash(shelf.outside)
+    drive.trash(sample_drive.outside)
     kept.sync()
     assert hers not in kept.items()
-    drive.restore(shelf.outside)
+    drive.restore(sample_drive.outside)
     kept.sync()
     assert hers in kept.items()
     drive.delete(two)
@@ -339,11 +351,13 @@ def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, shelf: Shelf, tmp_p
     assert kept.sync() == QUIET
 
 
-def test_a_shortcut_does_not_lead_out_of_the_roots(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_shortcut_does_not_lead_out_of_the_roots(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     drive = drive_site.drive
-    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
-    shortcut = drive.shortcut(hers, shelf.plans, "hers")
-    inside = drive.shortcut(shelf.offer, shelf.plans, "the offer")
+    hers = drive.file("hers.txt", sample_drive.outside, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, sample_drive.plans, "hers")
+    inside = drive.shortcut(sample_drive.offer, sample_drive.plans, "the offer")
     kept.sync()
     agrees(kept, drive_site)
     assert hers not in kept.documents
@@ -361,11 +375,11 @@ def test_a_shortcut_does_not_lead_out_of_the_roots(kept: Mirror, drive_site: Dri
 
 
 def test_the_setting_for_shortcuts_takes_effect_at_the_next_sync(
-    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
 ) -> None:
     drive = drive_site.drive
-    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
-    shortcut = drive.shortcut(hers, shelf.plans, "hers")
+    hers = drive.file("hers.txt", sample_drive.outside, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, sample_drive.plans, "hers")
     kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
     kept.sync()
     assert hers in kept.items()
@@ -379,13 +393,13 @@ def test_the_setting_for_shortcuts_takes_effect_at_the_next_sync(
     assert shortcut not in kept.documents
 
 
-def test_shortcuts_that_lead_nowhere_say_so(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_shortcuts_that_lead_nowhere_say_so(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     drive = drive_site.drive
     kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
-    hers = drive.file("hers.txt", shelf.outside, "hers", owner="zoe@other.example")
-    to_folder = drive.shortcut(shelf.outside, shelf.plans, "her folder")
-    to_ours = drive.shortcut(shelf.offers, shelf.plans, "our folder")
-    to_file = drive.shortcut(hers, shelf.plans, "hers")
+    hers = drive.file("hers.txt", sample_drive.outside, "hers", owner="zoe@other.example")
+    to_folder = drive.shortcut(sample_drive.outside, sample_drive.plans, "her folder")
+    to_ours = drive.shortcut(sample_drive.offers, sample_drive.plans, "our folder")
+    to_file = drive.shortcut(hers, sample_drive.plans, "hers")
     drive.lose_file(hers)
     kept.sync()
     assert "CONCORDANCE_DRIVE_ROOTS" in kept.reasons()[to_folder]
@@ -400,10 +414,12 @@ def test_shortcuts_that_lead_nowhere_say_so(drive_site: DriveSite, shelf: Shelf,
 # Crashes and faults
 
 
-def test_a_listing_goes_on_where_it_was_killed(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_listing_goes_on_where_it_was_killed(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
     drive = drive_site.drive
     for number in range(700):
-        drive.file(f"{number}.txt", shelf.deep, f"text {number}")
+        drive.file(f"{number}.txt", sample_drive.deep, f"text {number}")
     kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
     kept.sync(stop=lambda *_: len(kept.items()) >= 400)
     assert 400 <= len(kept.items()) < 700
@@ -414,13 +430,13 @@ def test_a_listing_goes_on_where_it_was_killed(drive_site: DriveSite, shelf: She
     assert max(kept.versions.values()) == 1
 
 
-def test_a_refused_page_token_lists_again(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_refused_page_token_lists_again(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     drive = drive_site.drive
     for number in range(300):
-        drive.file(f"{number}.txt", shelf.deep, f"text {number}")
+        drive.file(f"{number}.txt", sample_drive.deep, f"text {number}")
     kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
     kept.sync(stop=lambda *_: len(kept.items()) >= 200)
-    drive.delete(shelf.note)
+    drive.delete(sample_drive.note)
     drive.listings.forget()
     kept.sync()
     agrees(kept, drive_site, drive.my_drive)
@@ -428,11 +444,11 @@ def test_a_refused_page_token_lists_again(drive_site: DriveSite, shelf: Shelf, t
 
 @pytest.mark.parametrize("kind", ["bad_page_token", "unnamed_page_token"])
 def test_a_saved_token_that_drive_refuses_lists_the_root_again_and_says_so(
-    drive_site: DriveSite, shelf: Shelf, tmp_path: Path, kind: Any
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, kind: Any
 ) -> None:
     kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
     kept.sync()
-    drive_site.drive.delete(shelf.note)
+    drive_site.drive.delete(sample_drive.note)
     drive_site.faults.add(kind, match="changes.list")
     kept.sync()
     agrees(kept, drive_site, drive_site.drive.my_drive)
@@ -446,7 +462,7 @@ def test_a_saved_token_that_drive_refuses_lists_the_root_again_and_says_so(
 
 
 def test_a_feed_that_refuses_every_token_is_listed_once_a_sync(
-    drive_site: DriveSite, shelf: Shelf, tmp_path: Path
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
 ) -> None:
     kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",))
     listing = kept.sync()["files.list"]
@@ -457,12 +473,14 @@ def test_a_feed_that_refuses_every_token_is_listed_once_a_sync(
         assert kept.source.tally.calls["files.list"] == listing
     agrees(kept, drive_site, drive_site.drive.my_drive)
     drive_site.faults.clear()
-    drive_site.drive.trash(shelf.note)
+    drive_site.drive.trash(sample_drive.note)
     kept.sync()
     agrees(kept, drive_site, drive_site.drive.my_drive)
 
 
-def test_a_search_that_is_incomplete_is_no_listing(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_search_that_is_incomplete_is_no_listing(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     kept.sync()
     drive_site.drive.expire_tokens()
     drive_site.drive.incomplete.add("user")
@@ -471,17 +489,21 @@ def test_a_search_that_is_incomplete_is_no_listing(kept: Mirror, drive_site: Dri
     agrees(kept, drive_site)
 
 
-def test_a_folder_that_goes_while_it_is_listed(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_folder_that_goes_while_it_is_listed(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
     drive = drive_site.drive
-    kept = mirror(drive_site, tmp_path, drive_roots=(shelf.plans,))
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.plans,))
     kept.sync(stop=lambda _, batch: batch.listing == "complete")
-    drive.delete(shelf.deep)
+    drive.delete(sample_drive.deep)
     kept.sync()
-    agrees(kept, drive_site, shelf.plans)
+    agrees(kept, drive_site, sample_drive.plans)
 
 
 @pytest.mark.parametrize("kind", ["rate_limit", "server_error", "drop"])
-def test_passing_faults_are_waited_out(kept: Mirror, drive_site: DriveSite, shelf: Shelf, kind: Any) -> None:
+def test_passing_faults_are_waited_out(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive, kind: Any
+) -> None:
     drive_site.faults.add(kind, times=3, match="files.list", seconds=2)
     drive_site.faults.add(kind, times=1, match="changes.", seconds=2)
     kept.sync()
@@ -490,10 +512,12 @@ def test_passing_faults_are_waited_out(kept: Mirror, drive_site: DriveSite, shel
     assert (kept.source.tally.retries > 0) == (kind != "rate_limit")
 
 
-def test_faults_that_last_end_the_sync_and_keep_the_cursor(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_faults_that_last_end_the_sync_and_keep_the_cursor(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     kept.sync()
     before = dict(kept.cursors)
-    drive_site.drive.trash(shelf.note)
+    drive_site.drive.trash(sample_drive.note)
     drive_site.faults.add("server_error", times=0, match="changes.list")
     with pytest.raises(RetryLaterError):
         kept.sync()
@@ -504,12 +528,14 @@ def test_faults_that_last_end_the_sync_and_keep_the_cursor(kept: Mirror, drive_s
     agrees(kept, drive_site)
 
 
-def test_the_list_of_drives_that_fails_is_not_an_empty_one(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_the_list_of_drives_that_fails_is_not_an_empty_one(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
     kept.sync()
     drive_site.faults.add("server_error", times=0, match="drives.list")
     with pytest.raises(RetryLaterError):
         kept.sync()
-    assert shelf.offer in kept.items()
+    assert sample_drive.offer in kept.items()
 
 
 @pytest.mark.parametrize(
@@ -517,32 +543,32 @@ def test_the_list_of_drives_that_fails_is_not_an_empty_one(kept: Mirror, drive_s
     [("rate_limit", RateLimitedError), ("server_error", RetryLaterError), ("drop", RetryLaterError)],
 )
 def test_what_fetching_raises(
-    kept: Mirror, drive_site: DriveSite, shelf: Shelf, kind: Any, error: type[ConcordanceError]
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive, kind: Any, error: type[ConcordanceError]
 ) -> None:
     kept.sync()
     drive_site.faults.add(kind, times=1, match="files.get", seconds=3)
     with pytest.raises(error):
-        kept.fetch(shelf.note)
-    assert kept.fetch(shelf.note) == b"# Heron"
+        kept.fetch(sample_drive.note)
+    assert kept.fetch(sample_drive.note) == b"# Heron"
 
 
-def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     drive = drive_site.drive
-    empty = drive.file("Empty", shelf.plans, "", "document")
-    huge = drive.file("Huge", shelf.plans, "x" * (10 * 1024 * 1024 + 1), "document")
-    false = drive.file("false.pdf", shelf.plans, "not a pdf", "application/pdf")
+    empty = drive.file("Empty", sample_drive.plans, "", "document")
+    huge = drive.file("Huge", sample_drive.plans, "x" * (10 * 1024 * 1024 + 1), "document")
+    false = drive.file("false.pdf", sample_drive.plans, "not a pdf", "application/pdf")
     kept.sync()
     for one, reason in ((empty, "empty"), (huge, "10 MB"), (false, "not match its extension")):
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
-    drive.delete(shelf.note)
+    drive.delete(sample_drive.note)
     with pytest.raises(SkipDocumentError, match="deleted"):
-        kept.fetch(shelf.note)
+        kept.fetch(sample_drive.note)
 
 
-def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     text = ("The heron waits. " * 1_100_000).encode()
-    large = drive_site.drive.file("large.txt", shelf.plans, text)
+    large = drive_site.drive.file("large.txt", sample_drive.plans, text)
     kept.sync()
     before = kept.source.tally.calls["files.get"]
     pieces = list(kept.source.fetch(kept.items()[large]))
@@ -558,7 +584,7 @@ def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, shelf
 # Credentials
 
 
-def test_a_token_that_is_refused_pauses(kept: Mirror, drive_site: DriveSite, shelf: Shelf) -> None:
+def test_a_token_that_is_refused_pauses(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     kept.sync()
     before = dict(kept.cursors)
     drive_site.faults.add("unauthorized", times=0)
@@ -568,7 +594,7 @@ def test_a_token_that_is_refused_pauses(kept: Mirror, drive_site: DriveSite, she
     assert kept.cursors == before
 
 
-def test_a_service_account(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_service_account(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     key = service_account_file(tmp_path, drive_site.url)
     kept = mirror(drive_site, tmp_path, drive_token=None, google_service_account_file=key, google_subject=ME)
     kept.sync()
@@ -590,7 +616,7 @@ def test_a_key_file_that_is_none(drive_site: DriveSite, tmp_path: Path) -> None:
         kept.sync()
 
 
-def test_a_connected_account(drive_site: DriveSite, shelf: Shelf, tmp_path: Path, database: str) -> None:
+def test_a_connected_account(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, database: str) -> None:
     given = {
         "drive_token": None,
         "google_client_id": "client",
@@ -608,7 +634,7 @@ def test_a_connected_account(drive_site: DriveSite, shelf: Shelf, tmp_path: Path
     agrees(kept, drive_site)
     source = kept.source
     drive_site.drive.sessions.expire()
-    assert b"".join(source.fetch(kept.items()[shelf.note])) == b"# Heron"
+    assert b"".join(source.fetch(kept.items()[sample_drive.note])) == b"# Heron"
     drive_site.drive.revoke()
     with pytest.raises(AuthorizationError, match="Connect Google Drive again") as raised:
         kept.sync()
@@ -638,7 +664,7 @@ def _consent(site: DriveSite) -> str:
     return str(sessions.exchange(form)["refresh_token"])
 
 
-def test_another_account_lists_again(drive_site: DriveSite, shelf: Shelf, tmp_path: Path) -> None:
+def test_another_account_lists_again(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     kept = mirror(drive_site, tmp_path)
     kept.sync()
     key = service_account_file(tmp_path, drive_site.url)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.fixtures.openapi import SETTINGS, operations
-from tests.fixtures.twins import ANN, EVE, JOB, SECRET_TEXT, WORDS, Twins
+from tests.fixtures.paired_sites import ANN, EVE, JOB, SECRET_TEXT, WORDS, PairedSites
 
 EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
 """Bodies per route."""
@@ -21,32 +21,32 @@ QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-def test_no_score_reveals_how_many_hidden_documents_contain_a_word(twins: Twins, mode: str) -> None:
+def test_no_score_reveals_how_many_hidden_documents_contain_a_word(paired_sites: PairedSites, mode: str) -> None:
     for query in QUERIES:
         for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else ("weighted",):
             body = {"query": query, "mode": mode, "fusion": fusion, "top_k": 50, "explain": True}
-            twins.ask("POST", "/api/rag/search", json=body)
+            paired_sites.ask("POST", "/api/rag/search", json=body)
 
 
-def test_a_threshold_finds_the_same_whatever_is_hidden(twins: Twins) -> None:
+def test_a_threshold_finds_the_same_whatever_is_hidden(paired_sites: PairedSites) -> None:
     for query in QUERIES:
         for step in range(1, 20):
             body = {"query": query, "mode": "keyword", "top_k": 50, "threshold": step / 20}
-            plain, _ = twins.ask("POST", "/api/rag/search", json=body)
+            plain, _ = paired_sites.ask("POST", "/api/rag/search", json=body)
             assert all(one["relevance_score"] >= step / 20 for one in plain.json()["results"])
 
 
-def test_every_route_answers_alike_whatever_is_hidden(twins: Twins, show: Callable[[str], None]) -> None:
+def test_every_route_answers_alike_whatever_is_hidden(paired_sites: PairedSites, show: Callable[[str], None]) -> None:
     """Realistic requests first, then what the OpenAPI document allows with bait among the values."""
     for attack in (searches, questions, other_interfaces, documents, ledger, uploads_of_a_hidden_text):
-        attack(twins)
-    fuzz(twins)
-    show(twins.table())
-    assert twins.compared.total() >= 300
-    assert {one.label for one in operations(twins.runs[0], [])} <= set(twins.compared)
+        attack(paired_sites)
+    fuzz(paired_sites)
+    show(paired_sites.table())
+    assert paired_sites.compared.total() >= 300
+    assert {one.label for one in operations(paired_sites.runs[0], [])} <= set(paired_sites.compared)
 
 
-def searches(twins: Twins) -> None:
+def searches(paired_sites: PairedSites) -> None:
     """Search in every way for words that occur only or mostly in hidden documents."""
     bodies: list[dict[str, Any]] = [{"query": query, "top_k": top_k} for query in QUERIES for top_k in (1, 5, 50)]
     for query in ("heron salary", "layoff", SECRET_TEXT):
@@ -55,7 +55,7 @@ def searches(twins: Twins) -> None:
         bodies += [
             {"query": query, "group_by_document": False, "neighbours": 3, "depth": 10},
             {"query": query, "rerank": True, "threshold": 0.2},
-            {"query": query, "filters": {"document_ids": [*twins.hidden[:5], *twins.open]}},
+            {"query": query, "filters": {"document_ids": [*paired_sites.hidden[:5], *paired_sites.open]}},
             {"query": query, "filters": {"source_types": ["slack", "upload"], "include_archived": True}},
             {
                 "query": query,
@@ -64,91 +64,91 @@ def searches(twins: Twins) -> None:
             {"query": query, "filters": {"date_range": {"start": "2025-01-01", "end": "2025-12-31"}}},
         ]
     for body in bodies:
-        twins.ask("POST", "/api/rag/search", json=body)
+        paired_sites.ask("POST", "/api/rag/search", json=body)
     for _ in range(2):  # nor does what others asked: Ann has asked the same of one of them
-        twins.runs[1].request("POST", "/api/rag/search", ANN, json={"query": "heron"})
-        twins.ask("POST", "/api/rag/search", json={"query": "heron", "explain": True})
+        paired_sites.runs[1].request("POST", "/api/rag/search", ANN, json={"query": "heron"})
+        paired_sites.ask("POST", "/api/rag/search", json={"query": "heron", "explain": True})
 
 
-def questions(twins: Twins) -> None:
+def questions(paired_sites: PairedSites) -> None:
     """Ask, as a whole and as a stream, and look at the answers that were kept."""
     for query in QUERIES:
-        asked = twins.ask("POST", "/api/ask", json={"query": f"What is known of {query}?"})
-        twins.ask("POST", "/api/ask", json={"query": query, "stream": True, "threshold": 0.3})
-        for running in twins.runs:
+        asked = paired_sites.ask("POST", "/api/ask", json={"query": f"What is known of {query}?"})
+        paired_sites.ask("POST", "/api/ask", json={"query": query, "stream": True, "threshold": 0.3})
+        for running in paired_sites.runs:
             running.settle()
-        twins.follow("GET", "/api/answers/{answer_id}", asked)
-        verdict = {"verdict": "bad", "expected_document": twins.hidden[0]}
+        paired_sites.follow("GET", "/api/answers/{answer_id}", asked)
+        verdict = {"verdict": "bad", "expected_document": paired_sites.hidden[0]}
         pairs = [{"json": verdict | {"answer_id": one.json()["answer_id"]}} for one in asked]
-        twins.each("POST", "/api/feedback", pairs)
+        paired_sites.each("POST", "/api/feedback", pairs)
 
 
-def other_interfaces(twins: Twins) -> None:
+def other_interfaces(paired_sites: PairedSites) -> None:
     for query in QUERIES:
         for mode in ("vector", "hybrid"):
             for threshold in (None, 0, 0.3, 0.6):
-                twins.ask("POST", "/api/rag.search", json={"query": query, "mode": mode, "threshold": threshold})
-        twins.ask("POST", "/api/search", json={"query": query, "limit": 50})
-        twins.ask("POST", "/api/search", json={"query": query, "file_id": twins.hidden[0]})
-        twins.ask("POST", "/api/chat", json={"message": query})
-        twins.ask("POST", "/ask", json={"query": query, "collection_id": "root"})
+                paired_sites.ask("POST", "/api/rag.search", json={"query": query, "mode": mode, "threshold": threshold})
+        paired_sites.ask("POST", "/api/search", json={"query": query, "limit": 50})
+        paired_sites.ask("POST", "/api/search", json={"query": query, "file_id": paired_sites.hidden[0]})
+        paired_sites.ask("POST", "/api/chat", json={"message": query})
+        paired_sites.ask("POST", "/ask", json={"query": query, "collection_id": "root"})
         local = {"query": query, "context": SECRET_TEXT[:60], "source_file": "root/Hidden 0.md"}
-        twins.ask("POST", "/ask-local", json=local)
+        paired_sites.ask("POST", "/ask-local", json=local)
     for who in ("stranger@other.com", "mallory@elsewhere.org"):
-        twins.ask("POST", "/api/rag.search", who, json={"query": "heron"})
+        paired_sites.ask("POST", "/api/rag.search", who, json={"query": "heron"})
 
 
-def documents(twins: Twins) -> None:
+def documents(paired_sites: PairedSites) -> None:
     """Open, cite, delete and trace what is hidden, what is there and what is not."""
-    for doc_id in (*twins.hidden[:4], *twins.open[:2], MISSING):
+    for doc_id in (*paired_sites.hidden[:4], *paired_sites.open[:2], MISSING):
         for path in ("?chunk=0", "?chunk=1", "?start=0&end=9", ""):
-            twins.ask("GET", f"/api/documents/{doc_id}{path}", route="GET /api/documents/{doc_id}")
-        twins.ask("GET", f"/documents/{doc_id}?chunk=0", route="GET /documents/{doc_id}")
-        twins.ask("DELETE", f"/api/documents/{doc_id}", route="DELETE /api/documents/{doc_id}")
+            paired_sites.ask("GET", f"/api/documents/{doc_id}{path}", route="GET /api/documents/{doc_id}")
+        paired_sites.ask("GET", f"/documents/{doc_id}?chunk=0", route="GET /documents/{doc_id}")
+        paired_sites.ask("DELETE", f"/api/documents/{doc_id}", route="DELETE /api/documents/{doc_id}")
         for query in ({}, {"query": "heron layoff"}):
-            twins.ask("GET", "/api/why", params={"source": doc_id, **query})
-        twins.ask("POST", "/api/citations/format", json={"doc_ids": [doc_id, *twins.open]})
+            paired_sites.ask("GET", "/api/why", params={"source": doc_id, **query})
+        paired_sites.ask("POST", "/api/citations/format", json={"doc_ids": [doc_id, *paired_sites.open]})
     for source in ("root/Hidden 0.md", "files:root/Hidden 4.md", "root/0", f"{ANN}:{'a' * 64}"):
-        twins.ask("GET", "/api/why", params={"source": source, "query": "heron"})
+        paired_sites.ask("GET", "/api/why", params={"source": source, "query": "heron"})
 
 
-def ledger(twins: Twins) -> None:
-    twins.ask("GET", "/api/sources")
+def ledger(paired_sites: PairedSites) -> None:
+    paired_sites.ask("GET", "/api/sources")
     for job in (JOB, MISSING):
-        twins.ask("GET", f"/api/sync/status/{job}", route="GET /api/sync/status/{job_id}")
+        paired_sites.ask("GET", f"/api/sync/status/{job}", route="GET /api/sync/status/{job_id}")
     for path in ("/healthz", "/readyz", "/api/auth/google"):
-        twins.ask("GET", path)
-    twins.ask("POST", "/api/sync/files", route="POST /api/sync/{source}", json={})
+        paired_sites.ask("GET", path)
+    paired_sites.ask("POST", "/api/sync/files", route="POST /api/sync/{source}", json={})
 
 
-def uploads_of_a_hidden_text(twins: Twins) -> None:
+def uploads_of_a_hidden_text(paired_sites: PairedSites) -> None:
     """Hand in what Ann has handed in to one of them, and take it back."""
     for name, text in (("offer.md", SECRET_TEXT), ("new.md", f"{SECRET_TEXT} Or not.")):
         file = {"file": (name, text.encode())}
         if name == "offer.md":
-            twins.runs[1].request("POST", "/api/upload", ANN, files=file)
+            paired_sites.runs[1].request("POST", "/api/upload", ANN, files=file)
         for _ in range(2):
-            handed, _ = twins.ask("POST", "/api/upload", files=file)
+            handed, _ = paired_sites.ask("POST", "/api/upload", files=file)
         body = {"content": text, "filename": name, "tags": {"tenant": "acme", "dataset": "x"}}
         for more in ({}, {"doc_id": "offer"}, {"content": None, "blob_path": "root/Hidden 0.md"}):
-            jobs = twins.ask("POST", "/api/ingest", json=body | more)
+            jobs = paired_sites.ask("POST", "/api/ingest", json=body | more)
             if jobs[0].status_code == 202:
-                twins.follow("GET", "/api/ingest/{job_id}", jobs)
+                paired_sites.follow("GET", "/api/ingest/{job_id}", jobs)
         doc_id = handed.json()["doc_id"]
-        twins.ask("GET", "/api/why", params={"source": doc_id, "query": text})
-        twins.ask("DELETE", f"/api/documents/{doc_id}", route="DELETE /api/documents/{doc_id}")
+        paired_sites.ask("GET", "/api/why", params={"source": doc_id, "query": text})
+        paired_sites.ask("DELETE", f"/api/documents/{doc_id}", route="DELETE /api/documents/{doc_id}")
 
 
-def fuzz(twins: Twins) -> None:
+def fuzz(paired_sites: PairedSites) -> None:
     """Send bodies that the OpenAPI document allows to both."""
-    known = [*twins.hidden[:5], *twins.open, JOB, MISSING]
-    for operation in operations(twins.runs[0], [*WORDS, *QUERIES, *known, "root/Hidden 0.md"]):
-        attacked(twins, operation, known)
+    known = [*paired_sites.hidden[:5], *paired_sites.open, JOB, MISSING]
+    for operation in operations(paired_sites.runs[0], [*WORDS, *QUERIES, *known, "root/Hidden 0.md"]):
+        attacked(paired_sites, operation, known)
 
 
-def attacked(twins: Twins, operation: Any, known: Sequence[str]) -> None:
+def attacked(paired_sites: PairedSites, operation: Any, known: Sequence[str]) -> None:
     """Send bodies to one operation of both."""
-    headers = [{"Authorization": f"Bearer {one.token(EVE)}"} for one in twins.sites]
+    headers = [{"Authorization": f"Bearer {one.token(EVE)}"} for one in paired_sites.sites]
 
     @hypothesis.settings(SETTINGS, max_examples=EXAMPLES)
     @hypothesis.given(st.data())
@@ -156,9 +156,9 @@ def attacked(twins: Twins, operation: Any, known: Sequence[str]) -> None:
         case = data.draw(operation.as_strategy())
         if case.path_parameters and data.draw(st.booleans()):
             case.path_parameters = {name: data.draw(st.sampled_from(known)) for name in case.path_parameters}
-        pairs = zip(twins.runs, headers, strict=True)
+        pairs = zip(paired_sites.runs, headers, strict=True)
         answers = [case.call(base_url=running.url, headers=signed) for running, signed in pairs]
         sent = json.dumps([case.path_parameters, case.query, repr(case.body)], default=repr)
-        twins.compare(operation.label, f"{operation.label} {sent}", *answers)
+        paired_sites.compare(operation.label, f"{operation.label} {sent}", *answers)
 
     attack()
