@@ -63,7 +63,8 @@ def test_uploads_are_found_by_their_owner_alone_also_those_that_come_during_a_sy
     )
 
 
-@pytest.mark.parametrize("stage", ["raw", "indexed"])
+# A kill in each of the stages, without Dagster, is in `test_kill`.
+@pytest.mark.parametrize("stage", [pytest.param("raw", marks=pytest.mark.slow), "indexed"])
 def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> None:
     started = start_sync(company.settings, SourceName.FILES, partitions=None, full=True, requested_by="test")
     job = until(
