@@ -171,7 +171,6 @@ def _job(run: SyncRun, document: Pending) -> ParseJob:
         mime_type=document.mime_type,
         title=document.title,
         description=document.description,
-        profile=document.profile,
         content_hash=document.content_hash,
     )
 

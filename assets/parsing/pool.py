@@ -236,7 +236,7 @@ class ParserPool:
             if self._failed_starts >= MAX_STARTS:
                 raise AbortSyncError(
                     f"The process that parses files does not start (exit status {status}). See its error output for the reason; "
-                    "raise CONCORDANCE_PARSE_MEMORY_MB if it runs out of memory."
+                    "raise parse_memory_mb in CONCORDANCE_LIMITS if it runs out of memory."
                 )
         elif worker.jobs and not worker.leaving:
             job = worker.jobs.popleft().job
@@ -251,7 +251,7 @@ class ParserPool:
 
     def _reason(self, status: int) -> str:
         if status == -signal.SIGPROF:
-            return f"{TOOK_TOO_LONG} {self._seconds:g} s (CONCORDANCE_PARSE_SECONDS)."
+            return f"{TOOK_TOO_LONG} {self._seconds:g} s (parse_seconds in CONCORDANCE_LIMITS)."
         if status == -signal.SIGALRM:
             return (
                 f"Parsing was not done after {WALL_FACTOR * self._seconds:g} s on a busy machine. It will be retried."
@@ -264,7 +264,7 @@ class ParserPool:
         return f"The parser crashed on this file ({name}), or needed more than {self._memory_mb} MB."
 
     def _memory_reason(self) -> str:
-        return f"Parsing needed more than {self._memory_mb} MB of memory (CONCORDANCE_PARSE_MEMORY_MB)."
+        return f"Parsing needed more than {self._memory_mb} MB of memory (parse_memory_mb in CONCORDANCE_LIMITS)."
 
     def _forget(self, worker: ParserProcess) -> None:
         for descriptor in (worker.reads, worker.writes):

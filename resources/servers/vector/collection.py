@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
-from resources.servers.vector.config import apply_patch, describe, has_graph, to_config
+from resources.servers.vector.config import Patch, apply_patch, describe, has_graph, to_config
 from resources.servers.vector.faults import RequestError, converting, engine, not_found
 from resources.servers.vector.files import remove_folder, write_atomic
 from resources.servers.vector.payload_index import to_schema, type_name
@@ -24,7 +24,7 @@ from resources.servers.vector.vectors import PointId
 METADATA = "collection.json"
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class CollectionMetadata(msgspec.Struct, frozen=True):
     """State that the engine does not keep. `shard` is the current folder: replacing this file makes a swap atomic."""
 
     config: dict[str, Any]
@@ -37,7 +37,7 @@ class Metadata(msgspec.Struct, frozen=True):
 class Collection:
     """An open collection. Use `create` or `load` to get one."""
 
-    def __init__(self, name: str, folder: Path, metadata: Metadata, shard: edge.EdgeShard) -> None:
+    def __init__(self, name: str, folder: Path, metadata: CollectionMetadata, shard: edge.EdgeShard) -> None:
         self.name = name
         self.folder = folder
         self.metadata = metadata
@@ -59,7 +59,7 @@ class Collection:
             config, _ = to_config(body)
         remove_folder(folder)
         folder.mkdir(parents=True)
-        metadata = Metadata(config=body)
+        metadata = CollectionMetadata(config=body)
         try:
             with engine():
                 shard = edge.EdgeShard.create(str(folder / metadata.shard), config)
@@ -73,7 +73,7 @@ class Collection:
     @classmethod
     def load(cls, name: str, folder: Path) -> Collection:
         """Open an existing collection; folders of unfinished swaps are removed."""
-        metadata = msgspec.json.decode((folder / METADATA).read_bytes(), type=Metadata)
+        metadata = msgspec.json.decode((folder / METADATA).read_bytes(), type=CollectionMetadata)
         for entry in folder.iterdir():
             if entry.is_dir() and entry.name != metadata.shard:
                 remove_folder(entry)
@@ -144,10 +144,10 @@ class Collection:
         self.save(msgspec.structs.replace(self.metadata, schema=schema))
         return result
 
-    async def patch(self, patch: dict[str, Any]) -> None:
+    async def patch(self, patch: Patch) -> None:
         """Change the configuration: close the shard and reopen it with the new one, or with the old one if that fails."""
-        body = apply_patch(self.metadata.config, patch)
         with converting():
+            body = apply_patch(self.metadata.config, patch)
             config, _ = to_config(body)
         path = str(self.folder / self.metadata.shard)
         async with self.writing:
@@ -163,20 +163,13 @@ class Collection:
             # compacted=0: existing data has the old layout until it is compacted again
             self.save(msgspec.structs.replace(self.metadata, config=body, compacted=0))
 
-    def save_vectors(self, field: str, name: str, params: dict[str, Any] | None) -> None:
-        """Record a vector that was added (`params`) or removed (None); `field` is vectors or sparse_vectors."""
-        vectors = {kept: value for kept, value in (self.metadata.config.get(field) or {}).items() if kept != name}
-        if params is not None:
-            vectors[name] = params
-        self.save(msgspec.structs.replace(self.metadata, config=self.metadata.config | {field: vectors}))
-
-    def save(self, metadata: Metadata) -> None:
+    def save(self, metadata: CollectionMetadata) -> None:
         """Make new metadata durable, then use it."""
         write_atomic(self.folder / METADATA, msgspec.json.encode(metadata))
         self.metadata = metadata
         self.layout = to_config(metadata.config)[1]
 
-    def adopt(self, shard: edge.EdgeShard, metadata: Metadata) -> None:
+    def adopt(self, shard: edge.EdgeShard, metadata: CollectionMetadata) -> None:
         """Switch to another shard folder. Replacing the metadata file is the commit point, on disk and in memory."""
         old_shard, old_folder = self.shard, self.folder / self.metadata.shard
         self.save(metadata)

@@ -53,7 +53,7 @@ async def compact(collection: Collection, *, erase: bool = False) -> int:
     loop = asyncio.get_running_loop()
     began = loop.time()
     target = collection.folder / collection.next_shard()
-    log("compaction started", collection=collection.name)
+    log("compaction_started", collection=collection.name)
     try:
         async with collection.writing:
             collection.check_open()
@@ -72,7 +72,7 @@ async def compact(collection: Collection, *, erase: bool = False) -> int:
         collection.journal = None
         if collection.metadata.shard != target.name:
             await asyncio.to_thread(remove_folder, target)
-    log("compaction finished", collection=collection.name, points=points, seconds=round(loop.time() - began, 3))
+    log("compaction_finished", collection=collection.name, points=points, seconds=round(loop.time() - began, 3))
     return points
 
 

@@ -10,6 +10,11 @@ from contextlib import contextmanager
 
 import msgspec
 
+SUBSET = (
+    "The embedded vector server serves a part of Qdrant's interface: for the rest, use a Qdrant server "
+    "(CONCORDANCE_QDRANT_URL)"
+)
+
 
 class RequestError(Exception):
     """A request that is answered with `status` and Qdrant's error body."""
@@ -35,8 +40,15 @@ def wrong_input(what: str) -> RequestError:
 
 
 def format_error(what: str) -> RequestError:
-    """Return a 400 for a body that does not match the route."""
+    """Return a 400 for a body that does not match the route, or that uses a part of the interface that is not served."""
+    if "unknown field" in what or "unknown variant" in what:
+        what += f". {SUBSET}"
     return RequestError(400, f"Format error in JSON body: {what}")
+
+
+def validation_error(what: str) -> RequestError:
+    """Return a 422 for values that Qdrant's own validation rejects."""
+    return RequestError(422, f"Validation error in JSON body: {what}")
 
 
 @contextmanager

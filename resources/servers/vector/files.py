@@ -22,8 +22,8 @@ _LONGEST_NAME = 255
 _CHUNK = 8 * 1024 * 1024
 
 
-class InUseError(Exception):
-    """The folder is in use by another process."""
+class FolderError(Exception):
+    """The folder cannot be served: another process uses it, or it holds a collection that this server cannot open."""
 
 
 def check_name(name: str) -> str:
@@ -46,7 +46,7 @@ def collection_name(folder: str) -> str:
 
 
 def own(path: Path) -> IO[str]:
-    """Lock the folder for this process; the lock is held while the returned file is open. Raises `InUseError`."""
+    """Lock the folder for this process; the lock is held while the returned file is open. Raises `FolderError`."""
     path.mkdir(parents=True, exist_ok=True)
     handle = (path / ".lock").open("a+")
     try:
@@ -58,7 +58,7 @@ def own(path: Path) -> IO[str]:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
         message = f"{path} is in use by another vector server (process {owner}): stop that one or give another --path"
-        raise InUseError(message) from error
+        raise FolderError(message) from error
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()

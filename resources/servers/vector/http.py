@@ -8,16 +8,17 @@ from __future__ import annotations
 import hmac
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from resources.core.guard import JSON, Rules
-from resources.servers.vector.faults import RequestError, format_error
+from resources.core.guard import Rules
+from resources.servers.vector.collection import Collection
+from resources.servers.vector.faults import SUBSET, RequestError, format_error
 from resources.servers.vector.logs import log
-from resources.servers.vector.store import Store
+from resources.servers.vector.store import CollectionStore
 
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -26,16 +27,17 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 """Answered without the key, with a constant text. Qdrant also leaves its version public."""
+_QDRANT = frozenset({"collections", "aliases", "snapshots", "telemetry", "cluster", "issues"})
+"""Where the rest of Qdrant's routes begin."""
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Request:
-    """One request; `args` are the variable parts of the path."""
+    """One request; `args` are the variable parts of the path, of which the first is the collection's name or alias."""
 
-    def __init__(self, scope: dict[str, Any], receive: Receive, store: Store, args: list[str]) -> None:
+    def __init__(self, scope: dict[str, Any], receive: Receive, store: CollectionStore, args: list[str]) -> None:
         self.store = store
         self.args = args
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self._scope = scope
         self._receive = receive
 
@@ -44,32 +46,32 @@ class Request:
         """The collection's name or alias."""
         return self.args[0]
 
+    @property
+    def collection(self) -> Collection:
+        """The collection; 404 if there is none."""
+        return self.store.get(self.name)
+
     def query(self, name: str) -> str | None:
         """Return a query parameter."""
         values = parse_qs(self._scope["query_string"].decode("latin-1")).get(name)
         return values[-1] if values else None
 
-    async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the body in pieces of any size."""
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise RequestError(400, "Bad request: the client closed the connection")
-            yield message.get("body", b"")
-            if not message.get("more_body"):
-                return
-
     async def body(self, kind: type[T]) -> T:
         """Return the JSON body as a typed value; 413 if it is larger than 256 MiB."""
         pieces: list[bytes] = []
         size = 0
-        async for piece in self.stream():
-            size += len(piece)
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise RequestError(400, "Bad request: the client closed the connection")
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
             if size > MAX_BODY_BYTES:
                 raise RequestError(
                     413, f"Payload too large: send at most {MAX_BODY_BYTES} bytes per request, in smaller batches"
                 )
-            pieces.append(piece)
+            more = message.get("more_body")
         decoder = _decoders.get(kind)
         if decoder is None:
             decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -80,26 +82,20 @@ class Request:
 
 
 class Raw(msgspec.Struct):
-    """A response outside the envelope: plain text, a file, or the version."""
+    """A response outside the envelope: plain text or the version."""
 
-    body: bytes | AsyncIterator[bytes]
+    body: bytes
     content_type: bytes = b"application/json"
-    headers: list[tuple[bytes, bytes]] = []
 
 
 Handler = Callable[[Request], Awaitable[Any]]
 Node = dict[str, Any]
 
 
-def body_type(path: str) -> str:
-    """Return the content type that a path requires."""
-    return "multipart/form-data" if path.endswith("/snapshots/upload") else JSON
-
-
 class Application:
     """Routes requests by a tree of path segments (`*` is variable), authorizes them and wraps the handlers' results."""
 
-    def __init__(self, store: Store, api_key: str | None, rules: Rules) -> None:
+    def __init__(self, store: CollectionStore, api_key: str | None, rules: Rules) -> None:
         self._store = store
         self._api_key = api_key.encode() if api_key else None
         self._rules = rules
@@ -131,7 +127,7 @@ class Application:
             body = b'{"status":{"error":%b},"time":%b}' % (msgspec.json.encode(str(error)), _seconds(began))
         except Exception as error:  # noqa: BLE001 the process's edge: log it, and answer without the trace
             status = 500
-            log("request failed", level="error", path=scope["path"], error=repr(error), trace=traceback.format_exc())
+            log("request_failed", level="error", path=scope["path"], error=repr(error), trace=traceback.format_exc())
             body = b'{"status":{"error":"Service internal error: see the vector server log"},"time":%b}' % _seconds(
                 began
             )
@@ -154,21 +150,19 @@ class Application:
 
     def _find(self, scope: dict[str, Any]) -> tuple[Handler, list[str]]:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        segments = raw.decode("latin-1").partition("?")[0].strip("/").split("/")
         node, args = self._root, list[str]()
-        for segment in raw.decode("latin-1").partition("?")[0].strip("/").split("/"):
+        for segment in segments:
             inner = node.get(segment)
-            if inner is None:
-                inner = node.get("*")
-                if inner is None:
-                    raise RequestError(404, f"Not found: there is no route {scope['path']}")
+            if inner is None and (inner := node.get("*")) is not None:
                 args.append(unquote(segment))
-            node = inner
+            node = inner or {}
         handler = node.get(f" {scope['method']}")
         if handler is None:
-            raise RequestError(
-                405 if any(key.startswith(" ") for key in node) else 404,
-                f"Not found: there is no route {scope['method']} {scope['path']}",
-            )
+            what = f"there is no route {scope['method']} {scope['path']}"
+            if segments[0] in _QDRANT:
+                raise RequestError(501, f"Not implemented: {what}. {SUBSET}")
+            raise RequestError(404, f"Not found: {what}")
         return handler, args
 
 
@@ -177,13 +171,6 @@ def _seconds(began: float) -> bytes:
 
 
 async def _send(send: Send, status: int, raw: Raw) -> None:
-    headers = [(b"content-type", raw.content_type), *raw.headers]
-    if isinstance(raw.body, bytes):
-        headers.append((b"content-length", b"%d" % len(raw.body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": raw.body})
-        return
+    headers = [(b"content-type", raw.content_type), (b"content-length", b"%d" % len(raw.body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    async for piece in raw.body:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.body", "body": raw.body})

@@ -19,30 +19,30 @@ from resources.connections import bounded
 from resources.core.guard import rules_for
 from resources.servers.vector import SERVER_VERSION
 from resources.servers.vector.files import own
-from resources.servers.vector.http import Application, body_type
+from resources.servers.vector.http import Application
 from resources.servers.vector.logs import log
-from resources.servers.vector.routes import collections, points, service, snapshots
-from resources.servers.vector.store import Store
+from resources.servers.vector.routes import collections, points, service
+from resources.servers.vector.store import CollectionStore
 
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 75
 
 
-def build(store: Store, api_key: str | None, host: str) -> Application:
+def build(store: CollectionStore, api_key: str | None, host: str) -> Application:
     """Return the ASGI application over an open store, for a listener on `host`."""
-    app = Application(store, api_key, rules_for(host, body_type=body_type))
-    for module in (service, collections, points, snapshots):
+    app = Application(store, api_key, rules_for(host))
+    for module in (service, collections, points):
         module.add_routes(app)
     return app
 
 
 def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: float) -> None:
-    """Serve until stopped. Port 0 picks a free one, which the start line names. Raises `InUseError` and `OSError`."""
+    """Serve until stopped. Port 0 picks a free one, which the start line names. Raises `FolderError` and `OSError`."""
     # A process started in the background of a script inherits an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with own(path), socket.create_server((host, port), backlog=512) as listener:
-        store = Store(path, compact_from=compact_from, flush_seconds=flush_seconds)
+        store = CollectionStore(path, compact_from=compact_from, flush_seconds=flush_seconds)
         store.open()
         started = {
             "version": SERVER_VERSION,
@@ -58,7 +58,7 @@ def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: f
     log("stopped")
 
 
-class _Server(uvicorn.Server):
+class _VectorServer(uvicorn.Server):
     """uvicorn re-raises a captured signal after shutdown, which would end the process with -15; this server flushes and exits with 0."""
 
     @contextmanager
@@ -67,8 +67,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(store: Store, listener: socket.socket, host: str, started: dict[str, Any]) -> None:
-    server = _Server(
+async def _serve(store: CollectionStore, listener: socket.socket, host: str, started: dict[str, Any]) -> None:
+    server = _VectorServer(
         uvicorn.Config(
             build(store, os.environ.get("CONCORDANCE_QDRANT_API_KEY") or None, host),
             lifespan="off",

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from resources.servers.vector.filters import Condition, PointId
-from resources.servers.vector.queries import QueryBody, Stage, limit_of
+from resources.servers.vector.filters import Condition
+from resources.servers.vector.queries import QueryBody, Stage, limit_of, prefetches_of
+from resources.servers.vector.vectors import PointId
 
 
 def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
@@ -19,9 +20,9 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
     plain = [place for place, body in enumerate(bodies) if body.prefetch is None and not body.offset]
     found: dict[int, int] = {}
     for place, body in enumerate(bodies):
-        stage = _prefetch(body)
-        if stage is not None and stage.prefetch is None:
-            wanted = _search(stage)
+        stages = prefetches_of(body)
+        if len(stages) == 1 and stages[0].prefetch is None:
+            wanted = _search(stages[0])
             same = next((other for other in plain if _search(bodies[other]) == wanted), None)
             if same is not None:
                 found[place] = same
@@ -31,19 +32,11 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
 def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
     """Return the query restricted to these hits of its prefetch."""
     must = [Condition(has_id=list(ids))]
-    stage = _prefetch(body)
-    if body.filter is not None and (stage is None or body.filter != stage.filter):
+    if body.filter is not None and body.filter != prefetches_of(body)[0].filter:
         must.append(body.filter)
     return msgspec.structs.replace(body, prefetch=None, filter=Condition(must=must))
 
 
-def _prefetch(body: QueryBody) -> Stage | None:
-    """Return the prefetch of a query that has exactly one."""
-    found = body.prefetch if isinstance(body.prefetch, list) else [body.prefetch]
-    return found[0] if len(found) == 1 else None
-
-
 def _search(stage: Stage) -> tuple[object, ...]:
     """Return the fields that determine which points a stage finds."""
-    limit = limit_of(stage.limit)
-    return (stage.query, stage.using, limit, stage.filter, stage.params, stage.score_threshold, stage.lookup_from)
+    return (stage.query, stage.using, limit_of(stage.limit), stage.filter, stage.params, stage.score_threshold)

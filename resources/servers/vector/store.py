@@ -12,7 +12,14 @@ import msgspec
 from resources.servers.vector.collection import METADATA, Collection
 from resources.servers.vector.compaction import compact, worthwhile
 from resources.servers.vector.faults import RequestError, bad_request, not_found
-from resources.servers.vector.files import check_name, collection_name, folder_name, remove_folder, write_atomic
+from resources.servers.vector.files import (
+    FolderError,
+    check_name,
+    collection_name,
+    folder_name,
+    remove_folder,
+    write_atomic,
+)
 from resources.servers.vector.logs import log
 
 _ALIASES = "aliases.json"
@@ -31,27 +38,18 @@ class DeleteAlias(msgspec.Struct):
     alias_name: str
 
 
-class RenameAlias(msgspec.Struct):
-    """A new name for an alias."""
-
-    old_alias_name: str
-    new_alias_name: str
-
-
 class AliasAction(msgspec.Struct, forbid_unknown_fields=True):
     """Exactly one field is set."""
 
     create_alias: CreateAlias | None = None
     delete_alias: DeleteAlias | None = None
-    rename_alias: RenameAlias | None = None
 
 
-class Store:
+class CollectionStore:
     """Owns the folder. `compact_from` is the number of points from which a collection is compacted automatically (0: never)."""
 
     def __init__(self, path: Path, *, compact_from: int, flush_seconds: float) -> None:
         self.path = path
-        self.snapshots = path / "snapshots"
         self._folders = path / "collections"
         self._compact_from = compact_from
         self._flush_seconds = flush_seconds
@@ -65,7 +63,12 @@ class Store:
         for folder in sorted(self._folders.iterdir()):
             if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
                 name = collection_name(folder.name)
-                self.collections[name] = Collection.load(name, folder)
+                try:
+                    self.collections[name] = Collection.load(name, folder)
+                except (RequestError, msgspec.MsgspecError) as error:
+                    raise FolderError(
+                        f"collection `{name}` in {folder} cannot be opened: {error}. Serve it with an earlier version, or delete the folder"
+                    ) from error
             else:
                 remove_folder(folder)
         aliases = self.path / _ALIASES
@@ -153,20 +156,10 @@ class Store:
                     f"Conflict: Wrong input: Can't create alias {alias}. Collection with the same name already exists",
                 )
             aliases[check_name(alias)] = target
-        elif action.rename_alias is not None:
-            old, new = action.rename_alias.old_alias_name, action.rename_alias.new_alias_name
-            if old not in aliases:
-                raise not_found(f"Alias {old} does not exists!")
-            if new in self.collections:
-                raise RequestError(
-                    409,
-                    f"Conflict: Wrong input: Can't create alias {new}. Collection with the same name already exists",
-                )
-            aliases[check_name(new)] = aliases.pop(old)
         elif action.delete_alias is not None:
             aliases.pop(action.delete_alias.alias_name, None)
         else:
-            raise bad_request("an action needs one of create_alias, delete_alias, rename_alias")
+            raise bad_request("an action needs create_alias or delete_alias")
 
     def _save_aliases(self, aliases: dict[str, str]) -> None:
         if aliases != self.aliases:
@@ -190,4 +183,4 @@ class Store:
         except RequestError as error:
             # Not retried until as much has changed again: the same data would fail the same way.
             collection.written = 0
-            log("compaction failed", level="error", collection=collection.name, reason=str(error))
+            log("compaction_failed", level="error", collection=collection.name, reason=str(error))

@@ -6,7 +6,7 @@ Source: https://api.qdrant.tech/api-reference/points (upsert, batch, set payload
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -24,17 +24,12 @@ from resources.servers.vector.vectors import (
     VectorStruct,
     check_id,
     check_ids,
-    check_name,
     to_named,
 )
 
 # Points passed to the engine at once: between two chunks other requests are served, and a flush follows each.
 PIECE = 500
-_MODES = {
-    "upsert": edge.UpdateMode.Upsert,
-    "insert_only": edge.UpdateMode.InsertOnly,
-    "update_only": edge.UpdateMode.UpdateOnly,
-}
+_made = edge.UpdateOperation
 
 
 class Update(msgspec.Struct, frozen=True):
@@ -46,7 +41,7 @@ class Update(msgspec.Struct, frozen=True):
     needs: frozenset[PointId] = frozenset()
 
 
-class PointStruct(msgspec.Struct):
+class PointStruct(msgspec.Struct, forbid_unknown_fields=True):
     """A point of the list form."""
 
     id: PointId
@@ -62,53 +57,44 @@ class Columns(msgspec.Struct, forbid_unknown_fields=True):
     payloads: list[dict[str, Any] | None] | None = None
 
 
-class Upsert(msgspec.Struct):
+class Upsert(msgspec.Struct, forbid_unknown_fields=True):
     """`points` or `batch`."""
 
     points: list[PointStruct] | None = None
     batch: Columns | None = None
-    update_filter: Condition | None = None
-    update_mode: str | None = None
 
 
-class Selector(msgspec.Struct):
+class Selector(msgspec.Struct, forbid_unknown_fields=True):
     """Points by id or by filter."""
 
     points: list[PointId] | None = None
     filter: Condition | None = None
 
 
-class SetPayload(Selector):
+class SetPayload(Selector, forbid_unknown_fields=True):
     """`key` sets values below a path of the payload."""
 
     payload: dict[str, Any] = {}
     key: str | None = None
 
 
-class DeletePayload(Selector):
+class DeletePayload(Selector, forbid_unknown_fields=True):
     """Keys to remove."""
 
     keys: list[str] = []
 
 
-class DeleteVectors(Selector):
-    """Vector names to remove."""
-
-    vector: list[str] = []
-
-
-class PointVectors(msgspec.Struct):
+class PointVectors(msgspec.Struct, forbid_unknown_fields=True):
     """New vectors of one point; vectors not named are kept."""
 
     id: PointId
     vector: VectorStruct
 
 
-class UpdateVectors(msgspec.Struct):
+class UpdateVectors(msgspec.Struct, forbid_unknown_fields=True):
     """Vectors of existing points."""
 
     points: list[PointVectors]
-    update_filter: Condition | None = None
 
 
 class Operation(msgspec.Struct, forbid_unknown_fields=True):
@@ -121,7 +107,6 @@ class Operation(msgspec.Struct, forbid_unknown_fields=True):
     delete_payload: DeletePayload | None = None
     clear_payload: Selector | None = None
     update_vectors: UpdateVectors | None = None
-    delete_vectors: DeleteVectors | None = None
 
 
 class Operations(msgspec.Struct, forbid_unknown_fields=True):
@@ -132,91 +117,63 @@ class Operations(msgspec.Struct, forbid_unknown_fields=True):
 
 def upsert(layout: Layout, body: Upsert) -> Iterator[Update]:
     """Yield updates for points in either form; every point is validated before the first update."""
-    points = list(_columns(layout, body.batch) if body.batch is not None else _rows(layout, body.points))
-    mode = _MODES.get(body.update_mode) if body.update_mode else None
-    if body.update_mode and mode is None:
-        raise format_error(f"unknown update_mode {body.update_mode}, expected one of {', '.join(_MODES)}")
-    condition = to_filter(body.update_filter)
-    remaining = iter(points)
+    remaining = iter(list(_columns(layout, body.batch) if body.batch is not None else _rows(layout, body.points)))
     while piece := list(islice(remaining, PIECE)):
-        made = frozenset[PointId]() if condition or mode else frozenset(point_id for point_id, _ in piece)
-        operation = edge.UpdateOperation.upsert_points([point for _, point in piece], condition, mode)
-        yield Update(operation, points=len(piece), creates=made)
+        ids = frozenset(point_id for point_id, _ in piece)
+        yield Update(_made.upsert_points([point for _, point in piece]), points=len(piece), creates=ids)
 
 
-def delete(body: Selector) -> Update:
+def delete(_layout: Layout, body: Selector) -> Iterable[Update]:
     """Delete points by id (missing ones are not an error) or filter."""
-    ids = _ids(body)
-    if ids is not None:
-        return Update(edge.UpdateOperation.delete_points(ids), points=len(ids))
-    return Update(edge.UpdateOperation.delete_points_by_filter(_filter(body)))
+    [update] = _selected(body, _made.delete_points, _made.delete_points_by_filter)
+    return [msgspec.structs.replace(update, needs=frozenset[PointId]())]
 
 
-def set_payload(body: SetPayload, *, overwrite: bool = False) -> Update:
-    """Merge into the payload, or replace it."""
-    ids, made = _ids(body), edge.UpdateOperation
-    if ids is not None:
-        by_ids = made.overwrite_payload if overwrite else made.set_payload
-        return _existing(by_ids(ids, body.payload, body.key), ids)
-    by_filter = made.overwrite_payload_by_filter if overwrite else made.set_payload_by_filter
-    return Update(by_filter(_filter(body), body.payload, body.key))
+def set_payload(_layout: Layout, body: SetPayload) -> Iterable[Update]:
+    """Merge into the payload."""
+    return _selected(body, _made.set_payload, _made.set_payload_by_filter, body.payload, body.key)
 
 
-def delete_payload(body: DeletePayload) -> Update:
+def overwrite_payload(_layout: Layout, body: SetPayload) -> Iterable[Update]:
+    """Replace the payload."""
+    return _selected(body, _made.overwrite_payload, _made.overwrite_payload_by_filter, body.payload, body.key)
+
+
+def delete_payload(_layout: Layout, body: DeletePayload) -> Iterable[Update]:
     """Remove keys."""
-    ids = _ids(body)
-    if ids is not None:
-        return _existing(edge.UpdateOperation.delete_payload(ids, body.keys), ids)
-    return Update(edge.UpdateOperation.delete_payload_by_filter(_filter(body), body.keys))
+    return _selected(body, _made.delete_payload, _made.delete_payload_by_filter, body.keys)
 
 
-def clear_payload(body: Selector) -> Update:
+def clear_payload(_layout: Layout, body: Selector) -> Iterable[Update]:
     """Remove the whole payload."""
-    ids = _ids(body)
-    if ids is not None:
-        return _existing(edge.UpdateOperation.clear_payload(ids), ids)
-    return Update(edge.UpdateOperation.clear_payload_by_filter(_filter(body)))
+    return _selected(body, _made.clear_payload, _made.clear_payload_by_filter)
 
 
-def update_vectors(layout: Layout, body: UpdateVectors) -> Update:
+def update_vectors(layout: Layout, body: UpdateVectors) -> Iterable[Update]:
     """Replace the named vectors of existing points."""
-    ids = [check_id(point.id) for point in body.points]
-    vectors = [
-        edge.PointVectors(point_id, to_named(layout, point.vector))
-        for point_id, point in zip(ids, body.points, strict=True)
-    ]
-    return _existing(edge.UpdateOperation.update_vectors(vectors, to_filter(body.update_filter)), ids)
+    vectors = [edge.PointVectors(check_id(point.id), to_named(layout, point.vector)) for point in body.points]
+    ids = frozenset(check_id(point.id) for point in body.points)
+    return [Update(_made.update_vectors(vectors), points=len(vectors), needs=ids)]
 
 
-def delete_vectors(layout: Layout, body: DeleteVectors) -> Update:
-    """Remove the named vectors."""
-    for name in body.vector:
-        check_name(layout, name)
-    ids = _ids(body)
-    if ids is not None:
-        return _existing(edge.UpdateOperation.delete_vectors(ids, body.vector), ids)
-    return Update(edge.UpdateOperation.delete_vectors_by_filter(_filter(body), body.vector))
+CONVERTERS: dict[str, Callable[[Layout, Any], Iterable[Update]]] = {
+    "upsert": upsert,
+    "delete": delete,
+    "set_payload": set_payload,
+    "overwrite_payload": overwrite_payload,
+    "delete_payload": delete_payload,
+    "clear_payload": clear_payload,
+    "update_vectors": update_vectors,
+}
 
 
-def operation(layout: Layout, body: Operation) -> Iterable[Update]:
-    """Return the updates of one entry of `/points/batch`."""
-    if body.upsert is not None:
-        return upsert(layout, body.upsert)
-    if body.delete is not None:
-        return (delete(body.delete),)
-    if body.set_payload is not None:
-        return (set_payload(body.set_payload),)
-    if body.overwrite_payload is not None:
-        return (set_payload(body.overwrite_payload, overwrite=True),)
-    if body.delete_payload is not None:
-        return (delete_payload(body.delete_payload),)
-    if body.clear_payload is not None:
-        return (clear_payload(body.clear_payload),)
-    if body.update_vectors is not None:
-        return (update_vectors(layout, body.update_vectors),)
-    if body.delete_vectors is not None:
-        return (delete_vectors(layout, body.delete_vectors),)
-    raise format_error("an operation needs one of upsert, delete, set_payload, update_vectors and their like")
+def batch(layout: Layout, body: Operations) -> Iterator[Update]:
+    """Yield the updates of a `/points/batch`."""
+    for entry in body.operations:
+        given = [name for name in CONVERTERS if getattr(entry, name) is not None]
+        if len(given) != 1:
+            raise format_error(f"an operation needs one of {', '.join(CONVERTERS)}")
+        yield from CONVERTERS[given[0]](layout, getattr(entry, given[0]))
 
 
 def _rows(layout: Layout, points: list[PointStruct] | None) -> Iterator[tuple[PointId, edge.Point]]:
@@ -227,29 +184,23 @@ def _rows(layout: Layout, points: list[PointStruct] | None) -> Iterator[tuple[Po
         yield point_id, edge.Point(point_id, to_named(layout, point.vector), point.payload)
 
 
-def _columns(layout: Layout, batch: Columns) -> Iterator[tuple[PointId, edge.Point]]:
-    named = batch.vectors if isinstance(batch.vectors, dict) else {DEFAULT: batch.vectors}
-    payloads = batch.payloads if batch.payloads is not None else [None] * len(batch.ids)
-    if any(len(column) != len(batch.ids) for column in (payloads, *named.values())):
+def _columns(layout: Layout, columns: Columns) -> Iterator[tuple[PointId, edge.Point]]:
+    named = columns.vectors if isinstance(columns.vectors, dict) else {DEFAULT: columns.vectors}
+    payloads = columns.payloads if columns.payloads is not None else [None] * len(columns.ids)
+    if any(len(column) != len(columns.ids) for column in (payloads, *named.values())):
         raise bad_request("ids, vectors and payloads of a batch must have the same length")
-    for row, (raw_id, payload) in enumerate(zip(batch.ids, payloads, strict=True)):
+    for row, (raw_id, payload) in enumerate(zip(columns.ids, payloads, strict=True)):
         point_id = check_id(raw_id)
-        yield (
-            point_id,
-            edge.Point(point_id, to_named(layout, {name: column[row] for name, column in named.items()}), payload),
-        )
+        vectors = to_named(layout, {name: column[row] for name, column in named.items()})
+        yield point_id, edge.Point(point_id, vectors, payload)
 
 
-def _existing(operation: edge.UpdateOperation, ids: list[PointId]) -> Update:
-    return Update(operation, points=len(ids), needs=frozenset(ids))
-
-
-def _ids(body: Selector) -> list[Any] | None:
-    return None if body.points is None else check_ids(body.points)
-
-
-def _filter(body: Selector) -> edge.Filter:
-    filter_ = to_filter(body.filter)
-    if filter_ is None:
+def _selected(body: Selector, by_ids: Any, by_filter: Any, *arguments: Any) -> list[Update]:
+    """Return the operation on the points that the body names, which must exist, or on those of its filter."""
+    if body.points is not None:
+        ids = check_ids(body.points)
+        return [Update(by_ids(ids, *arguments), points=len(ids), needs=frozenset(ids))]
+    chosen = to_filter(body.filter)
+    if chosen is None:
         raise bad_request("Must provide either points or filter")
-    return filter_
+    return [Update(by_filter(chosen, *arguments))]

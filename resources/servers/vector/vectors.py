@@ -14,10 +14,10 @@ from uuid import UUID
 import msgspec
 import qdrant_edge as edge
 
-from resources.servers.vector.faults import RequestError, format_error, wrong_input
+from resources.servers.vector.faults import RequestError, format_error, validation_error, wrong_input
 
 PointId = int | str
-Dense = list[float | list[float]]
+Dense = list[float]
 DEFAULT = ""
 # Vectors are stored as 32-bit floats: a larger length overflows to infinity when squared and summed.
 _LONGEST = 1.8e19
@@ -33,15 +33,10 @@ class Sparse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """A collection's vectors: dimensions of the dense ones, which are multivectors, and names of the sparse ones."""
+    """A collection's vectors: dimensions of the dense ones and names of the sparse ones."""
 
     dense: dict[str, int]
-    multi: frozenset[str]
     sparse: frozenset[str]
-
-    def names(self) -> list[str]:
-        """Every vector name."""
-        return [*self.dense, *self.sparse]
 
 
 Vector = Dense | Sparse
@@ -68,12 +63,6 @@ def check_ids(point_ids: Iterable[PointId]) -> list[Any]:
     return [check_id(point_id) for point_id in point_ids]
 
 
-def check_name(layout: Layout, name: str) -> None:
-    """Raise a 400 for a vector name that the collection doesn't have."""
-    if name not in layout.dense and name not in layout.sparse:
-        raise wrong_input(f"Not existing vector name error: {name}")
-
-
 def to_vector(layout: Layout, name: str, vector: Vector) -> Any:
     """Convert one vector to the engine's type."""
     if isinstance(vector, Sparse):
@@ -83,12 +72,9 @@ def to_vector(layout: Layout, name: str, vector: Vector) -> Any:
     size = layout.dense.get(name)
     if size is None:
         raise _mismatch(layout, name, "dense")
-    if name in layout.multi:
-        rows: list[Any] = vector if vector and isinstance(vector[0], list) else [vector]
-        for row in rows:
-            _check_row(row, size)
-        return rows
-    _check_row(vector, size)
+    if len(vector) != size:
+        raise wrong_input(f"Vector dimension error: expected dim: {size}, got {len(vector)}")
+    _check_finite(vector)
     return vector
 
 
@@ -103,13 +89,12 @@ def to_sparse(vector: Sparse) -> edge.SparseVector:
     """Convert a sparse vector after checking that it has as many values as indices, unique indices and finite values."""
     indices, values = vector.indices, vector.values
     if len(indices) != len(values):
-        raise _invalid(f"[indices: {len(indices)} indices and {len(values)} values must have the same length]")
+        raise validation_error(f"[indices: {len(indices)} indices and {len(values)} values must have the same length]")
     if len(set(indices)) != len(indices):
-        raise _invalid("[indices: must be unique]")
+        raise validation_error("[indices: must be unique]")
     if indices and (min(indices) < 0 or max(indices) > _MAX_INDEX):
         raise format_error("a sparse index must fit an unsigned 32-bit integer")
-    if not hypot(*values) < _LONGEST:
-        raise wrong_input("a vector must hold finite 32-bit numbers")
+    _check_finite(values)
     return edge.SparseVector(indices, values)
 
 
@@ -117,33 +102,20 @@ def from_vectors(vectors: Any) -> Any:
     """Return stored vectors in response format: sparse ones as an object, a single unnamed one bare."""
     if not isinstance(vectors, Mapping):
         return vectors
-    named = {name: from_vector(vector) for name, vector in vectors.items()}
+    named = {
+        name: {"indices": vector.indices, "values": vector.values} if isinstance(vector, edge.SparseVector) else vector
+        for name, vector in vectors.items()
+    }
     return named[DEFAULT] if len(named) == 1 and DEFAULT in named else named
 
 
-def from_vector(vector: Any) -> Any:
-    """Return one stored vector in response format."""
-    if isinstance(vector, edge.SparseVector):
-        return {"indices": vector.indices, "values": vector.values}
-    return vector
-
-
-def _check_row(row: Any, size: int) -> None:
-    if len(row) != size:
-        raise wrong_input(f"Vector dimension error: expected dim: {size}, got {len(row)}")
-    try:
-        # One C call for the whole row; false for NaN and infinity alike.
-        finite = hypot(*row) < _LONGEST
-    except TypeError as error:
-        raise format_error("a vector must be a list of numbers") from error
-    if not finite:
+def _check_finite(values: list[float]) -> None:
+    # One C call for the whole vector; false for NaN and infinity alike.
+    if not hypot(*values) < _LONGEST:
         raise wrong_input("a vector must hold finite 32-bit numbers")
 
 
 def _mismatch(layout: Layout, name: str, kind: str) -> RequestError:
-    check_name(layout, name)
+    if name not in layout.dense and name not in layout.sparse:
+        return wrong_input(f"Not existing vector name error: {name}")
     return wrong_input(f"Conversion between sparse and regular vectors failed: `{name}` is not a {kind} vector")
-
-
-def _invalid(what: str) -> RequestError:
-    return RequestError(422, f"Validation error in JSON body: {what}")

@@ -1,28 +1,24 @@
-"""Routes of collections, aliases, payload indexes, vector names and compaction."""
+"""Routes of collections, aliases, payload indexes and compaction."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-import qdrant_edge as edge
 
-from resources.servers.vector.config import to_config
-from resources.servers.vector.faults import converting, wrong_input
+from resources.servers.vector.config import Patch
 from resources.servers.vector.http import Application, Request
 from resources.servers.vector.store import AliasAction
-from resources.servers.vector.updates import Update
-from resources.servers.vector.vectors import check_name
 
 
-class CreateIndex(msgspec.Struct):
+class CreateIndex(msgspec.Struct, forbid_unknown_fields=True):
     """A payload index; the schema is a type's name or an object."""
 
     field_name: str
     field_schema: str | dict[str, Any]
 
 
-class Actions(msgspec.Struct):
+class Actions(msgspec.Struct, forbid_unknown_fields=True):
     """Alias actions, applied together."""
 
     actions: list[AliasAction]
@@ -43,8 +39,6 @@ def add_routes(app: Application) -> None:
         ("GET", f"{one}/aliases", aliases_of),
         ("PUT", f"{one}/index", create_index),
         ("DELETE", f"{one}/index/*", delete_index),
-        ("PUT", f"{one}/vectors/*", create_vector),
-        ("DELETE", f"{one}/vectors/*", delete_vector),
         ("POST", f"{one}/compact", compact),
     ):
         app.add(method, path, handler)
@@ -55,12 +49,11 @@ async def list_all(request: Request) -> Any:
 
 
 async def create(request: Request) -> Any:
-    body = await request.body(dict[str, Any])
-    return request.store.create(request.name, body)
+    return request.store.create(request.name, await request.body(dict[str, Any]))
 
 
 async def info(request: Request) -> Any:
-    return request.store.get(request.name).info()
+    return request.collection.info()
 
 
 async def exists(request: Request) -> Any:
@@ -68,8 +61,7 @@ async def exists(request: Request) -> Any:
 
 
 async def patch(request: Request) -> Any:
-    body = await request.body(dict[str, Any])
-    await request.store.get(request.name).patch(body)
+    await request.collection.patch(await request.body(Patch))
     return True
 
 
@@ -78,57 +70,25 @@ async def delete(request: Request) -> Any:
 
 
 async def change_aliases(request: Request) -> Any:
-    body = await request.body(Actions)
-    return request.store.change_aliases(body.actions)
+    return request.store.change_aliases((await request.body(Actions)).actions)
 
 
 async def list_aliases(request: Request) -> Any:
-    return _described(sorted(request.store.aliases.items()))
+    return _described(request.store.aliases)
 
 
 async def aliases_of(request: Request) -> Any:
-    name = request.store.get(request.name).name
-    return _described([(alias, target) for alias, target in sorted(request.store.aliases.items()) if target == name])
+    name = request.collection.name
+    return _described({alias: target for alias, target in request.store.aliases.items() if target == name})
 
 
 async def create_index(request: Request) -> Any:
     body = await request.body(CreateIndex)
-    return await request.store.get(request.name).create_index(body.field_name, body.field_schema)
+    return await request.collection.create_index(body.field_name, body.field_schema)
 
 
 async def delete_index(request: Request) -> Any:
-    return await request.store.get(request.name).delete_index(request.args[1])
-
-
-async def create_vector(request: Request) -> Any:
-    collection, name = request.store.get(request.name), request.args[1]
-    body = await request.body(dict[str, Any])
-    kind = next((kind for kind in ("dense", "sparse") if isinstance(body.get(kind), dict)), None)
-    if kind is None:
-        raise wrong_input("a vector needs `dense` or `sparse`")
-    with converting():
-        config, layout = to_config(
-            {"vectors": {name: body["dense"]}} if kind == "dense" else {"sparse_vectors": {name: body["sparse"]}}
-        )
-        if kind == "dense":
-            made = config.vectors[name]
-            operation = edge.UpdateOperation.create_dense_vector(
-                name, layout.dense[name], made.distance, made.multivector_config, made.datatype
-            )
-        else:
-            operation = edge.UpdateOperation.create_sparse_vector(name, config.sparse_vectors[name].modifier)
-    result = await collection.apply([Update(operation)])
-    collection.save_vectors("vectors" if kind == "dense" else "sparse_vectors", name, body[kind])
-    return result
-
-
-async def delete_vector(request: Request) -> Any:
-    collection, name = request.store.get(request.name), request.args[1]
-    check_name(collection.layout, name)
-    field = "vectors" if name in collection.layout.dense else "sparse_vectors"
-    result = await collection.apply([Update(edge.UpdateOperation.delete_vector_name(name))])
-    collection.save_vectors(field, name, None)
-    return result
+    return await request.collection.delete_index(request.args[1])
 
 
 async def compact(request: Request) -> Any:
@@ -136,5 +96,5 @@ async def compact(request: Request) -> Any:
     return {"points": await request.store.compact(request.name, erase=request.query("erase") == "true")}
 
 
-def _described(aliases: list[tuple[str, str]]) -> dict[str, Any]:
-    return {"aliases": [{"alias_name": alias, "collection_name": target} for alias, target in aliases]}
+def _described(aliases: dict[str, str]) -> dict[str, Any]:
+    return {"aliases": [{"alias_name": alias, "collection_name": aliases[alias]} for alias in sorted(aliases)]}
