@@ -110,7 +110,7 @@ def _check_budget(run: SyncRun, next_cost: float) -> None:
     if verdict.exceeded and run.settings.embedding_budget_stop:
         raise BudgetExceededError(
             f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used). Raise "
-            "CONCORDANCE_EMBEDDING_BUDGET and sync again; vectors embedded so far are kept."
+            "embedding_budget in CONCORDANCE_LIMITS and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
         log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)

@@ -61,7 +61,7 @@ def erasure(context: dg.OpExecutionContext) -> None:
 @dg.job(
     name="daily_erasure",
     executor_def=dg.in_process_executor,
-    description="Erase deleted documents from every store after CONCORDANCE_ERASE_AFTER, and delete old records.",
+    description="Erase deleted documents from every store after erase_after in CONCORDANCE_RETENTION, and delete old records.",
 )
 def daily_erasure() -> None:
     """Run the only op."""

@@ -36,7 +36,7 @@ HOW_TO_SEE = "See: concordance questions run"
         dg.AssetCheckSpec(
             ABOVE_FLOOR,
             asset="relevance_evaluation",
-            description="Recall@10 on the question set is not below CONCORDANCE_EVALUATION_FLOOR.",
+            description="Recall@10 on the question set is not below the floor of 0.8.",
         ),
     ],
     kinds={"postgres", "qdrant"},

@@ -63,6 +63,6 @@ class Brake:
         alert(
             run.settings,
             f"{held} of {self._size} documents of {label(run.source)}, {self._partition}, are gone at the source. They were "
-            "kept, because that is more than CONCORDANCE_PRUNE_SHARE allows at once. To delete them, run: concordance prune "
+            "kept, because that is more than prune_share in CONCORDANCE_LIMITS allows at once. To delete them, run: concordance prune "
             f"approve {run.source.value} {self._partition}",
         )

@@ -21,7 +21,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sync_errors": ("sync_errors",),
     "audit": ("audit_log", "grant_audit"),
 }
-"""The tables governed by each setting `CONCORDANCE_RETENTION_…`."""
+"""The tables governed by each part `retention_…` of CONCORDANCE_RETENTION."""
 
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:

@@ -23,11 +23,14 @@ def erase(
     *,
     document: Document = None,
     now: Annotated[
-        bool, Parameter(negative="", help="Erase all deleted documents, without waiting for CONCORDANCE_ERASE_AFTER.")
+        bool,
+        Parameter(
+            negative="", help="Erase all deleted documents, without waiting for erase_after in CONCORDANCE_RETENTION."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Erase documents deleted longer ago than CONCORDANCE_ERASE_AFTER, and answers that quote them. This cannot be undone.
+    """Erase documents whose grace period (erase_after in CONCORDANCE_RETENTION) is over, and answers that quote them. No undo.
 
     Every file that may contain erased text is then rewritten; searches continue meanwhile.
     """

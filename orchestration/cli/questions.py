@@ -158,7 +158,7 @@ def _show(report: RelevanceReport) -> None:
             f"{report.held_back} results omit documents whose permissions were last checked too long ago. Sync their sources."
         )
     if not report.above_floor:
-        note(f"Recall@10 is below CONCORDANCE_EVALUATION_FLOOR={report.floor:g}.")
+        note(f"Recall@10 is below {report.floor:g}.")
 
 
 def _row(name: str, one: RelevanceMetrics) -> str:

@@ -63,7 +63,7 @@ def reindex(
             report["questions"] = verdict
             if not verdict.passed:
                 note(
-                    f"The new index is not used: it scores {verdict.loss:.3f} lower, more than CONCORDANCE_REINDEX_MAX_LOSS="
+                    f"The new index is not used: it scores {verdict.loss:.3f} lower, more than "
                     f"{settings.reindex_max_loss:g} allows. Searches keep using the old one. Drop the new one with: "
                     "concordance cleanup --unfinished --yes"
                 )

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from pydantic import SecretStr
 
 from resources.core.errors import ConfigurationError
-from resources.settings import Settings, read, setting_name
+from resources.settings import Settings, read, setting_name, variables
 from resources.sources import specs
 from resources.stores.migrate import DAGSTER_SCHEMA
 from resources.withheld import variable
@@ -155,8 +155,8 @@ def _passed(names: Collection[str], prefixes: tuple[str, ...]) -> dict[str, str]
 
 def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
     """Return settings as environment variables. HOME is always included, because it identifies our processes."""
-    environment: dict[str, str] = {}
-    for name in {*names, "home"}:
+    environment = variables.grouped({name: getattr(settings, name) for name in names})
+    for name in {*names, "home"} - variables.NOT_ALONE:
         value = getattr(settings, name)
         if name == "file_roots":
             value = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"

@@ -35,17 +35,17 @@ class Quota(NamedTuple):
         )
         if held["files"] + 1 > self.files:
             raise QuotaExceededError(
-                f"You have {held['files']} uploads and the limit is {self.files} (CONCORDANCE_UPLOAD_QUOTA_FILES). {free}"
+                f"You have {held['files']} uploads and the limit is {self.files} (upload_quota_files in CONCORDANCE_LIMITS). {free}"
             )
         if held["bytes"] + size > self.size:
             raise QuotaExceededError(
                 f"You have {_megabytes(held['bytes'])} of uploads; with this one of {_megabytes(size)} the limit of "
-                f"{_megabytes(self.size)} (CONCORDANCE_UPLOAD_QUOTA_BYTES) would be exceeded. {free}"
+                f"{_megabytes(self.size)} (upload_quota_bytes in CONCORDANCE_LIMITS) would be exceeded. {free}"
             )
         if held["waiting"] + 1 > self.waiting:
             raise TooManyWaitingError(
                 f"{held['waiting']} of your uploads are waiting to be indexed and the limit is {self.waiting} "
-                "(CONCORDANCE_UPLOAD_QUOTA_WAITING). Try again when some of them have been indexed.",
+                "(upload_quota_waiting in CONCORDANCE_LIMITS). Try again when some of them have been indexed.",
                 RETRY_AFTER_SECONDS,
             )
 

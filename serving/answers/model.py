@@ -136,7 +136,7 @@ class ChatModel:
                 f"{where} refuses the request ({error.status_code}): check CONCORDANCE_LLM_BASE_URL and CONCORDANCE_LLM_MODEL."
             )
         if isinstance(error, openai.APITimeoutError | TimeoutError):
-            return ServiceUnavailableError(f"{where} took too long to answer (CONCORDANCE_LLM_TIMEOUT_SECONDS).")
+            return ServiceUnavailableError(f"{where} took too long to answer.")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
 
 

@@ -197,9 +197,9 @@ def test_token_prints_the_token_alone(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_wrong_setting_is_named_in_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CONCORDANCE_SEARCH_DEPTH", "3")
+    monkeypatch.setenv("CONCORDANCE_HTTP_PORT", "0")
     assert run(["status"]) == 1
-    assert "CONCORDANCE_SEARCH_DEPTH" in capsys.readouterr().err
+    assert "CONCORDANCE_HTTP_PORT" in capsys.readouterr().err
 
 
 def test_what_was_not_foreseen_goes_to_a_log(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from orchestration.supervision.environment import (
 )
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
-from resources.settings import FileRoot, Settings, load
+from resources.settings import FileRoot, Settings, load, variables
 from resources.sources import configured
 
 
@@ -26,9 +26,7 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("CONCORDANCE_SYNC_MINUTES=7\n")
     root = FileRoot(name="handbook", url="file:///srv/handbook", tenant="acme", dataset="handbook", tags={"a": [1]})
-    ours = load(
-        home=Path("relative"), http_port=4711, qdrant_api_key="k" * 8, file_roots=(root,), embedding_budget_stop=False
-    )
+    ours = load(home=Path("relative"), http_port=4711, qdrant_api_key="k" * 8, file_roots=(root,), parse_workers=3)
     (tmp_path / ".env").unlink()
     environment = child_environment(ours)
     for name, value in environment.items():
@@ -129,3 +127,37 @@ def test_addresses_are_shown_without_credentials() -> None:
     shown = without_password("postgresql://ann:secret@db.acme.com:5432/x?password=secret&passfile=/p")
     assert shown == "postgresql://db.acme.com:5432/x"
     assert without_password("https://vectors.acme.com") == "https://vectors.acme.com"
+
+
+def test_old_names_are_read_or_ignored_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables.warn.cache_clear()
+    for name, value in {
+        "PARSE_WORKERS": "3",
+        "RETENTION_AUDIT": "forever",
+        "MAX_VECTORS": "7",
+        "FUSION": "rrf",
+    }.items():
+        monkeypatch.setenv(f"CONCORDANCE_{name}", value)
+    monkeypatch.setenv("CONCORDANCE_LIMITS", "max_vectors=9, parse_seconds=2.5")
+    made = load()
+    assert (made.parse_workers, made.retention_audit, made.max_vectors, made.parse_seconds) == (3, "forever", 9, 2.5)
+    assert made.fusion == "weighted"
+    assert (
+        "CONCORDANCE_PARSE_WORKERS is now a part of CONCORDANCE_LIMITS: write parse_workers=VALUE there" in caplog.text
+    )
+    assert "CONCORDANCE_RETENTION_AUDIT is now a part of CONCORDANCE_RETENTION" in caplog.text
+    assert "CONCORDANCE_FUSION is now fixed and ignored" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [("workers=3", "'workers=3' is not one of"), ("parse_workers=0", "parse_workers in CONCORDANCE_LIMITS")],
+)
+def test_a_wrong_limit_is_named(limits: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_LIMITS", limits)
+    with pytest.raises(ConfigurationError, match=message):
+        load()

@@ -155,7 +155,7 @@ class Downloads:
             total += len(piece)
             if total > self._limit:
                 raise SkipDocumentError(
-                    f"It is larger than the {self._limit:,} bytes that CONCORDANCE_MAX_FILE_BYTES allows."
+                    f"It is larger than the {self._limit:,} bytes that max_file_bytes in CONCORDANCE_LIMITS allows."
                 )
             yield piece
         if total == 0:
@@ -180,7 +180,9 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
     if not (file.get("url_private_download") or file.get("url_private")):
         raise SkipDocumentError("Slack provides no URL to download it from.")
     if size > limit:
-        raise SkipDocumentError(f"It is too large: {size:,} bytes, and CONCORDANCE_MAX_FILE_BYTES allows {limit:,}.")
+        raise SkipDocumentError(
+            f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}."
+        )
     try:
         return declared(name)
     except SkipDocumentError:

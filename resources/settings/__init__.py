@@ -1,0 +1,113 @@
+"""Every setting of the platform: read from the environment (prefix `CONCORDANCE_`) and `.env`, validated once, then frozen.
+
+`load()` is the only place that reads the environment. `docs/configuration.md` describes each setting, by the same groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from resources.core.errors import ConfigurationError
+from resources.settings import variables
+from resources.settings.database import DatabaseSettings
+from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSettings, RetentionSettings
+from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
+from resources.settings.sources import FileRoot, SourceSettings
+from resources.withheld import withheld
+
+__all__ = ["BUNDLED_MODEL", "MAX_UPLOAD_BYTES", "FileRoot", "Settings", "load", "read", "setting_name"]
+
+
+class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the groups are plain models)
+    BaseSettings,
+    DatabaseSettings,
+    EmbeddingSettings,
+    SearchSettings,
+    AnswerSettings,
+    SourceSettings,
+    LimitSettings,
+    RetentionSettings,
+    FixedFigures,
+):
+    """The validated settings; see `docs/configuration.md`."""
+
+    model_config = SettingsConfigDict(env_prefix="CONCORDANCE_", env_file=".env", frozen=True, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 (pydantic's signature)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment before `.env`, each with the groups taken apart."""
+        for source in (env_settings, dotenv_settings):
+            if isinstance(source, EnvSettingsSource):
+                source.env_vars = variables.fields(source.env_vars)
+        return init_settings, env_settings, dotenv_settings
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        names = [root.name for root in self.file_roots]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"FILE_ROOTS names {name!r} twice; every root needs a name of its own")
+        if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
+            raise ValueError("LLM_MODEL needs LLM_API_KEY (or LLM_BASE_URL of a service that asks for none)")
+        if self.query_expansion != "off" and self.llm_model is None:
+            raise ValueError(f"QUERY_EXPANSION={self.query_expansion} needs LLM_MODEL")
+        if (
+            self.embedding_provider == "openai"
+            and self.openai_api_key is None
+            and "api.openai.com" in self.openai_base_url
+        ):
+            raise ValueError(
+                "EMBEDDING_PROVIDER=openai needs OPENAI_API_KEY (or OPENAI_BASE_URL of a service that asks for none)"
+            )
+        return self
+
+
+def setting_name(prefix: str, field: str) -> str:
+    """Return the name of a setting without `CONCORDANCE_`, in lower case: `kinto_password`."""
+    return f"{prefix.removeprefix('CONCORDANCE_')}{field}".lower()
+
+
+def load(**overrides: Any) -> Settings:
+    """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be."""
+    return read(Settings, **overrides)
+
+
+_S = TypeVar("_S", bound=BaseSettings)
+
+
+def read(kind: type[_S], **overrides: Any) -> _S:
+    """Read and validate settings of a class whose prefix begins with `CONCORDANCE_`. Raises as `load` does."""
+    prefix = kind.model_config.get("env_prefix", "")
+    if (missing := withheld()) is not None:  # the environment is complete, and what it lacks must not come from a file
+        own = {name: missing.get(setting_name(prefix, name)) for name in kind.model_fields}
+        overrides = {"_env_file": None, **{name: value for name, value in own.items() if value}, **overrides}
+    try:
+        return kind(**overrides)
+    except ValidationError as error:
+        lines: list[str] = []
+        for fault in error.errors(include_input=False, include_url=False):
+            name = (
+                variables.variable_of(setting_name(prefix, str(fault["loc"][0])))
+                if fault["loc"]
+                else prefix.rstrip("_")
+            )
+            where = ".".join(str(part) for part in fault["loc"][1:])
+            lines.append(f"{name}{' (' + where + ')' if where else ''}: {fault['msg'].removeprefix('Value error, ')}")
+        raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(lines)) from None
+    except ValueError as error:
+        raise ConfigurationError(f"The settings are not right:\n  {error}") from None

@@ -1,0 +1,88 @@
+"""Limits, retention, and figures that are fixed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from resources.core.durations import PATTERN
+
+MAX_UPLOAD_BYTES = 50 * 1024 * 1024
+Count = Annotated[int, Field(ge=1)]
+Period = Annotated[str, Field(pattern=PATTERN)]
+
+
+class LimitSettings(BaseModel):
+    """The parts of CONCORDANCE_LIMITS."""
+
+    max_file_bytes: Count = 200 * 1024 * 1024
+    max_upload_bytes: Count = MAX_UPLOAD_BYTES
+    upload_quota_files: Count = 10_000
+    upload_quota_bytes: Count = 10 * 1024**3
+    upload_quota_waiting: Count = 1000
+    parse_seconds: Annotated[float, Field(gt=0)] = 30
+    parse_memory_mb: Annotated[int, Field(ge=256)] = 2048
+    parse_workers: Annotated[int, Field(ge=1, le=64)] = 2
+    max_vectors: Count | None = None
+    embedding_window: Annotated[int | None, Field(ge=16)] = None
+    """Largest text in tokens that the model sees whole. Unset: the model's own."""
+    embedding_budget: Annotated[float | None, Field(ge=0)] = None
+    """US dollars a month; warns at 80 %."""
+    embedding_price: Annotated[float | None, Field(ge=0)] = None
+    """US dollars for a million tokens. Unset: the known price of the model, 0 for local ones."""
+    prune_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Deletions of more than this share of a root or channel wait for approval."""
+    search_rate_limit: Count = 100
+    """Searches a minute for one person."""
+
+
+class RetentionSettings(BaseModel):
+    """The parts of CONCORDANCE_RETENTION."""
+
+    erase_after: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "7d"
+    retention_answers: Period = "365d"
+    retention_questions: Period = "90d"
+    retention_conversations: Period = "90d"
+    retention_feedback: Period = "365d"
+    retention_jobs: Period = "90d"
+    retention_sync_errors: Period = "30d"
+    retention_audit: Period = "730d"
+
+
+class FixedFigures(BaseModel):
+    """Figures that the environment does not set: measured, or nobody had a reason to change them. Tests pass others."""
+
+    http_connections: int = 500
+    http_connections_per_address: int = 100
+    """From one address, or from one IPv6 /64 network."""
+    sign_in_failures: int = 60
+    """A minute, from one address."""
+    embedding_batch: int = 100
+    embedding_budget_stop: bool = True
+    reindex_max_loss: float = 0.03
+    """Largest fall of recall@10 or MRR with which a reindex still switches to the new model."""
+    evaluation_floor: float = 0.8
+    """Recall@10 on the question set below which the monthly evaluation alerts."""
+    max_index_bytes: int | None = None
+    slack_window_minutes: int = 30
+    """Messages outside of threads that follow each other within this time are one document."""
+    slack_lookback: str = "24h"
+    """How far back each sync looks for edits and deletions in every channel."""
+    prune_minimum: int = 5
+    """As many deletions in one sync never wait."""
+    retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
+    search_cache_seconds: int = 300
+    search_depth: int = 50
+    """Candidates taken from each leg."""
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] = "weighted"
+    dense_weight: float = 0.7
+    agreement: float = 0.3
+    """Share of a passage's fused score that its nearest neighbours among the candidates decide."""
+    keyword_engine: Literal["qdrant", "postgres"] = "qdrant"
+    query_expansion_seconds: float = 3
+    rerank_depth: int = 30
+    rerank_threshold: float = 0.3
+    llm_timeout_seconds: float = 60
+    answer_context_tokens: int = 3000
+    answer_cache_seconds: int = 86_400

@@ -1,0 +1,65 @@
+"""Settings of the service itself: its folder, its addresses, its keys, its logs."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class ServiceSettings(BaseModel):
+    """Place, addresses, keys and logs."""
+
+    home: Path = Path(".concordance")
+    """Folder of all state: databases, lake, keys, logs."""
+    http_host: str = "127.0.0.1"
+    http_port: Port = 8080
+    public_url: str | None = None
+    """Address that people use; links in citations start with it."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Further host names. Those of `public_url` and `http_host`, and loopback names, are always allowed."""
+    trusted_proxies: str = "127.0.0.1,::1"
+    """Comma list of addresses and networks of reverse proxies, whose X-Forwarded-For names the client."""
+    secret_key: SecretStr | None = None
+    """Signs access tokens."""
+    encryption_keys: SecretStr | None = None
+    """Comma list of Fernet keys; the first encrypts secrets at rest, the rest decrypt."""
+    metrics_token: SecretStr | None = None
+    alert_webhook_url: SecretStr | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("home")
+    @classmethod
+    def _absolute_home(cls, home: Path) -> Path:
+        return home.expanduser().resolve()
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        for part in text.split(","):
+            try:
+                ip_network(part.strip(), strict=False)
+            except ValueError as error:
+                raise ValueError(
+                    f"must be a comma list of addresses and networks such as 10.0.0.0/8: {error}"
+                ) from error
+        return text
+
+    @field_validator("secret_key")
+    @classmethod
+    def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and len(key) < 32:
+            raise ValueError(
+                "must have at least 32 characters; make one with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
+            )
+        return key
+
+    @property
+    def base_url(self) -> str:
+        """Address people reach the HTTP interface at, without a trailing slash."""
+        return (self.public_url or f"http://127.0.0.1:{self.http_port}").rstrip("/")

@@ -1,0 +1,104 @@
+"""Settings of the sources."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
+
+
+class FileRoot(BaseModel):
+    """One folder or bucket prefix that may be indexed; nothing outside the listed roots is ever read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    url: str
+    kind: Literal["files", "book"] = "files"
+    tenant: str
+    dataset: str
+    permissions: tuple[str, ...] = ()
+    owner: str | None = None
+    base_url: str | None = None
+    profile: str | None = None
+    tags: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("url")
+    @classmethod
+    def _scheme(cls, url: str) -> str:
+        schemes = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
+        if not url.startswith(schemes):
+            raise ValueError(f"url must begin with one of {', '.join(schemes)}, not {url!r}")
+        return url.rstrip("/")
+
+
+class SourceSettings(BaseModel):
+    """Files, uploads, Google Drive, Slack, and how often they are synced."""
+
+    sync_minutes: Annotated[int, Field(ge=1, le=60)] = 10
+    file_roots: Annotated[tuple[FileRoot, ...], NoDecode] = ()
+    upload_share_domains: Annotated[tuple[str, ...], NoDecode] = ()
+    """Domains beyond the uploader's own that uploads may be shared with; `public` lifts the limit."""
+    drive_roots: Annotated[tuple[str, ...], NoDecode] = ()
+    """my_drive, shared_drives, ids of shared drives or folders. Empty: My Drive and every shared drive."""
+    drive_follow_shortcuts: bool = False
+    drive_token: SecretStr | None = None
+    drive_api_url: str = "https://www.googleapis.com"
+    google_client_id: str | None = None
+    google_client_secret: SecretStr | None = None
+    google_service_account_file: Path | None = None
+    google_subject: str | None = None
+    """Person in whose name the service account reads (domain-wide delegation)."""
+    slack_bot_token: SecretStr | None = None
+    slack_api_url: str = "https://slack.com/api"
+    slack_signing_secret: SecretStr | None = None
+    slack_app_token: SecretStr | None = None
+
+    @field_validator("file_roots", mode="before")
+    @classmethod
+    def _read_roots(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        if text.startswith("@"):
+            path = Path(text[1:]).expanduser()
+            try:
+                text = path.read_text(encoding="utf-8")
+            except OSError as error:
+                raise ValueError(f"cannot read {path}: {error.strerror}") from error
+        return _json(text) if text else []
+
+    @field_validator("drive_roots", "allowed_hosts", "upload_share_domains", mode="before", check_fields=False)
+    @classmethod
+    def _read_list(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            return _json(value)
+        return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("upload_share_domains")
+    @classmethod
+    def _plain_domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(domain.lower().removeprefix("domain:") for domain in domains)
+        for domain in plain:
+            if "@" in domain or ":" in domain or ("." not in domain and domain != "public"):
+                raise ValueError(f"must be a comma list of domains such as partner.example, or public; not {domain!r}")
+        return plain
+
+    @field_validator("drive_api_url", "slack_api_url")
+    @classmethod
+    def _without_slash(cls, url: str) -> str:
+        if not url.startswith(("https://", "http://")):
+            raise ValueError(f"must begin with https:// (or http:// for a simulator), not {url!r}")
+        return url.rstrip("/")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON: {error}") from error
