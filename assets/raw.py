@@ -23,7 +23,6 @@ from resources.core.errors import (
     AuthorizationError,
     LostPartitionError,
     RetryLaterError,
-    ServiceUnavailableError,
 )
 from resources.core.ports import Source
 from resources.sources import capabilities, label, spec_of
@@ -89,8 +88,6 @@ def _collect_all(run: SyncRun, source: Source, totals: dict[str, Any]) -> None:
         except LostPartitionError as error:
             run.fault(partition, "raw", str(error), skipped=True)
             _hide_partition(run, partition, totals)
-        except ServiceUnavailableError:
-            raise  # our own Postgres or lake is unavailable: nothing more can be done
         except AuthorizationError:
             raise
         except (AbortSyncError, RetryLaterError) as error:
@@ -109,8 +106,6 @@ def _call(question: Any) -> Any:
     """Return the source's answer to a call that everything depends on; a transient error ends the sync."""
     try:
         return question()
-    except ServiceUnavailableError:
-        raise
     except RetryLaterError as error:
         raise AbortSyncError(str(error)) from error
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from resources.core.errors import OverloadedError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import OverloadedError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from serving.background import storable
 from serving.database import Database
@@ -202,7 +202,7 @@ class Audit:
     async def _directly(self, event: Event, fault: OSError) -> None:
         try:
             await self._database.execute_many("audit_insert", [event.row()])
-        except (RetryLaterError, psycopg.Error) as error:
+        except (TemporaryError, psycopg.Error) as error:
             log.error("audit_failed", spool=str(fault), postgres=str(error))
             raise ServiceUnavailableError(
                 "This request cannot be recorded in the audit log, so it is not answered. Try again shortly.",
@@ -239,7 +239,7 @@ class Audit:
                 if any(refused):
                     raise ServiceUnavailableError(f"Postgres refuses {sum(refused)} events.")
                 pause = RETRY_SECONDS
-            except (RetryLaterError, psycopg.Error, OSError) as error:
+            except (TemporaryError, psycopg.Error, OSError) as error:
                 log.warning("audit_write_failed", error=str(error), waiting=self._waiting)
                 await asyncio.sleep(pause)
                 pause = min(MAX_RETRY_SECONDS, pause * 2)

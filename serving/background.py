@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import psycopg
 
-from resources.core.errors import RetryLaterError
+from resources.core.errors import TemporaryError
 from resources.logging import logger
 from serving.database import Database
 from serving.metrics import Metrics
@@ -99,7 +99,7 @@ class Background:
     async def _write(self, name: str, rows: list[Mapping[str, Any]]) -> None:
         try:
             await self._database.execute_many(name, rows)
-        except (RetryLaterError, psycopg.Error) as error:
+        except (TemporaryError, psycopg.Error) as error:
             self._metrics.dropped_writes.labels(name).inc(len(rows))
             log.warning("background_write_failed", statement=name, rows=len(rows), error=str(error))
 

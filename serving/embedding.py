@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.core.breaker import UnresponsiveError
-from resources.core.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.embedding.background import similarity_floor
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
@@ -106,7 +106,7 @@ class QueryEmbedder:
         """Load and warm the model, then follow the active collection; a failure is logged and searches degrade."""
         row = None
         if self._look is not None:
-            with contextlib.suppress(RetryLaterError):
+            with contextlib.suppress(TemporaryError):
                 row = await self._look()
         await self._take(row)
         if self._look is not None:
@@ -120,7 +120,7 @@ class QueryEmbedder:
                 await self._task
 
     async def query(self, text: str) -> list[float]:
-        """Return the query's vector. Raises `ServiceUnavailableError` or another `RetryLaterError`."""
+        """Return the query's vector. Raises `ServiceUnavailableError`."""
         held = self._active
         if held is None:
             raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
@@ -131,7 +131,7 @@ class QueryEmbedder:
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = None
-            if isinstance(error, RetryLaterError) and not isinstance(error, UnresponsiveError):
+            if isinstance(error, TemporaryError) and not isinstance(error, UnresponsiveError):
                 self.retry_after = error.retry_after
             if isinstance(error, ServiceUnavailableError):
                 raise
@@ -157,7 +157,7 @@ class QueryEmbedder:
             await asyncio.sleep(rest)
             try:
                 row = await look()
-            except RetryLaterError:
+            except TemporaryError:
                 continue  # said where it was noticed; the last known collection stands
             done = (
                 self.collection == (row["name"] if row else ALIAS) and self._active is not None

@@ -151,7 +151,7 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
     return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _retry_after(error: errors.RetryLaterError) -> dict[str, str]:
+def _retry_after(error: errors.TemporaryError) -> dict[str, str]:
     return {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after else {}
 
 
@@ -184,7 +184,7 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, slug, KEPT_NOTHING[slug])
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
-        case errors.RetryLaterError():
+        case errors.TemporaryError():
             return problem(request, "service-unavailable", detail, headers=_retry_after(error))
         case errors.NotRunningError():
             return problem(request, "service-unavailable", detail)

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from resources.core.errors import RetryLaterError
+from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.stores.disk import DiskFault
 from serving.database import Database
@@ -65,7 +65,7 @@ class Figures:
             try:
                 self.totals = [*await self._database.fetch("totals")]
                 expected = (await self._database.fetch("expected_passages"))[0]["passages"]
-            except (RetryLaterError, psycopg.Error) as error:
+            except (TemporaryError, psycopg.Error) as error:
                 log.warning("figures_not_read", error=str(error))
                 self.totals = []
             self.points, self.size = await self._index()

@@ -25,7 +25,7 @@ class SlackEvents:
         """Store an event and return what became of it. A repeated event does nothing.
 
         Once this returns, the event is stored and what it concerns is hidden. Raises `RegistryDownError`, `OverloadedError` and
-        `RetryLaterError` when the event could not be stored.
+        `TemporaryError` when the event could not be stored.
         """
         recorded = await self._database.in_thread(lambda connection: record(connection, envelope, self._rights))
         log.info("slack_event", event_id=envelope.event_id, outcome=recorded.outcome, hidden=len(recorded.hidden))

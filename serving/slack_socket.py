@@ -20,7 +20,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from resources.core.durations import duration
-from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError
+from resources.core.errors import ConcordanceError, ConfigurationError, TemporaryError
 from resources.logging import configure, logger
 from resources.settings import Settings, load
 from resources.slack_socket import SocketState, address
@@ -124,7 +124,7 @@ class Receiver:
             try:
                 async with self._turns:
                     await self._events.take(envelope)
-            except RetryLaterError as error:
+            except TemporaryError as error:
                 log.warning("slack_event_not_stored", event_id=envelope.event_id, reason=str(error))
             else:
                 return True

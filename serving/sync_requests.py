@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, NotRunningError, RetryLaterError
+from resources.core.errors import BusyError, NotRunningError, TemporaryError
 from resources.logging import logger
 from resources.settings import Settings
 from resources.stores.waiting import REQUESTED_BY, Waiting, asked, waiting
@@ -50,7 +50,7 @@ class SyncRequests:
                 return
             await asyncio.to_thread(self._launch, source, found)
             await self._database.in_thread(lambda connection: asked(connection, found))
-        except (BusyError, NotRunningError, RetryLaterError) as error:
+        except (BusyError, NotRunningError, TemporaryError) as error:
             log.info("event_sync_not_started", source=source.value, reason=str(error))
 
     def _launch(self, source: SourceName, found: Waiting) -> None:

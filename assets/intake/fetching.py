@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from resources.core.domain import Item
-from resources.core.errors import DocumentError, RetryLaterError, ServiceUnavailableError, SkipDocumentError
+from resources.core.errors import DocumentError, RetryLaterError, SkipDocumentError
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
 from resources.syncing import SyncRun
@@ -72,8 +72,6 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
         return Fetched(item=item, error=str(error), skipped=True)
     except DocumentError as error:
         return Fetched(item=item, error=str(error))
-    except ServiceUnavailableError:
-        raise  # our own blob store is down: not an error of the document
     except RetryLaterError as error:
         return Fetched(item=item, error=str(error))
     if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash

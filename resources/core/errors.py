@@ -39,28 +39,32 @@ class CapacityError(AbortSyncError):
     """The index has reached the limit on vectors or bytes in the settings."""
 
 
-class RetryLaterError(ConcordanceError):
-    """A temporary fault (rate limit, server error, dropped connection). `retry_after` is in seconds, if the service gave it."""
+class TemporaryError(ConcordanceError):
+    """A fault that may pass. `retry_after` is in seconds, if the service gave it."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
+class RetryLaterError(TemporaryError):
+    """One call to a source or a model failed for now (rate limit, server error, dropped connection); others may succeed."""
+
+
 class RateLimitedError(RetryLaterError):
     """The service limits our request rate; waiting as requested does not count as an attempt."""
 
 
-class TooManyWaitingError(RetryLaterError):
-    """The user has as many uploads waiting to be indexed as the settings allow."""
+class ServiceUnavailableError(TemporaryError):
+    """A service that all work depends on (Postgres, Qdrant, the lake, the model) is down: a sync ends, a search may degrade."""
 
 
-class OverloadedError(RetryLaterError):
+class OverloadedError(TemporaryError):
     """A dependency responds, but not in time. Callers do not degrade; the client is asked to retry later."""
 
 
-class ServiceUnavailableError(RetryLaterError):
-    """A dependency (Postgres, Qdrant, the embedding provider) is down; the caller may degrade."""
+class TooManyWaitingError(TemporaryError):
+    """The user has as many uploads waiting to be indexed as the settings allow."""
 
 
 class StorageFullError(ServiceUnavailableError):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from resources.core.errors import RateLimitedError, RetryLaterError
+from resources.core.errors import RateLimitedError, TemporaryError
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def call_with_retry(
     waits: Sequence[float] = WAITS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Return what `action` returns, repeating it after `RetryLaterError`; raises the last one when attempts are used up."""
+    """Return what `action` returns, repeating it after `TemporaryError`; raises the last one when attempts are used up."""
     left = list(waits)
     limits = RATE_LIMIT_WAITS
     while True:
@@ -73,7 +73,7 @@ def call_with_retry(
                 tally.failed()
                 raise
             sleep(wait)
-        except RetryLaterError as error:
+        except TemporaryError as error:
             if not left:
                 tally.failed()
                 raise

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from resources.core.domain import Access
-from resources.core.errors import ConcordanceError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import cache, store
@@ -238,7 +238,7 @@ class Answers:
     async def _cached(self, cache_key: str) -> cache.Written | None:
         try:
             return await cache.lookup(self._database, cache_key)
-        except RetryLaterError:
+        except TemporaryError:
             return None
 
     def _answer(

@@ -15,7 +15,7 @@ from qdrant_client import models
 
 from resources.core.bm25 import encode_query
 from resources.core.domain import Access
-from resources.core.errors import AbortSyncError, RetryLaterError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from resources.stores.qdrant_search import Answer, Searches
 from serving.database import Database
@@ -82,7 +82,7 @@ class Engines:
         if search.mode != "keyword":
             try:
                 dense = await self._embed(search, expansion)
-            except RetryLaterError as error:
+            except TemporaryError as error:
                 log.warning("embedding_unavailable", error=str(error))
                 warnings.append(EMBEDDING_DOWN)
                 search = search._replace(mode="keyword")

@@ -10,7 +10,7 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access
-from resources.core.errors import ConfigurationError, RetryLaterError
+from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
 from serving.access.auth import require_admin
 from serving.access.google import CALLBACK, GoogleSignIn, SignInError
@@ -49,7 +49,7 @@ async def google_callback(request: Request[Any, Any, Any], services: NamedDepend
         return _failure(str(error), error.status if isinstance(error, SignInError) else 409)
     except ConfigurationError as error:
         return _failure(str(error), 500)
-    except RetryLaterError:
+    except TemporaryError:
         return _failure("The database does not answer just now, so nothing could be kept.", 503)
     log.info("google_connected", account=connected.account, by=connected.by)
     detail = msgspec.json.encode({"provider": "google", "account": connected.account}).decode()

@@ -13,7 +13,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 
 from resources.core.domain import Access, SourceName
-from resources.core.errors import BusyError, ConcordanceError, NotRunningError, RetryLaterError
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError, TemporaryError
 from resources.logging import logger
 from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
@@ -65,7 +65,7 @@ async def launch_upload_sync(services: Services, email: str) -> str | None:
         started = await services.launch(SourceName.UPLOAD, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
         return error.job_id
-    except (NotRunningError, RetryLaterError) as error:
+    except (NotRunningError, TemporaryError) as error:
         log.warning("upload_sync_not_started", error=str(error))
         return None
     return started.job_id
