@@ -7,11 +7,12 @@ callers until their permissions are too old to trust (`ACL_MAX_AGE`), because th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import msgspec
 
+from assets.stages.plan import Policy
 from resources.alerts import alert
 from resources.sources import label
 from resources.syncing import SyncRun
@@ -26,43 +27,32 @@ class Brake:
 
     def __init__(self, run: SyncRun, partition: str) -> None:
         self._run = run
-        self._partition = partition
+        self._where = {"source": run.source.value, "partition": partition}
         self._size: int | None = None
         self._gone = 0
 
-    def split_allowed_and_held(self, source_ids: Sequence[str], times: dict[str, datetime]) -> list[str]:
-        """Hold the deletions if there are too many; return the ones to carry out now, without ids that are not registered."""
-        if not source_ids:
-            return []
-        run, source = self._run, self._run.source.value
-        there = [
-            row["source_id"] for row in registry.present(run.connection, source=source, source_ids=list(source_ids))
-        ]
-        waiting = {row["source_id"] for row in registry.held(run.connection, source=source, partition=self._partition)}
-        fresh = [source_id for source_id in there if source_id not in waiting]
-        if self._size is None:
-            size = registry.partition_size(run.connection, source=source, partition=self._partition)
-            self._size = int(size["documents"])
-        self._gone += len(fresh)
-        if self._gone <= max(run.settings.prune_minimum, run.settings.prune_share * self._size):
-            return fresh
-        if fresh:
-            registry.hold(
-                run.connection,
-                source=source,
-                partition=self._partition,
-                source_ids=fresh,
-                times=_json.encode({source_id: times[source_id] for source_id in fresh if source_id in times}).decode(),
-            )
-            self._alert(len(waiting) + len(fresh))
-        return []
-
-    def _alert(self, held: int) -> None:
+    def policy(self, gone: Collection[str]) -> Policy:
+        """Return how many deletions are allowed, given the documents that are gone."""
         run = self._run
-        run.held += held
+        if not gone:
+            return Policy(full=run.full)
+        waiting = frozenset(row["source_id"] for row in registry.held(run.connection, **self._where))
+        if self._size is None:
+            self._size = int(registry.partition_size(run.connection, **self._where)["documents"])
+        most = max(run.settings.prune_minimum, run.settings.prune_share * self._size) - self._gone
+        self._gone += len(set(gone) - waiting)
+        return Policy(full=run.full, most=most, waiting=waiting)
+
+    def hold(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> None:
+        """Hold deletions, and send an alert with the number of those that wait."""
+        run, number = self._run, len(held) + len(waiting)
+        known = _json.encode({key: times[key] for key in held if key in times}).decode()
+        registry.hold(run.connection, **self._where, source_ids=list(held), times=known)
+        run.held += number
+        partition = self._where["partition"]
         alert(
             run.settings,
-            f"{held} of {self._size} documents of {label(run.source)}, {self._partition}, are gone at the source. They were "
+            f"{number} of {self._size} documents of {label(run.source)}, {partition}, are gone at the source. They were "
             "kept, because that is more than prune_share in CONCORDANCE_LIMITS allows at once. To delete them, run: concordance prune "
-            f"approve {run.source.value} {self._partition}",
+            f"approve {run.source.value} {partition}",
         )

@@ -13,6 +13,7 @@ from assets.intake.fetching import Fetched
 from assets.stages.diff import GONE, MAX_ATTEMPTS, Known
 from assets.stages.grant import effective_permissions
 from assets.stages.identify import content_key, payload_hash
+from assets.stages.plan import is_reported, refused_item
 from resources.core.domain import Item, Refusal, SourceName, State, document_id
 from resources.core.tables import table
 from resources.syncing import SyncRun
@@ -81,34 +82,12 @@ def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
     )
 
 
-def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any] | None:
-    """Return the row of a document that the source refuses to provide; None if the registry already says so."""
-    item = Item(
-        source_id=refusal.source_id,
-        partition=refusal.partition,
-        title=refusal.title,
-        path=refusal.path,
-        mime_type="",
-        version=refusal.version,
-        permissions=(),
-        owner=refusal.owner,
-        collection_ids=refusal.collection_ids,
-    )
-    if before is not None and before.state == State.SKIPPED and before.reason == refusal.reason:
-        if before.payload_hash == payload_hash(item, ()):
-            return None  # otherwise it has moved
-    else:
+def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any]:
+    """Return the row of a document that the source refuses to provide, and record the reason if it is new."""
+    if not is_reported(refusal, before):
         run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
-    return _row(
-        run.source,
-        item,
-        content_hash=None,
-        content_key=None,
-        state=State.SKIPPED,
-        reason=refusal.reason,
-        stage="raw",
-        attempts=1,
-    )
+    fault = {"reason": refusal.reason, "stage": "raw", "attempts": 1}
+    return _row(run.source, refused_item(refusal), content_hash=None, content_key=None, state=State.SKIPPED, **fault)
 
 
 def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:

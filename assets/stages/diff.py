@@ -32,6 +32,12 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None
     reason: str | None
     attempts: int
+    collection_ids: tuple[str, ...] = ()
+
+    @property
+    def has_content(self) -> bool:
+        """Return True if the lake holds the document's current content."""
+        return self.content_hash is not None and self.state not in GONE
 
 
 class Diff(msgspec.Struct, kw_only=True):

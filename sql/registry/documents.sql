@@ -4,7 +4,7 @@
 -- Registry rows of some documents of a source. Parameters: source, source_ids text[]. Index: unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, version, content_hash, content_key, payload_hash,
-    state, stage, reason, attempts, created_at
+    state, stage, reason, attempts, collection_ids
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
 
@@ -54,10 +54,6 @@ WHERE
 -- Documents below any of these collections. Parameters: source, collections text[]. Index: documents_collections.
 SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';
 
--- name: present
--- Those of these documents that are not deleted, with their partitions. Parameters: source, source_ids text[].
-SELECT source_id, partition FROM documents WHERE source = :source AND source_id = ANY(:source_ids) AND state <> 'deleted';
-
 -- name: otherwise_permitted
 -- Documents of a partition with other permissions than these. Parameters: source, partition, permissions text[], seen text[] (excluded).
 SELECT
@@ -83,7 +79,7 @@ UPDATE documents AS d SET
 WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
 RETURNING d.doc_id::text AS doc_id, d.indexed_content IS NOT NULL AS indexed;
 
--- name: lose
+-- name: hide_partition
 -- Hide the documents of a partition that can no longer be read. Parameters: source, partition. Returns those not hidden before.
 UPDATE documents SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()

@@ -27,7 +27,7 @@ UPDATE partitions SET source_count = source_count + :by, counted_at = now() WHER
 -- Clear the count, because the source did not report it. Parameters: source, partition.
 UPDATE partitions SET source_count = NULL WHERE source = :source AND partition = :partition AND source_count IS NOT NULL;
 
--- name: lose_partition!
+-- name: reset_partition!
 -- Reset a partition that can no longer be read, so that it is listed from the beginning when it becomes readable again.
 -- Parameters: source, partition.
 UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()

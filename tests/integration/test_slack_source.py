@@ -41,7 +41,7 @@ class Office:
             slack_api_url=self.site.url,
             retry_seconds=(1.0, 5.0, 30.0),
         )
-        return Slack(settings, self.index.memory, timer=lambda: sum(self.slept), sleep=self.slept.append, **options)
+        return Slack(settings, self.index, timer=lambda: sum(self.slept), sleep=self.slept.append, **options)
 
     def sync(self, *, full: bool = False, batches: int | None = None, **options: Any) -> dict[str, int]:
         self.workspace.calls.clear()
