@@ -77,7 +77,7 @@ def _headers_too_large(detail: str) -> RefusedError:
 
 
 def _too_slow(detail: str) -> RefusedError:
-    return RefusedError(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request came too slowly", detail)
+    return RefusedError(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request was sent too slowly", detail)
 
 
 FULL = RefusedError(

@@ -1,7 +1,7 @@
-"""`python -m serving`: the HTTP interface on the port of the settings, until SIGTERM or SIGINT.
+"""`python -m serving`: run the HTTP service until SIGTERM or SIGINT.
 
-`--standby` is the supervisor's way to start it: take the listening socket from standard input, load everything, and serve once no other
-process does.
+With `--standby`, which the supervisor uses, it receives the listening socket through standard input, loads everything, and serves once
+no other process does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from resources.settings import load
 
 
 def main() -> int:
-    """Serve until told to stop; requests under way are finished first. Returns the exit status."""
-    # A parent that runs in a script's background hands on an ignored SIGINT.
+    """Serve until stopped, finish the requests in progress, and return the exit status."""
+    # A parent that runs in the background of a script passes on an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Small matrices only: threads of their own cost far more than they save, above all while others want the cores.
+    # The matrices are small: threads cost far more than they save.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A search makes thousands of objects and hardly a cycle: looking for cycles at every 700 took 7 % of its time.
+    # A search creates thousands of objects and hardly any cycles: a collection per 700 objects took 7 % of its time.
     gc.set_threshold(50_000, 20, 100)
     try:
         settings = load()

@@ -1,4 +1,4 @@
-"""The HTTP application: settings enter, a Litestar app leaves. Every route but health, metrics and docs needs a signed-in caller."""
+"""The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resources.settings import Settings
 from resources.sources import specs
 from serving.access.auth import Authentication
 from serving.access.origins import guarded_by, serving_rules
-from serving.access.turns import Turns
+from serving.access.turns import RequestLimits
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
@@ -67,15 +67,15 @@ def _release() -> str:
 
 
 async def _secure(message: Message, scope: Scope) -> None:
-    """Add the security headers to every response, errors included; answers are never kept by a proxy."""
+    """Add the security headers to every response, errors included, and forbid caching."""
     if message["type"] != "http.response.start":
         return
     headers: list[tuple[bytes, bytes]] = list(message.get("headers", []))
     present = {name.lower() for name, _ in headers}
     path: str = scope.get("path", "")
     policy = DOCS_POLICY if path.startswith("/docs") else CONTENT_POLICY
-    wanted = [*_HEADERS, (b"content-security-policy", policy.encode()), (b"cache-control", b"no-store")]
-    message["headers"] = [*headers, *((name, value) for name, value in wanted if name not in present)]
+    added = [*_HEADERS, (b"content-security-policy", policy.encode()), (b"cache-control", b"no-store")]
+    message["headers"] = [*headers, *((name, value) for name, value in added if name not in present)]
 
 
 def create_app(
@@ -86,9 +86,9 @@ def create_app(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     turn: Callable[[], Awaitable[None]] | None = None,
 ) -> Litestar:
-    """Return the app. `launcher` and `embedder` replace the start of syncs and the model's loading, for tests.
+    """Return the app. `launcher` and `embedder` replace starting syncs and loading the model, for tests.
 
-    With `turn`, the app loads and connects when it starts, and serves once that returns.
+    With `turn`, the app loads and connects on startup, and serves once `turn` returns.
     """
     specs()  # read from the installed packages now, instead of during the first request
     services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn)
@@ -143,7 +143,7 @@ def create_app(
         middleware=[
             guarded_by(serving_rules(settings)),
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
-            Turns(settings.search_rate_limit, services.origins, services.metrics),
+            RequestLimits(settings.search_rate_limit, services.origins, services.metrics),
         ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,

@@ -1,9 +1,9 @@
-"""The audit log: an event enters before its answer leaves; a row in `audit_log` follows, exactly once and never dropped.
+"""The audit log: each event is recorded before its response is sent, and written to `audit_log` exactly once.
 
-Every event is first appended to a file of this process's own below HOME, so that neither a kill nor an outage of Postgres loses it;
-a task then writes files to Postgres in batches and removes them. While Postgres is down an answer waits until its event is on the
-disk. Each event has a key of its own, so that a file which was written twice adds nothing. Files that killed processes left are taken
-over. Where an event can be kept neither on the disk nor in Postgres, the request is refused.
+An event is first appended to this process's spool file below HOME, so that neither a kill nor an outage of Postgres loses it; a task
+then writes spool files to Postgres in batches and deletes them. While Postgres is down, the response waits until the event is synced to
+disk. Events have unique keys, so writing a file twice adds nothing. Files of killed processes are adopted by others. If an event
+can be stored neither on disk nor in Postgres, the request is rejected.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ import psycopg
 
 from resources.core.errors import OverloadedError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
-from serving.background import storable
+from serving.background import cancel, without_nul
 from serving.database import Database
 from serving.metrics import Metrics
 
 MAX_WAITING = 2000
-"""Events that may wait for a Postgres that answers; beyond them, requests wait."""
+"""Events that may be unwritten while Postgres is up; beyond it, requests wait."""
 WAIT_SECONDS = 5.0
 BATCH_ROWS = 200
 GATHER_SECONDS = 0.1
-"""The writer waits so long for more events: one transaction for many."""
+"""How long the writer waits for more events, to write many in one transaction."""
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
 ADOPT_SECONDS = 10.0
-"""Between two looks for files of processes that ended."""
+"""Between two searches for files of processes that ended."""
 SPOOL_BYTES = 4 * 1024 * 1024
 SUFFIX = ".jsonl"
 
 log = logger("serving")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what, as a row of `audit_log`; `detail` is JSON."""
+class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `audit_log`; `detail` is JSON."""
 
     email: str
     action: str
@@ -58,15 +58,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     def row(self) -> dict[str, object]:
         """Return the parameters of `audit_insert`."""
-        return {name: storable(value) for name, value in msgspec.structs.asdict(self).items()}
+        return {name: without_nul(value) for name, value in msgspec.structs.asdict(self).items()}
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Event)
+_decoder = msgspec.json.Decoder(AuditEvent)
 
 
 class Spool:
-    """One file of events, locked for as long as a process holds it."""
+    """A file of events, locked by the process that owns it."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class Spool:
 
     @classmethod
     def new(cls, folder: Path) -> Spool:
-        """Make a file. Raises `OSError`."""
+        """Create a file. Raises `OSError`."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"{uuid.uuid4()}{SUFFIX}"
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -84,7 +84,7 @@ class Spool:
 
     @classmethod
     def adopted(cls, path: Path) -> Spool | None:
-        """Return the file of a process that ended; None when its owner lives or it is gone."""
+        """Take over the file of a process that ended. Returns None if its owner is alive or the file is gone."""
         try:
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -96,8 +96,8 @@ class Spool:
             return None
         return cls(path, handle)
 
-    def append(self, event: Event) -> None:
-        """Add an event, whole or not at all. Raises `OSError`."""
+    def append(self, event: AuditEvent) -> None:
+        """Append an event, completely or not at all. Raises `OSError`."""
         line = _encoder.encode(event) + b"\n"
         written = os.write(self._handle, line)
         if written < len(line):
@@ -106,11 +106,11 @@ class Spool:
         self.bytes += written
 
     def sync(self) -> None:
-        """Wait until the file is on the disk."""
+        """Flush the file to disk."""
         os.fsync(self._handle)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the events; a line that a crash cut short belongs to a request that was never answered."""
+    def events(self) -> Iterator[AuditEvent]:
+        """Yield the events. A line truncated by a crash belongs to a request that was never answered."""
         with self.path.open("rb") as file:
             for line in file:
                 try:
@@ -119,36 +119,36 @@ class Spool:
                     log.warning("audit_line_incomplete", file=self.path.name, bytes=len(line))
 
     def remove(self) -> None:
-        """Remove the file, all of whose events are in Postgres."""
+        """Delete and close the file."""
         self.path.unlink(missing_ok=True)
         self.close()
 
     def close(self) -> None:
-        """Leave the file to whoever looks next."""
+        """Release the file, which another process may then adopt."""
         os.close(self._handle)
 
 
 class Audit:
-    """Takes events, and writes them to Postgres in the background."""
+    """Records events and writes them to Postgres in the background."""
 
     def __init__(self, folder: Path, database: Database, metrics: Metrics) -> None:
         self._folder = folder
         self._database = database
-        self._waiting_figure = metrics.audit_waiting
+        self._waiting_gauge = metrics.audit_waiting
         self._open: Spool | None = None
         self._full: list[Spool] = []
         self._waiting = 0
         self._recorded = asyncio.Event()
-        self._hurried = asyncio.Event()
-        self._moved = asyncio.Condition()
+        self._flush_requested = asyncio.Event()
+        self._written = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-        self._next_look = 0.0
+        self._next_adoption = 0.0
 
-    async def record(self, event: Event) -> None:
-        """Keep an event. When this returns, no kill of this process loses it, and with Postgres down no power cut does.
+    async def record(self, event: AuditEvent) -> None:
+        """Store an event so that it survives a kill of this process and, while Postgres is down, a power cut.
 
-        Raises `OverloadedError` when Postgres takes events more slowly than they come, and `ServiceUnavailableError` when
-        the event can be kept nowhere.
+        Raises `OverloadedError` when Postgres accepts events more slowly than they come, and `ServiceUnavailableError` when
+        the event can be stored neither on disk nor in Postgres.
         """
         if self._waiting >= MAX_WAITING and not self._database.watch.down:
             await self._wait_for_room()
@@ -164,54 +164,52 @@ class Audit:
                 await asyncio.to_thread(spool.sync)
         except OSError as error:
             log.error("audit_spool_failed", error=str(error))
-            await self._directly(event, error)
+            await self._write_directly(event, error)
 
     def start(self) -> None:
-        """Begin writing."""
+        """Start the writer task."""
         self._recorded.set()
         self._task = asyncio.create_task(self._run(), name="audit-writes")
 
     async def flush(self) -> None:
-        """Wait until every event so far is in Postgres."""
-        self._hurried.set()
+        """Wait until every event recorded so far is in Postgres."""
+        self._flush_requested.set()
         try:
-            async with self._moved:
-                await self._moved.wait_for(lambda: self._waiting == 0)
+            async with self._written:
+                await self._written.wait_for(lambda: self._waiting == 0)
         finally:
-            self._hurried.clear()
+            self._flush_requested.clear()
 
     async def stop(self, seconds: float = 3.0) -> None:
-        """Write what waits, for at most `seconds`; the rest stays on the disk for the next process."""
+        """Write events for at most `seconds`; the rest remains on disk for the next process."""
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.flush(), seconds)
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await cancel(self._task)
         for spool in [*self._full, *([self._open] if self._open else [])]:
             spool.close()
         self._full, self._open = [], None
 
     async def _wait_for_room(self) -> None:
         try:
-            async with asyncio.timeout(WAIT_SECONDS), self._moved:
-                await self._moved.wait_for(lambda: self._waiting < MAX_WAITING)
+            async with asyncio.timeout(WAIT_SECONDS), self._written:
+                await self._written.wait_for(lambda: self._waiting < MAX_WAITING)
         except TimeoutError:
             raise OverloadedError("The audit log is behind. Try again shortly.", WAIT_SECONDS) from None
 
-    async def _directly(self, event: Event, fault: OSError) -> None:
+    async def _write_directly(self, event: AuditEvent, fault: OSError) -> None:
         try:
             await self._database.execute_many("audit_insert", [event.row()])
         except (TemporaryError, psycopg.Error) as error:
-            log.error("audit_failed", spool=str(fault), postgres=str(error))
+            log.error("audit_event_not_recorded", spool=str(fault), postgres=str(error))
             raise ServiceUnavailableError(
-                "This request cannot be recorded in the audit log, so it is not answered. Try again shortly.",
+                "The request was refused because it cannot be recorded in the audit log. Try again shortly.",
                 WAIT_SECONDS,
             ) from error
 
     def _count(self, change: int) -> None:
         self._waiting += change
-        self._waiting_figure.set(self._waiting)
+        self._waiting_gauge.set(self._waiting)
 
     def _rotate(self) -> None:
         if self._open is not None:
@@ -226,7 +224,7 @@ class Audit:
                     await self._recorded.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
-                    await self._hurried.wait()
+                    await self._flush_requested.wait()
             self._recorded.clear()
             if self._database.watch.down:
                 await asyncio.sleep(RETRY_SECONDS)
@@ -235,9 +233,9 @@ class Audit:
             try:
                 self._rotate()
                 await self._adopt()
-                refused = [await self._write(spool) for spool in list(self._full)]
-                if any(refused):
-                    raise ServiceUnavailableError(f"Postgres refuses {sum(refused)} events.")
+                rejected = [await self._write(spool) for spool in list(self._full)]
+                if any(rejected):
+                    raise ServiceUnavailableError(f"Postgres rejects {sum(rejected)} events.")
                 pause = RETRY_SECONDS
             except (TemporaryError, psycopg.Error, OSError) as error:
                 log.warning("audit_write_failed", error=str(error), waiting=self._waiting)
@@ -246,40 +244,40 @@ class Audit:
                 self._recorded.set()
 
     async def _adopt(self) -> None:
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_adoption:
             return
-        self._next_look = time.monotonic() + ADOPT_SECONDS
-        ours = {spool.path for spool in self._full}
+        self._next_adoption = time.monotonic() + ADOPT_SECONDS
+        known = {spool.path for spool in self._full}
         for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-            if path not in ours and (spool := Spool.adopted(path)) is not None:
+            if path not in known and (spool := Spool.adopted(path)) is not None:
                 self._count(sum(1 for _ in spool.events()))
                 self._full.append(spool)
 
     async def _write(self, spool: Spool) -> int:
-        """Write a file's events. Return how many of them Postgres refused; they stay in the file, to be tried again."""
-        refused: list[Event] = []
+        """Write a file's events and delete the file. If Postgres rejects some, keep it for a retry and return their number."""
+        rejected: list[AuditEvent] = []
         events = list(spool.events())
         for start in range(0, len(events), BATCH_ROWS):
             batch = events[start : start + BATCH_ROWS]
             try:
                 await self._database.execute_many("audit_insert", [event.row() for event in batch])
             except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
-                refused += await self._one_by_one(batch)
-        if refused:
-            return len(refused)
+                rejected += await self._write_one_by_one(batch)
+        if rejected:
+            return len(rejected)
         self._full.remove(spool)
         spool.remove()
-        async with self._moved:
+        async with self._written:
             self._count(-len(events))
-            self._moved.notify_all()
+            self._written.notify_all()
         return 0
 
-    async def _one_by_one(self, batch: Sequence[Event]) -> list[Event]:
-        refused: list[Event] = []
+    async def _write_one_by_one(self, batch: Sequence[AuditEvent]) -> list[AuditEvent]:
+        rejected: list[AuditEvent] = []
         for event in batch:
             try:
                 await self._database.execute_many("audit_insert", [event.row()])
             except psycopg.Error as error:
-                log.error("audit_event_refused", event_key=event.event_key, error=str(error).strip())
-                refused.append(event)
-        return refused
+                log.error("audit_event_rejected", event_key=event.event_key, error=str(error).strip())
+                rejected.append(event)
+        return rejected

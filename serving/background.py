@@ -1,7 +1,7 @@
-"""Writes that no answer waits for (caches, kept answers, conversations): rows enter a bounded queue, one task writes them in batches.
+"""Background writes of caches, answers and conversations: one task writes rows of a bounded queue in batches.
 
-When the queue is full or Postgres is down, rows are dropped and counted: a search never blocks or fails for them. The audit log has
-a way of its own, `serving.audit`. Since the cache grows only by what is written here, what expired in it is removed here too.
+When the queue is full or Postgres is down, rows are dropped and counted, so a search never blocks or fails for them. The audit log,
+which must not lose rows, has its own writer in `serving.audit`. The caches grow only here, so expired rows are deleted here too.
 """
 
 from __future__ import annotations
@@ -24,63 +24,60 @@ from serving.metrics import Metrics
 QUEUE_ROWS = 2000
 BATCH_ROWS = 200
 GATHER_SECONDS = 0.1
-"""The writer waits so long for more rows: one transaction for many takes a fraction of what their own would take from the next searches."""
+"""How long the writer waits for more rows: one transaction for many slows searches far less than one for each."""
 EXPIRE_SECONDS = 300.0
-"""Expired rows of the cache are removed with the first write and then at most this often."""
+"""Expired cache rows are deleted with the first write, and then at most this often."""
 
 log = logger("serving")
 
 
 class Background:
-    """The queue and its one writer."""
+    """A queue of writes and the task that performs them."""
 
     def __init__(self, database: Database, metrics: Metrics) -> None:
         self._database = database
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
         self._task: asyncio.Task[None] | None = None
-        self._hurried = asyncio.Event()
+        self._flush_requested = asyncio.Event()
         self._flushes = 0
         self._next_expiry = 0.0
 
     def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
-        """Queue a write of `sql/serving/<statement>.sql`, which also gets `put_at`, the time of this call; never waits."""
-        row = {name: storable(value) for name, value in parameters.items()}
+        """Queue a run of `sql/serving/<statement>.sql`, with the current time added as parameter `put_at`. Never waits."""
+        row = {name: without_nul(value) for name, value in parameters.items()}
         try:
             self._queue.put_nowait((statement, row | {"put_at": datetime.now(UTC)}))
         except asyncio.QueueFull:
             self._metrics.dropped_writes.labels(statement).inc()
 
     def start(self) -> None:
-        """Begin writing."""
+        """Start the writer task."""
         self._task = asyncio.create_task(self._run(), name="background-writes")
 
     async def flush(self) -> None:
-        """Wait until all that was queued so far is written or dropped."""
+        """Wait until every row queued so far is written or dropped."""
         self._flushes += 1
-        self._hurried.set()
+        self._flush_requested.set()
         try:
             await self._queue.join()
         finally:
             self._flushes -= 1
             if not self._flushes:
-                self._hurried.clear()
+                self._flush_requested.clear()
 
     async def stop(self, seconds: float = 3.0) -> None:
-        """Write what is queued, for at most `seconds`, then stop."""
-        if self._task is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), seconds)
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        """Write queued rows for at most `seconds`, then stop."""
+        if self._task is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.flush(), seconds)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:
             batch = [await self._queue.get()]
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurried.wait(), GATHER_SECONDS)
+                await asyncio.wait_for(self._flush_requested.wait(), GATHER_SECONDS)
             while len(batch) < BATCH_ROWS and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             by_statement: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -104,10 +101,18 @@ class Background:
             log.warning("background_write_failed", statement=name, rows=len(rows), error=str(error))
 
 
-def storable(value: Any) -> Any:
-    """Return a value without NUL, which no text of Postgres can hold: nobody keeps a search out of the audit with it."""
+def without_nul(value: Any) -> Any:
+    """Replace NUL, which Postgres text cannot hold, so that a search containing it is still audited."""
     if isinstance(value, str):
-        return value.replace("\x00", "\ufffd").replace("\\u0000", "\\ufffd")  # as it is, and as JSON writes it
+        return value.replace("\x00", "\ufffd").replace("\\u0000", "\\ufffd")  # the character, and its JSON escape
     if isinstance(value, list):
-        return [storable(one) for one in cast("list[Any]", value)]
+        return [without_nul(item) for item in cast("list[Any]", value)]
     return value
+
+
+async def cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task, if there is one, and wait for it to end."""
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

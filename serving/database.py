@@ -1,8 +1,8 @@
-"""Postgres as the serving app reads it: named statements of `sql/serving` enter, rows as dicts leave.
+"""Pooled access to Postgres: runs the statements of `sql/serving` by name and returns rows as dicts.
 
-Two failures are kept apart. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so that searches may
-fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; nothing falls
-back on weaker checks then, and the caller is asked to try again.
+Two failures are distinguished. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so searches may
+fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; the caller
+should retry, and no weaker check is used.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from resources.watch import Call, Watch
 from sql import statement
 
 WAIT_SECONDS = 2.0
-"""Longest wait for a connection of the pool."""
+"""Longest wait for a pooled connection."""
 STATEMENT_TIMEOUT_MS = 10_000
 CALL_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 2
-"""When this side hangs up: the server's own limit only counts while the server runs."""
+"""After this the client disconnects: the server's own statement timeout only works while the server runs."""
 PING_SECONDS = 2
 RETRY_AFTER_SECONDS = 2.0
 NETWORK = {
@@ -40,10 +40,10 @@ NETWORK = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""A server whose machine is gone is noticed by the kernel. Source: postgresql.org/docs/current/libpq-connect.html"""
+"""Lets the kernel detect a server whose machine is gone. Source: postgresql.org/docs/current/libpq-connect.html"""
 
 DISK_FULL = "53100"
-"""SQLSTATE of a write for which there is no space."""
+"""SQLSTATE `disk_full`."""
 
 log = logger("serving")
 
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 
 class RegistryDownError(ServiceUnavailableError):
-    """No connection to Postgres can be made; the only failure upon which a search may fall back on the index."""
+    """No connection to Postgres can be made. Only on this failure may a search fall back on the index."""
 
 
 def _down() -> RegistryDownError:
@@ -64,26 +64,25 @@ def _overloaded() -> OverloadedError:
 
 
 def postgres_watch(dsn: str) -> Watch:
-    """Return a watch over a server. libpq's own ping needs no free slot: a server that is full still answers it."""
+    """Return a watch over a server. libpq's ping needs no connection slot, so a server with none left still answers it."""
     address = make_conninfo(dsn, connect_timeout=PING_SECONDS).encode()
     thread = ThreadPoolExecutor(1, thread_name_prefix="postgres-ping")
 
     async def ping() -> bool:
-        found = await asyncio.get_running_loop().run_in_executor(thread, PGconn.ping, address)
-        return found == Ping.OK
+        return await asyncio.get_running_loop().run_in_executor(thread, PGconn.ping, address) == Ping.OK
 
     return Watch("postgres", ping)
 
 
 class Database:
-    """A small pool of connections (autocommit, rows as dicts). Several may share the watch of one server."""
+    """A small connection pool (autocommit, rows as dicts). Several pools may share the watch of one server."""
 
     def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None) -> None:
         self._dsn = dsn
         self._size = size
         self.watch = watch or postgres_watch(dsn)
         self._pool = self._new_pool()
-        self.watch.on_return(self._renew)
+        self.watch.on_return(self._reconnect)
 
     def _new_pool(self) -> _Pool:
         return AsyncConnectionPool(
@@ -102,7 +101,7 @@ class Database:
         )
 
     async def open(self) -> None:
-        """Start connecting; does not wait for Postgres."""
+        """Start connecting, without waiting for Postgres."""
         self.watch.start()
         self.watch.suspect()
         await self._pool.open(wait=False)
@@ -115,15 +114,15 @@ class Database:
     async def fetch(
         self, name: str, parameters: Mapping[str, Any] | None = None, *, prepare: bool | None = None
     ) -> list[dict[str, Any]]:
-        """Run `sql/serving/<name>.sql` and return its rows (none for a write). Never prepared, it is planned for these very values.
+        """Run `sql/serving/<name>.sql` and return its rows (none for a write). With `prepare=False` it is planned for these values.
 
-        Raises `InvalidRequestError` for a value that Postgres cannot hold (a NUL in a text), `RegistryDownError`, and
+        Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`, and
         `OverloadedError`.
         """
         text = statement("serving", name)
 
         async def run(connection: AsyncConnection[dict[str, Any]]) -> list[dict[str, Any]]:
-            cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are our own files)
+            cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are files of this repository)
             return await cursor.fetchall() if cursor.description else []
 
         try:
@@ -147,20 +146,20 @@ class Database:
             raise _down()
 
     async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
-        """Do blocking work in a transaction of its own, in a thread. Raises `RegistryDownError` and `OverloadedError`."""
+        """Run blocking work in a thread, in its own transaction. Raises `RegistryDownError` and `OverloadedError`."""
         self.require()
-        held: list[Connection] = []
+        opened: list[Connection] = []
 
         def run() -> _T:
             with session(self._dsn) as connection:
-                held.append(connection)
+                opened.append(connection)
                 return work(connection)
 
-        with self.watch.call(lambda: hang_up(*held), CALL_SECONDS) as call:
+        with self.watch.call(lambda: hang_up(*opened), CALL_SECONDS) as call:
             try:
                 return await asyncio.to_thread(run)
             except ServiceUnavailableError as error:
-                raise await self._explained("session", error, call) from error
+                raise await self._mapped("session", error, call) from error
 
     async def _with_connection(self, name: str, work: Callable[[AsyncConnection[dict[str, Any]]], Awaitable[_T]]) -> _T:
         for attempt in (1, 2):
@@ -172,45 +171,45 @@ class Database:
                     with self.watch.call(partial(hang_up, connection), CALL_SECONDS) as call:
                         return await work(connection)
             except PoolClosed:
-                continue  # another pool has taken its place
+                continue  # it was replaced by a new pool
             except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
-                explained = await self._explained(name, error, call)
-                # A restarted server leaves dead connections in the pool: throw them out and try once more.
-                if attempt == 1 and isinstance(explained, OverloadedError) and _is_lost(error, call):
+                mapped = await self._mapped(name, error, call)
+                # A restarted server leaves dead connections in the pool: discard them and retry once.
+                if attempt == 1 and isinstance(mapped, OverloadedError) and _is_lost(error, call):
                     await self._pool.drain()
                     continue
-                raise explained from error
+                raise mapped from error
         raise _down()
 
-    async def _explained(
+    async def _mapped(
         self, name: str, error: Exception, call: Call | None
     ) -> RegistryDownError | OverloadedError | StorageFullError:
-        """Tell a server that is down from one that is busy: it answers a ping, or has itself said what is wrong."""
-        said = _said(error)
-        if said == DISK_FULL:
-            log.error("disk_full", statement=name)
-            return StorageFullError("The disk of Postgres is full, so this could not be kept.")
-        answers = await self.watch.answers() if said is None or said.startswith("57P") else True
+        """Return our error for one of psycopg. A server that answers a ping or returned an error code is busy, not down."""
+        code = _sqlstate(error)
+        if code == DISK_FULL:
+            log.error("postgres_disk_full", statement=name)
+            return StorageFullError("The disk of Postgres is full, so nothing was saved.")
+        answers = await self.watch.answers() if code is None or code.startswith("57P") else True
         cut = call is not None and call.cut
         log.warning("postgres_failed", statement=name, answers=answers, cut=cut, error=str(error).strip())
         return _overloaded() if answers else _down()
 
-    async def _renew(self) -> None:
-        """Connect anew: the pool's own attempts may be minutes apart by now."""
+    async def _reconnect(self) -> None:
+        """Replace the pool, whose own reconnection attempts may be minutes apart by now."""
         old, self._pool = self._pool, self._new_pool()
         await self._pool.open(wait=False)
         await old.close(timeout=0)
 
 
 def _is_lost(error: Exception, call: Call | None) -> bool:
-    """Return True if the connection broke by itself, so that another one may do."""
+    """Return True if the connection broke by itself, so that a new one may work."""
     if isinstance(error, PoolTimeout) or (call is not None and call.cut):
         return False
-    said = _said(error)
-    return said is None or said.startswith("57P")
+    code = _sqlstate(error)
+    return code is None or code.startswith("57P")
 
 
-def _said(error: Exception) -> str | None:
-    """Return the server's own code for an error; None when it said nothing."""
-    found = error if isinstance(error, psycopg.Error) else error.__cause__
-    return found.sqlstate if isinstance(found, psycopg.Error) else None
+def _sqlstate(error: Exception) -> str | None:
+    """Return the server's error code, or None if the server sent none."""
+    source = error if isinstance(error, psycopg.Error) else error.__cause__
+    return source.sqlstate if isinstance(source, psycopg.Error) else None

@@ -1,4 +1,4 @@
-"""What the routes need of the outside world, made once an app: clients, pool, embedder, key, launcher, counters."""
+"""The services that routes depend on, created once per app: clients, pool, embedder, key, launcher, metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qdrant_client.http.models import VectorParams
 
 from resources.connections import Origins
 from resources.core.breaker import Breaker
-from resources.core.domain import SourceName
+from resources.core.domain import Access, SourceName
 from resources.core.durations import duration
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.keys import metrics_token, secret_key
@@ -36,7 +36,7 @@ from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
-from serving.figures import Figures
+from serving.figures import StatusMonitor
 from serving.metrics import Metrics
 from serving.remote import for_searches
 from serving.retrieval.engines import Engines
@@ -52,38 +52,34 @@ FLOAT_BYTES = 4
 log = logger("serving")
 
 
-class Started(Protocol):
-    """A sync that was started."""
+class StartedSync(Protocol):
+    """A sync that was started: the id of its `sync_jobs` row and its start in UTC."""
 
     @property
-    def job_id(self) -> str:
-        """The `sync_jobs` row."""
-        ...
+    def job_id(self) -> str: ...
 
     @property
-    def started_at(self) -> datetime:
-        """When, UTC."""
-        ...
+    def started_at(self) -> datetime: ...
 
 
 class Launcher(Protocol):
-    """Starts a sync and returns at once; blocking. Raises `BusyError` or `NotRunningError`."""
+    """Starts a sync without waiting for its end. Blocking. Raises `BusyError` or `NotRunningError`."""
 
     def __call__(
         self, settings: Settings, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
-    ) -> Started: ...
+    ) -> StartedSync: ...
 
 
 def _launch(
     settings: Settings, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
-) -> Started:
+) -> StartedSync:
     from resources.launch import start_sync
 
     return start_sync(settings, source, partitions=partitions, full=full, requested_by=requested_by)
 
 
 class Services:
-    """Everything that a request may use; handed to routes as `services`."""
+    """Everything that a request may use; routes receive it as `services`."""
 
     def __init__(
         self,
@@ -110,14 +106,14 @@ class Services:
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self._dagster = Breaker("Dagster")
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
-        self._given = embedder
-        self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_for)
+        self._embedder_factory = embedder
+        self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
         self.background = Background(self.database, self.metrics)
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
-        self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.ask)
-        self.figures = Figures(self.database, self.index_size, partial(disk.faults, settings))
+        self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)
+        self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))
         self.searches = Searches(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
@@ -137,7 +133,7 @@ class Services:
             clock=clock,
             reranker=self.reranker,
             expander=expander,
-            incomplete=lambda: self.figures.incomplete,
+            incomplete=lambda: self.monitor.incomplete,
         )
         self.answers = Answers(
             settings,
@@ -159,7 +155,7 @@ class Services:
         full: bool = False,
         requested_by: str,
         seconds: float,
-    ) -> Started:
+    ) -> StartedSync:
         """Start a sync within `seconds`. Raises `BusyError`, `NotRunningError`, and `UnresponsiveError` when Dagster hangs."""
         start = partial(
             self.launcher, self.settings, source, partitions=partitions, full=full, requested_by=requested_by
@@ -167,8 +163,12 @@ class Services:
         return await asyncio.to_thread(self._dagster.call, start, seconds)
 
     def fresh_since(self) -> datetime:
-        """Return the moment before which a check of permissions, or of a directory, no longer counts."""
+        """Return the time before which a check of permissions or of a directory is too old to count."""
         return self.clock() - self.acl_max_age
+
+    def readable_by(self, access: Access) -> dict[str, Any]:
+        """Return the parameters that restrict a statement to documents that the caller may read."""
+        return {"principals": sorted(access.principals), "fresh_since": self.fresh_since()}
 
     def _load_embedder(self) -> EmbedsQueries:
         from resources.embedding import embedder
@@ -181,24 +181,22 @@ class Services:
         model = self.settings.rerank_model
         return None if model is None else CrossEncoder(model, self.settings.home / "models")
 
-    def _load_for(self, row: Mapping[str, Any]) -> EmbedsQueries:
-        """Return the embedder of a collection: one that was handed in, if it is that model."""
+    def _load_embedder_of(self, row: Mapping[str, Any]) -> EmbedsQueries:
+        """Return the embedder of a collection: the one passed to the constructor if its model is the same."""
         from resources.embedding import embedder_of
 
-        given = self._given() if self._given is not None else None
-        return (
-            given
-            if given is not None and given.model == row["model"]
-            else for_searches(embedder_of(self.settings, row))
-        )
+        given = self._embedder_factory() if self._embedder_factory is not None else None
+        if given is not None and given.model == row["model"]:
+            return given
+        return for_searches(embedder_of(self.settings, row))
 
     async def index_size(self) -> tuple[int | None, int | None]:
-        """Return the points of the index and the bytes of their dense vectors; null while Qdrant does not answer."""
+        """Return the number of points and the bytes of their dense vectors; None while Qdrant does not answer."""
         try:
-            with qdrant_errors("look at the index"):
+            with qdrant_errors("read the index's size"):
                 async with asyncio.timeout(CHECK_SECONDS):
                     collection = await self.qdrant.get_collection(ALIAS)
-        except AbortSyncError:  # nothing was indexed yet
+        except AbortSyncError:  # nothing has been indexed yet
             return 0, 0
         except (TimeoutError, ConcordanceError):
             return None, None
@@ -208,17 +206,17 @@ class Services:
         return points, points * dense.size * FLOAT_BYTES if isinstance(dense, VectorParams) else None
 
     async def _active_collection(self) -> Mapping[str, Any] | None:
-        """Return the active collection's row, over a connection of its own: a search never pays for this look's failure."""
+        """Return the active collection's row, read over a separate connection so that its failure delays no search."""
         try:
             rows = await self._registry.fetch("active_collection")
-        except psycopg.Error as error:  # the tables are still being made or changed
-            raise ServiceUnavailableError(f"The registry does not say which collection is active: {error}") from error
+        except psycopg.Error as error:  # the tables are being created or changed
+            raise ServiceUnavailableError(f"The active collection cannot be read: {error}") from error
         return rows[0] if rows else None
 
     async def open(self) -> None:
-        """Connect and warm up, wait for this process's turn, then start what only one process does.
+        """Connect and warm up, wait for this process's turn to serve, then start the background tasks.
 
-        A part that is down does not keep the app from starting.
+        A dependency that is down does not keep the app from starting.
         """
         await self.database.open()
         self.searches.open()
@@ -229,15 +227,15 @@ class Services:
             await self._turn()
         self.background.start()
         self.audit.start()
-        self.figures.start()
+        self.monitor.start()
         log.info("serving_started", embedder=self.embedder.model or None)
 
     async def close(self) -> None:
-        """Write what is queued, then close."""
+        """Write what is queued, then close every connection."""
         await self.sync_requests.stop()
         await self.answers.close()
         await self.embedder.stop()
-        await self.figures.stop()
+        await self.monitor.stop()
         await self.background.stop()
         await self.audit.stop()
         await self._registry.close()
@@ -248,7 +246,7 @@ class Services:
 
 @asynccontextmanager
 async def lifespan(app: Litestar) -> AsyncGenerator[None]:
-    """Open the services for as long as the app runs."""
+    """Open the services on startup and close them on shutdown."""
     services: Services = app.state.services
     await services.open()
     try:
@@ -258,5 +256,5 @@ async def lifespan(app: Litestar) -> AsyncGenerator[None]:
 
 
 def provide_services(state: State) -> Services:
-    """Return the app's services (a Litestar dependency)."""
+    """Return the app's services."""
     return state.services

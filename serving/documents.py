@@ -1,7 +1,6 @@
-"""A document's text around a place, rebuilt from its chunks. Pure.
+"""Rebuild a range of a document's text from its chunks. Pure.
 
-Chunks overlap and leave out white space between them; each says where it stands (`start_char`, `end_char`), so the text comes
-out with the offsets that citations use.
+Chunks overlap, and omit white space between them. Their offsets (`start_char`, `end_char`) are those that citations use.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import Any
 
 
 def rebuild(chunks: Sequence[Mapping[str, Any]], start: int, end: int) -> tuple[str, int]:
-    """Return the text of `start` to `end` as far as chunks cover it, and the offset that it begins at.
+    """Return the text from `start` to `end` as far as chunks cover it, and the offset of its first character.
 
-    What lies between two chunks is white space in the original; it comes back as line breaks of the same length.
+    White space between two chunks is replaced by as many line breaks.
     """
     covered = [chunk for chunk in chunks if chunk["start_char"] < end and chunk["end_char"] > start]
     if not covered:
@@ -21,7 +20,7 @@ def rebuild(chunks: Sequence[Mapping[str, Any]], start: int, end: int) -> tuple[
     begin = max(start, min(chunk["start_char"] for chunk in covered))
     pieces: list[str] = []
     at = begin
-    for chunk in sorted(covered, key=lambda one: (one["start_char"], one["end_char"])):
+    for chunk in sorted(covered, key=lambda chunk: (chunk["start_char"], chunk["end_char"])):
         if chunk["start_char"] > at:
             pieces.append("\n" * (chunk["start_char"] - at))
             at = chunk["start_char"]

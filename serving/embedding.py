@@ -1,8 +1,8 @@
-"""The embedder as searches use it: a query enters, its vector and the collection that it fits leave; loaded and warmed ahead.
+"""Embeds search queries with the model of the active collection, loaded and warmed up in advance.
 
-The model belongs to the active collection, which the registry names: when another takes its place, its model is loaded beside the old
-one and both change at once, so that no query meets vectors of another model. A model that could not be loaded, or whose service is
-down, raises `ServiceUnavailableError`, upon which search goes on with keywords alone.
+The registry names the active collection. When it changes, the new collection's model is loaded before both are switched together, so
+no query vector is compared with vectors of another model. A model that cannot be loaded, or whose service is down, raises
+`ServiceUnavailableError`; search then uses keywords only.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from resources.core.errors import ConcordanceError, ServiceUnavailableError, Tem
 from resources.embedding.background import similarity_floor
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
+from serving.background import cancel
 
-LOOK_SECONDS = 1.0
-"""Between two looks at which collection is active: a question of 0.2 ms to Postgres."""
-LONGEST_REST_SECONDS = 30.0
-"""Between two attempts at a model that cannot be loaded."""
+POLL_SECONDS = 1.0
+"""Interval of reading the active collection, a query of 0.2 ms."""
+MAX_RETRY_SECONDS = 30.0
+"""Longest interval of attempts to load a model that cannot be loaded."""
 
 log = logger("serving")
 
 
 class EmbedsQueries(Protocol):
-    """What a search needs of an embedder."""
+    """The part of an embedder that searches use."""
 
     @property
     def model(self) -> str:
-        """Name that keys the cache."""
+        """Model name, used as cache key."""
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
@@ -42,12 +43,12 @@ class EmbedsQueries(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, in order, L2-normalised."""
+        """Return one row per text, in order, L2-normalised."""
         ...
 
 
-class Active(NamedTuple):
-    """The collection to search, the embedder of its vectors, and that one's cosine of unrelated texts (None: not measured yet)."""
+class ActiveCollection(NamedTuple):
+    """The collection to search, its embedder, and the embedder's cosine of unrelated texts (None: not measured yet)."""
 
     collection: str
     embedder: EmbedsQueries
@@ -58,76 +59,72 @@ Row = Mapping[str, Any]
 
 
 class QueryEmbedder:
-    """Runs the embedder in a thread: a local model computes outside the GIL, a remote one waits.
+    """Runs the embedder in a thread.
 
-    `load` gives the embedder that the settings name. `look` reads the row of the active collection (None: there is none yet), or raises
-    `ServiceUnavailableError`; `load_for` gives the embedder of such a row. Without these two, nothing is followed.
+    `load` returns the embedder that the settings name. `read_active` returns the row of the active collection (None before the first
+    sync) or raises `ServiceUnavailableError`, and `load_for` returns the embedder of such a row. Without these two, changes of the active
+    collection are not followed.
     """
 
     def __init__(
         self,
         load: Callable[[], EmbedsQueries],
-        look: Callable[[], Awaitable[Row | None]] | None = None,
+        read_active: Callable[[], Awaitable[Row | None]] | None = None,
         load_for: Callable[[Row], EmbedsQueries] | None = None,
     ) -> None:
         self._load = load
-        self._look = look
+        self._read_active = read_active
         self._load_for = load_for
-        self._active: Active | None = None
+        self._active: ActiveCollection | None = None
         self._task: asyncio.Task[None] | None = None
         self.fault: str | None = "not loaded yet"
         self.retry_after: float | None = None
-        """Seconds to wait, while queries fail because the service takes no more requests."""
+        """Seconds to wait while the embedding service rejects requests because of its rate limit."""
 
     @classmethod
     def pinned(cls, embedder: EmbedsQueries, collection: str) -> QueryEmbedder:
-        """Return one for this collection, whichever is active: to compare two."""
-        made = cls(lambda: embedder)
-        made._active = Active(collection, embedder, similarity_floor(embedder))
-        made.fault = None
-        return made
+        """Return a `QueryEmbedder` of this collection, whether or not it is active."""
+        pinned = cls(lambda: embedder)
+        pinned._active = ActiveCollection(collection, embedder, similarity_floor(embedder))
+        pinned.fault = None
+        return pinned
 
     @property
     def model(self) -> str:
-        """The model's name, empty while there is none."""
+        """The model's name, empty until it is loaded."""
         return self._active.embedder.model if self._active else ""
 
     @property
     def collection(self) -> str:
-        """What to search. Read it in the same breath as `query` is called, so that both are of one collection."""
+        """The collection to search. Read it together with the call of `query`, without awaiting in between, so that both match."""
         return self._active.collection if self._active else ALIAS
 
     @property
     def floor(self) -> float:
-        """What the model gives to texts that have nothing in common; 0 while that is not known."""
+        """The model's cosine of unrelated texts; 0 until it is measured."""
         return (self._active.floor or 0.0) if self._active else 0.0
 
     async def start(self) -> None:
-        """Load and warm the model, then follow the active collection; a failure is logged and searches degrade."""
+        """Load and warm up the model, then follow the active collection. A failure is logged and searches degrade."""
         row = None
-        if self._look is not None:
+        if self._read_active is not None:
             with contextlib.suppress(TemporaryError):
-                row = await self._look()
-        await self._take(row)
-        if self._look is not None:
-            self._task = asyncio.create_task(self._follow(self._look), name="active-collection")
+                row = await self._read_active()
+        await self._activate(row)
+        if self._read_active is not None:
+            self._task = asyncio.create_task(self._follow(self._read_active), name="active-collection")
 
     async def stop(self) -> None:
-        """Follow no longer."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        """Stop following the active collection."""
+        await cancel(self._task)
 
     async def query(self, text: str) -> list[float]:
         """Return the query's vector. Raises `ServiceUnavailableError`."""
-        held = self._active
-        if held is None:
-            raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
+        active = self._loaded()
         try:
-            vector = await asyncio.to_thread(held.embedder.embed_query, text)
-            if held.floor is None:  # the service did not answer at start
-                self._active = held._replace(floor=await asyncio.to_thread(similarity_floor, held.embedder))
+            vector = await asyncio.to_thread(active.embedder.embed_query, text)
+            if active.floor is None:  # the service was down when the model was loaded
+                self._active = active._replace(floor=await asyncio.to_thread(similarity_floor, active.embedder))
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = None
@@ -135,37 +132,38 @@ class QueryEmbedder:
                 self.retry_after = error.retry_after
             if isinstance(error, ServiceUnavailableError):
                 raise
-            raise ServiceUnavailableError(f"The embedding model does not answer: {error}") from error
+            raise _no_answer(error) from error
         self.fault = self.retry_after = None
         return vector.tolist()
 
     async def texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, L2-normalised, in order. Raises as `query` does."""
-        held = self._active
-        if held is None:
-            raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
+        """Return one row per text, L2-normalised, in order. Raises as `query` does."""
         try:
-            return await asyncio.to_thread(held.embedder.embed, texts)
+            return await asyncio.to_thread(self._loaded().embedder.embed, texts)
+        except ServiceUnavailableError:
+            raise
         except ConcordanceError as error:
-            if isinstance(error, ServiceUnavailableError):
-                raise
-            raise ServiceUnavailableError(f"The embedding model does not answer: {error}") from error
+            raise _no_answer(error) from error
 
-    async def _follow(self, look: Callable[[], Awaitable[Row | None]]) -> None:
-        rest = LOOK_SECONDS
+    def _loaded(self) -> ActiveCollection:
+        if self._active is None:
+            raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
+        return self._active
+
+    async def _follow(self, read_active: Callable[[], Awaitable[Row | None]]) -> None:
+        interval = POLL_SECONDS
         while True:
-            await asyncio.sleep(rest)
+            await asyncio.sleep(interval)
             try:
-                row = await look()
+                row = await read_active()
             except TemporaryError:
-                continue  # said where it was noticed; the last known collection stands
-            done = (
-                self.collection == (row["name"] if row else ALIAS) and self._active is not None
-            ) or await self._take(row)
-            rest = LOOK_SECONDS if done else min(LONGEST_REST_SECONDS, rest * 2)
+                continue  # already logged; the last known collection stays active
+            current = self._active is not None and self.collection == (row["name"] if row else ALIAS)
+            done = current or await self._activate(row)
+            interval = POLL_SECONDS if done else min(MAX_RETRY_SECONDS, interval * 2)
 
-    async def _take(self, row: Row | None) -> bool:
-        """Load and warm the model of a collection, and search that one from now on. Returns whether it could be loaded."""
+    async def _activate(self, row: Row | None) -> bool:
+        """Load and warm up the model of a collection and make it active. Return True if the model could be loaded."""
         name = row["name"] if row else ALIAS
         try:
             if row is None or self._load_for is None:
@@ -186,6 +184,10 @@ class QueryEmbedder:
             self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=self.fault)
         if self._active is not None:
-            log.info("collection_changed", collection=name, model=embedder.model)
-        self._active = Active(name, embedder, floor)
+            log.info("active_collection_changed", collection=name, model=embedder.model)
+        self._active = ActiveCollection(name, embedder, floor)
         return True
+
+
+def _no_answer(error: ConcordanceError) -> ServiceUnavailableError:
+    return ServiceUnavailableError(f"The embedding model does not answer: {error}")

@@ -1,7 +1,7 @@
-"""Every error that leaves the HTTP interface: an exception enters, RFC 9457 problem details leave.
+"""Errors of the HTTP interface, as RFC 9457 problem details.
 
-`PROBLEMS` is the whole list of problem types; the documentation page is checked against it. The tree of `resources.core.errors` is
-mapped here and nowhere else. A person never sees a stack trace: an unforeseen error is logged under an id that they can quote.
+`PROBLEMS` lists every problem type; a test compares the documentation with it. The exceptions of `resources.core.errors` are mapped here
+only. Callers never see a stack trace: an unexpected error is logged under an id that they can quote.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from resources.stores import disk
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
+CHALLENGE = 'Bearer realm="concordance"'
 
 log = logger("serving")
 
 
 class ProblemType(NamedTuple):
-    """One kind of problem: its HTTP status, its title, and what a person does about it."""
+    """A kind of problem: its HTTP status, its title, and what to do about it."""
 
     status: int
     title: str
@@ -49,69 +50,67 @@ PROBLEMS: dict[str, ProblemType] = {
     "admin-only": ProblemType(403, "Administrators only", "Use a token made with `--admin`."),
     "origin-foreign": ProblemType(
         403,
-        "The request comes from a foreign page",
-        "Open the page under the address that people use, or send a token.",
+        "The request comes from another site's page",
+        "Open the page at this installation's own address, or send a token.",
     ),
     "sharing-not-allowed": ProblemType(
         403, "You may not share this widely", "Share within your own domain and groups, or ask an administrator."
     ),
     "not-found": ProblemType(404, "Not found", "It does not exist, or you may not see it."),
-    "unknown-source": ProblemType(404, "There is no such source", "The detail lists the known ones."),
-    "method-not-allowed": ProblemType(
-        405, "This address does not take that method", "See the interface's description at /docs."
-    ),
-    "sync-busy": ProblemType(409, "A sync of this source is running", "`job_id` names it; wait for it or follow it."),
+    "unknown-source": ProblemType(404, "Unknown source", "The detail lists the known sources."),
+    "method-not-allowed": ProblemType(405, "Method not allowed", "The interface is described at /docs."),
+    "sync-busy": ProblemType(409, "A sync of this source is running", "Wait for it to end; `job_id` names it."),
     "source-not-configured": ProblemType(
         409, "This source is not set up", "The detail names the settings that are missing."
     ),
     "too-large": ProblemType(413, "Too large", "The detail names the limit."),
     "quota-exceeded": ProblemType(
-        413, "You keep as much as you may", "The detail names the limit. Delete uploads, or ask an administrator."
+        413, "Storage quota exceeded", "The detail names the limit. Delete uploads, or ask an administrator."
     ),
     "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
     "content-type": ProblemType(
-        415, "The body is of another type than declared", "Send the `Content-Type` that the detail names."
+        415, "The content type is not accepted", "Send the `Content-Type` that the detail names."
     ),
     "host-unknown": ProblemType(
         421,
-        "Nothing is served under this host name",
-        "Use the address that people use, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
+        "Unknown host name",
+        "Use this installation's own address, or add the name to `CONCORDANCE_ALLOWED_HOSTS`.",
     ),
-    "rate-limited": ProblemType(429, "Too many requests", "Wait as many seconds as `Retry-After` says."),
+    "rate-limited": ProblemType(429, "Too many requests", "Retry after the seconds in `Retry-After`."),
     "too-many-waiting": ProblemType(
-        429, "Too many uploads wait to be indexed", "Wait as many seconds as `Retry-After` says."
+        429, "Too many uploads are waiting to be indexed", "Retry after the seconds in `Retry-After`."
     ),
     "headers-too-large": ProblemType(
         431, "The request's header is too large", "The detail names the limit: send fewer or shorter headers."
     ),
-    "request-timeout": ProblemType(408, "The request came too slowly", "Send it again, over a faster connection."),
-    "too-many-connections": ProblemType(503, "Too many connections", "Close some, or wait as `Retry-After` says."),
+    "request-timeout": ProblemType(408, "The request was sent too slowly", "Send it again over a faster connection."),
+    "too-many-connections": ProblemType(
+        503, "Too many connections", "Close some, or retry after the seconds in `Retry-After`."
+    ),
     "storage-full": ProblemType(
-        507, "The disk is full", "Nothing was kept. Whoever runs this installation must free space; then send it again."
+        507, "The disk is full", "Nothing was saved. Send it again once an administrator has freed space."
     ),
     "storage-read-only": ProblemType(
-        507, "The disk cannot be written to", "Nothing was kept. Whoever runs this installation must make it writable."
+        507, "The disk is not writable", "Nothing was saved. Send it again once an administrator has made it writable."
     ),
-    "internal": ProblemType(500, "Something went wrong here", "Quote `error_id` to whoever runs this installation."),
+    "internal": ProblemType(500, "Unexpected error", "Quote `error_id` to an administrator."),
     "service-unavailable": ProblemType(
-        503, "A part of the service is down", "Try again shortly; /readyz tells administrators which part."
+        503, "A dependency is unavailable", "Try again shortly; /readyz shows administrators which one it is."
     ),
-    "overloaded": ProblemType(
-        503, "Too busy to answer in time", "Try again after as many seconds as `Retry-After` says."
-    ),
+    "overloaded": ProblemType(503, "Too busy to answer in time", "Retry after the seconds in `Retry-After`."),
 }
 """Problem types by the last part of their `type`."""
 
-KEPT_NOTHING = {
-    "storage-full": "The disk of this installation is full, so this could not be kept.",
-    "storage-read-only": "The disk of this installation cannot be written to, so this could not be kept.",
+NOTHING_SAVED = {
+    "storage-full": "The disk of this installation is full, so nothing was saved.",
+    "storage-read-only": "The disk of this installation is not writable, so nothing was saved.",
 }
-"""What everybody is told; the folder is for administrators: the log, /readyz and `concordance status` name it."""
+"""The detail names no folder: that is for administrators, in the log, /readyz and `concordance status`."""
 DISK_PROBLEMS = {errno.ENOSPC: "storage-full", errno.EDQUOT: "storage-full", errno.EROFS: "storage-read-only"}
 
 
 class ProblemError(errors.ConcordanceError):
-    """A problem whose type is known where it arises. `extra` are members beside the standard ones."""
+    """An error raised with its problem type. `extra` are further members of the response body."""
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
         super().__init__(detail)
@@ -121,23 +120,26 @@ class ProblemError(errors.ConcordanceError):
 
 
 class UnauthorizedError(ProblemError, errors.AuthenticationError):
-    """The caller is not signed in; says how to, in words and in `WWW-Authenticate`."""
+    """The caller is not authenticated."""
 
     def __init__(self, slug: str, detail: str) -> None:
-        code = "invalid_request" if slug == "token-missing" else "invalid_token"
-        challenge = (
-            'Bearer realm="concordance"' if slug == "token-missing" else f'Bearer realm="concordance", error="{code}"'
-        )
+        challenge = CHALLENGE if slug == "token-missing" else f'{CHALLENGE}, error="invalid_token"'
         super().__init__(slug, detail, headers={"WWW-Authenticate": challenge})
 
 
 def not_found() -> ProblemError:
-    """Return the one answer for what does not exist and for what the caller may not see."""
+    """Return the same error for a document that does not exist and for one that the caller may not see."""
     return ProblemError("not-found", "There is no such document, or you may not see it.")
 
 
+def rate_limited(detail: str, seconds: float) -> ProblemError:
+    """Return the problem `rate-limited`; its detail and `Retry-After` say when to try again."""
+    wait = str(max(1, math.ceil(seconds)))
+    return ProblemError("rate-limited", f"{detail} Try again in {wait} s.", headers={"Retry-After": wait})
+
+
 def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: Any) -> Response[dict[str, Any]]:
-    """Return problem details of a listed type."""
+    """Return a response with problem details of a type of `PROBLEMS`."""
     kind = PROBLEMS[slug]
     headers: dict[str, str] = extra.pop("headers", {})
     status: int = extra.pop("status", kind.status)
@@ -156,7 +158,7 @@ def _retry_after(error: errors.TemporaryError) -> dict[str, str]:
 
 
 def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """Map our own tree of errors."""
+    """Map the exceptions of `resources.core.errors`."""
     detail = str(error)
     match error:
         case ProblemError():
@@ -168,9 +170,7 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
         case errors.SkipDocumentError():
             return problem(request, "unsupported-type", detail)
         case errors.AuthenticationError():
-            return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": 'Bearer realm="concordance"'})
-        case errors.AccessDeniedError():
-            return problem(request, "not-found", str(not_found()))
+            return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": CHALLENGE})
         case errors.QuotaExceededError():
             return problem(request, "quota-exceeded", detail)
         case errors.TooManyWaitingError():
@@ -179,9 +179,9 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return problem(request, "storage-full", detail)
         case errors.StorageReadOnlyError():
             return problem(request, "storage-read-only", detail)
-        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_state(request):
-            log.error("disk_takes_no_writes", path=request.url.path, reason=detail)
-            return problem(request, slug, KEPT_NOTHING[slug])
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(request):
+            log.error("disk_not_writable", path=request.url.path, reason=detail)
+            return problem(request, slug, NOTHING_SAVED[slug])
         case errors.OverloadedError():
             return problem(request, "overloaded", detail, headers=_retry_after(error))
         case errors.TemporaryError():
@@ -192,17 +192,17 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
             return handle_unknown(request, error)
 
 
-def _disk_state(request: Request[Any, Any, Any]) -> str | None:
-    """Return the problem that a part which is down comes from, if the disks of this installation take no writes."""
+def _disk_problem(request: Request[Any, Any, Any]) -> str | None:
+    """Return the problem type if a disk of this installation is known not to be writable."""
     services: Any = request.app.state.get("services")
-    states: set[str] = set() if services is None else {fault.state for fault in services.figures.disk}
+    states: set[str] = set() if services is None else {fault.state for fault in services.monitor.disk_faults}
     if disk.FULL in states:
         return "storage-full"
     return "storage-read-only" if states & {disk.READ_ONLY, disk.REFUSED} else None
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
-    """Name each field that is wrong and why."""
+    """List each invalid field and what is wrong with it."""
     faults: list[dict[str, str]] = []
     for fault in error.extra if isinstance(error.extra, list) else []:
         field = fault.get("key") or fault.get("source") or "body"
@@ -221,44 +221,44 @@ _BY_STATUS = {
 
 
 DISCONNECTED = "client disconnected prematurely"
-"""What Litestar says when a client leaves before its body is complete, as an error of ours."""
+"""Litestar's message when a client leaves before its body is complete, which it reports as status 500."""
 
 
 def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
-    """Map the framework's own errors (unknown address, wrong method, body too large, unreadable JSON)."""
+    """Map Litestar's errors, such as an unknown path, a wrong method, a body that is too large or invalid JSON."""
     if error.detail == DISCONNECTED:
-        log.debug("client_left", path=request.url.path)
+        log.debug("client_disconnected", path=request.url.path)
         return problem(request, "invalid-request", "The body of the request ended early.")
     if error.status_code >= 500:
         return handle_unknown(request, error)
     slug = _BY_STATUS.get(error.status_code, "invalid-request")
     detail = error.detail
     if slug == "not-found":
-        detail = "There is nothing at this address. See /docs for the interface."
+        detail = "Unknown path. The interface is described at /docs."
     elif slug == "too-large":
-        detail = "The body of the request is larger than this address takes."
+        detail = "The body of the request is larger than this route accepts."
     return problem(request, slug, detail, headers=dict(error.headers or {}), status=error.status_code)
 
 
 def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """Log an unforeseen error with its trace under an id; tell the person that id and nothing else."""
+    """Log an unexpected error with its stack trace under an id, and return only that id."""
     error_id = uuid.uuid4().hex[:12]
-    log.error("unforeseen_error", error_id=error_id, path=request.url.path, method=request.method, exc_info=error)
-    detail = f"An unforeseen error was logged. Quote {error_id} to whoever runs this installation."
+    log.error("unexpected_error", error_id=error_id, path=request.url.path, method=request.method, exc_info=error)
+    detail = f"An unexpected error was logged. Quote {error_id} to an administrator."
     return problem(request, "internal", detail, error_id=error_id)
 
 
 def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Response[dict[str, Any]]:
-    """Refuse JSON that is nested more deeply than its decoder goes."""
+    """Refuse JSON that is nested more deeply than the decoder supports."""
     return problem(request, "invalid-request", "The JSON of the request is nested too deeply.")
 
 
 def handle_os(request: Request[Any, Any, Any], error: OSError) -> Response[dict[str, Any]]:
-    """Say that the disk takes no writes; anything else of the operating system is unforeseen."""
+    """Report a disk that is full or read-only; any other `OSError` is unexpected."""
     if error.errno in DISK_PROBLEMS:
         slug = DISK_PROBLEMS[error.errno]
-        log.error("disk_takes_no_writes", path=request.url.path, file=str(error.filename or ""), reason=str(error))
-        return problem(request, slug, KEPT_NOTHING[slug])
+        log.error("disk_not_writable", path=request.url.path, file=str(error.filename or ""), reason=str(error))
+        return problem(request, slug, NOTHING_SAVED[slug])
     return handle_unknown(request, error)
 
 
@@ -270,4 +270,4 @@ HANDLERS: dict[Any, Any] = {
     RecursionError: handle_depth,
     Exception: handle_unknown,
 }
-"""What `Litestar(exception_handlers=…)` takes."""
+"""Passed to `Litestar(exception_handlers=…)`."""

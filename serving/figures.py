@@ -1,11 +1,8 @@
-"""Figures of the registry and the index for `/metrics`, and whether the index and the disk are as they should be: a timer
-reads them, so that no request costs a query.
-"""
+"""Periodic readings of the registry, the index and the disks, for `/metrics` and `/readyz`: no request costs a query."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,19 +11,20 @@ import psycopg
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.stores.disk import DiskFault
+from serving.background import cancel
 from serving.database import Database
 
 REFRESH_SECONDS = 10.0
 COMPLETE_SHARE = 0.99
-"""An index that holds fewer of the registry's passages at two readings in a row is incomplete; a sync may be between its two writes
-at one, and a Qdrant server's count is an estimate.
+"""An index that holds a smaller share of the registry's passages at two readings in a row is incomplete. One reading is not enough: a
+sync may be between its two writes, and Qdrant's count is an estimate.
 """
 
 log = logger("serving")
 
 
-class Figures:
-    """The latest figures; those of a part that is down are left out."""
+class StatusMonitor:
+    """The latest readings; those of a dependency that is down are empty."""
 
     def __init__(
         self,
@@ -34,30 +32,26 @@ class Figures:
         index: Callable[[], Awaitable[tuple[int | None, int | None]]],
         disk: Callable[[], Sequence[DiskFault]],
     ) -> None:
-        """`disk` returns what takes no writes; blocking."""
+        """`disk` returns the disks and folders that cannot be written to. Blocking."""
         self._database = database
-        self._index = index
-        self._disk = disk
-        self._short = False
+        self._read_index = index
+        self._read_disk = disk
+        self._was_short = False
         self._task: asyncio.Task[None] | None = None
         self.totals: list[Mapping[str, Any]] = []
         self.points: int | None = None
         self.size: int | None = None
         self.incomplete = False
-        """The index lacks passages that the registry lists: answers may lack documents."""
-        self.disk: Sequence[DiskFault] = ()
-        """Disks and folders that take no writes."""
+        """The index lacks passages that the registry lists, so results may lack documents."""
+        self.disk_faults: Sequence[DiskFault] = ()
 
     def start(self) -> None:
-        """Begin reading."""
-        self._task = asyncio.create_task(self._run(), name="figures")
+        """Start the task that reads."""
+        self._task = asyncio.create_task(self._run(), name="status-monitor")
 
     async def stop(self) -> None:
-        """Read no longer."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        """Stop the task."""
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:
@@ -66,15 +60,15 @@ class Figures:
                 self.totals = [*await self._database.fetch("totals")]
                 expected = (await self._database.fetch("expected_passages"))[0]["passages"]
             except (TemporaryError, psycopg.Error) as error:
-                log.warning("figures_not_read", error=str(error))
+                log.warning("totals_unavailable", error=str(error))
                 self.totals = []
-            self.points, self.size = await self._index()
+            self.points, self.size = await self._read_index()
             short = self.points is not None and self.points < COMPLETE_SHARE * expected
-            if short and self._short and not self.incomplete:
+            if short and self._was_short and not self.incomplete:
                 log.warning("index_incomplete", points=self.points, expected=expected)
-            self.incomplete, self._short = short and self._short, short
-            found = await asyncio.to_thread(self._disk)
-            if found and not self.disk:
-                log.error("disk_takes_no_writes", reason=" ".join(map(str, found)))
-            self.disk = found
+            self.incomplete, self._was_short = short and self._was_short, short
+            faults = await asyncio.to_thread(self._read_disk)
+            if faults and not self.disk_faults:
+                log.error("disk_not_writable", reason=" ".join(map(str, faults)))
+            self.disk_faults = faults
             await asyncio.sleep(REFRESH_SECONDS)

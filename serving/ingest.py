@@ -1,8 +1,7 @@
-"""Ingest: a request and its caller enter; the caller's document leaves, kept as an upload with a job that can be followed.
+"""Ingest a document from a request's content or from a file root, as an upload of the caller with a job to follow. Blocking.
 
-What is sent along is taken as it is. What lies in a file root is named by its path there, never by an address outside; only who
-may read it may ingest it, and the copy is shared with nobody who may not read the original. Metadata: request > sidecar > path >
-defaults. Blocking.
+A file root's file is named by its path there; other addresses are not fetched. Only its readers may ingest it, and the copy can be
+shared with these readers only. Precedence of metadata: request, sidecar, path, defaults.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
 OWN_ID_TAG = "external_id"
-"""Tag that keeps the caller's own `doc_id`, so that a search can be narrowed to it."""
+"""Tag with the caller's own `doc_id`, to filter searches by."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|//|data:|[A-Za-z]+:\\", re.IGNORECASE)
 
 
-class Taken(NamedTuple):
-    """A document's bytes and what is known of it beside the request."""
+class IngestContent(NamedTuple):
+    """A document's bytes, and its metadata except the request's."""
 
     file_name: str
     pieces: Iterable[bytes]
@@ -45,11 +44,11 @@ class Taken(NamedTuple):
     title: str | None = None
     description: str | None = None
     origin: Origin | None = None
-    """What it is a copy of; shared with nobody who may not read the original."""
+    """The original that it copies, whose readers limit with whom the copy may be shared."""
 
 
 class Ingested(NamedTuple):
-    """What was kept, and the job that tells how it goes on."""
+    """The stored document and its job."""
 
     job_id: str
     kept: UploadRecord
@@ -58,34 +57,33 @@ class Ingested(NamedTuple):
 
 
 def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequest, access: Access) -> Ingested:
-    """Keep a document for the caller.
+    """Store a document for the caller.
 
-    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for a type that is not supported, what `Quota.check` raises,
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, the errors of `Quota.check`,
     and the problems `not-found` and `too-large`.
     """
     given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
     if len(given) != 1:
         raise InvalidRequestError("Give one of blob_path, content and content_base64.")
-    taken = _from_root(settings, request.blob_path, access) if request.blob_path is not None else _inline(request)
-    tags = _tags(settings, request, taken, access)
-    share = _shared(request.share, taken.origin)
+    content = _from_root(settings, request.blob_path, access) if request.blob_path is not None else _inline(request)
+    tags = _tags(settings, request, content, access)
+    share = _shared(request.share, content.origin)
     check_share(settings, access, share)
-    name = clean_name(request.filename) if request.filename else taken.file_name
-    if filetypes.declared(name) != filetypes.declared(taken.file_name):
-        raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(taken.file_name)}.")
+    name = clean_name(request.filename) if request.filename else content.file_name
+    if filetypes.declared(name) != filetypes.declared(content.file_name):
+        raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(content.file_name)}.")
     own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
     quota = quota_of(settings, admin=access.admin)
     head = bytearray()
     with blobs.writer() as writer:
-        for piece in taken.pieces:
+        for piece in content.pieces:
             head += piece[: filetypes.HEAD_BYTES - len(head)]
             writer.write(piece)
             if writer.size > settings.max_upload_bytes:
                 raise too_large(settings.max_upload_bytes)
         mime_type = filetypes.mime_type(name, bytes(head))
-        if (
-            quota is not None
-        ):  # checked again under the lock of `record`; here a refused document leaves no bytes behind
+        # `record` checks the quota again under a lock; a document refused here leaves no bytes behind.
+        if quota is not None:
             source_id = source_id_of(access.email, writer.content_hash, own)
             with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection:
                 quota.check(connection, owner=access.email, source_id=source_id, size=writer.size)
@@ -97,13 +95,13 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
             content_hash=blob.content_hash,
             size=blob.size,
             file_name=name,
-            title=(one_line(request.title, 500) if request.title else "") or taken.title,
-            description=(request.description or "").replace("\x00", "").strip() or taken.description,
+            title=(one_line(request.title, 500) if request.title else "") or content.title,
+            description=(request.description or "").replace("\x00", "").strip() or content.description,
             mime_type=mime_type,
             permissions=share,
             tags=tags,
             name=own,
-            origin=taken.origin,
+            origin=content.origin,
             quota=quota,
         )
         check_stored(blobs, blob.content_hash)
@@ -113,9 +111,9 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
 
 
 def locate(roots: Sequence[FileRoot], blob_path: str) -> tuple[str, str] | None:
-    """Return a root's name and the path in it, None when no root holds it.
+    """Return a root's name and the path in it, or None if no root contains the address.
 
-    Raises `InvalidRequestError` for an address that no root could have, and for a path that leads out of its root.
+    Raises `InvalidRequestError` for an address that no root can have, and for a path that leads out of its root.
     """
     if not _SCHEME.match(blob_path):
         _check_plain(blob_path.removeprefix("/"))
@@ -127,7 +125,7 @@ def locate(roots: Sequence[FileRoot], blob_path: str) -> tuple[str, str] | None:
         )
     _check_plain(unquote(blob_path.partition("://")[2]).lstrip("/"))
     holding = [root for root in roots if blob_path.startswith(f"{root.url}/")]
-    root = max(holding, key=lambda one: len(one.url), default=None)
+    root = max(holding, key=lambda root: len(root.url), default=None)
     return None if root is None else (root.name, unquote(blob_path[len(root.url) + 1 :]))
 
 
@@ -135,17 +133,17 @@ def _check_plain(path: str) -> None:
     try:
         parts_of(path)
     except SkipDocumentError:
-        raise InvalidRequestError("blob_path: is no plain path; it may not lead out of its root.") from None
+        raise InvalidRequestError("blob_path: is not a plain path; it may not lead out of its root.") from None
 
 
-def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
-    """Return a file of a root, for those who may read it; for others it is as if it were not there."""
+def _from_root(settings: Settings, blob_path: str, access: Access) -> IngestContent:
+    """Return a file of a root. Raises the problem `not-found` alike for a missing file and for one that the caller may not read."""
     place = locate(settings.file_roots, blob_path)
-    filetypes.declared(blob_path)  # by its name alone: says nothing of what there is
+    filetypes.declared(blob_path)  # checks the name only, so it reveals nothing
     files = Files(settings)
     item = files.look(*place) if place is not None else None
     readers = permissions.granted(item.permissions, item.owner, item.tags) if isinstance(item, Item) else ()
-    if not isinstance(item, Item) or access.principals.isdisjoint(readers) or not _knows_place(item, access):
+    if not isinstance(item, Item) or access.principals.isdisjoint(readers) or not _may_know_path(item, access):
         raise ProblemError("not-found", "blob_path: there is no such file in the file roots, or you may not read it.")
     if item.size is not None and item.size > settings.max_upload_bytes:
         raise too_large(settings.max_upload_bytes)
@@ -153,19 +151,19 @@ def _from_root(settings: Settings, blob_path: str, access: Access) -> Taken:
     title = item.title if item.title != name else None
     original = document_id(SourceName.FILES, item.source_id)
     origin = Origin(original, tuple(sorted(access.principals.intersection(readers))), readers)
-    return Taken(name, files.fetch(item), item.tags, title, item.description, origin)
+    return IngestContent(name, files.fetch(item), item.tags, title, item.description, origin)
 
 
-def _knows_place(item: Item, access: Access) -> bool:
-    """Return True if the caller may know every folder of the file's path; anyone else could confirm a guess of it."""
+def _may_know_path(item: Item, access: Access) -> bool:
+    """Return True if the caller may know every folder of the file's path. Anyone else could use ingest to confirm a guessed path."""
     return not any(access.principals.isdisjoint(folder.readers) for folder in item.folders)
 
 
-def _inline(request: IngestRequest) -> Taken:
+def _inline(request: IngestRequest) -> IngestContent:
     if request.content is not None:
         data = request.content.encode("utf-8", "replace")
         if "\x00" in request.content:
-            raise InvalidRequestError("content: must not hold a NUL character; send bytes as content_base64.")
+            raise InvalidRequestError("content: must not contain a NUL character; send bytes as content_base64.")
     else:
         data = request.content_base64 or b""
     if not data.strip():
@@ -179,14 +177,14 @@ def _inline(request: IngestRequest) -> Taken:
             raise SkipDocumentError(f"Files of type {kind} are not supported. {filetypes.supported()}")
         stem = one_line(request.title or request.doc_id or "document", 100).replace("/", "-")
         name = clean_name(stem + endings[kind or "text/markdown"])
-    return Taken(name, [data], {})
+    return IngestContent(name, [data], {})
 
 
-def _tags(settings: Settings, request: IngestRequest, taken: Taken, access: Access) -> dict[str, Any]:
-    """Return the tags, the request's first. Tenant and dataset must be among them; neither they nor `source` may pretend."""
+def _tags(settings: Settings, request: IngestRequest, content: IngestContent, access: Access) -> dict[str, Any]:
+    """Merge the tags, the request's first. Tenant and dataset are required; the caller may not claim another's tenant or a `source`."""
     check_provenance(access, request.tags, ("source",))
     own = {OWN_ID_TAG: request.doc_id} if request.doc_id is not None else {}
-    merged = sidecars.merge(own, request.tags, taken.tags)
+    merged = sidecars.merge(own, request.tags, content.tags)
     try:
         sidecars.check_plain(merged)
     except InvalidRequestError as error:
@@ -194,14 +192,16 @@ def _tags(settings: Settings, request: IngestRequest, taken: Taken, access: Acce
     for name in sidecars.REQUIRED:
         value = merged.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise InvalidRequestError(f"tags.{name}: is required; say whose document this is and of which collection.")
-    if merged["tenant"] != taken.tags.get("tenant"):
+            raise InvalidRequestError(
+                f"tags.{name}: is required; tenant and dataset name the document's owner and collection."
+            )
+    if merged["tenant"] != content.tags.get("tenant"):
         check_tenant(settings, access, merged["tenant"].strip())
     return merged
 
 
 def _shared(wanted: Sequence[str], origin: Origin | None) -> tuple[str, ...]:
-    """Return the principals that a copy is shared with. Raises `InvalidRequestError` for one that the original's readers don't cover."""
+    """Return the normalised principals to share with. Raises `InvalidRequestError` for one who may not read the original."""
     share = permissions.normalize(wanted)
     for principal in share:
         if origin is not None and not permissions.covers(origin.readers, principal):

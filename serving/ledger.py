@@ -1,7 +1,7 @@
-"""The completeness ledger: rows of the registry enter, each source's state and totals leave, for administrators each partition's too.
+"""The completeness ledger: state and totals of each source and, for administrators, of each partition. Pure.
 
-The name of a private channel or of a drive is itself something that not everybody may know, and so are a reason that names a file and
-how much work a sync did: anyone who is not an administrator gets, for each source, the number of documents that they may read. Pure.
+Names of private channels and drives, reasons that name a file, and the amount of work of a sync are confidential. Users who are not
+administrators therefore only see, for each source, how many documents they may read.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from resources.sources import label
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"
-"""Stands for what is beyond `MAX_REASONS`, so that the counts still add up."""
+"""Sums up reasons beyond `MAX_REASONS`, so that the counts still add up."""
 
 Row = Mapping[str, Any]
 
 
 class SkippedReason(msgspec.Struct, frozen=True):
-    """Why documents were skipped, and how many."""
+    """A reason for which documents were skipped, and their number."""
 
     reason: str
     count: int
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents by state; `held_deletions` of them wait for a person to approve that they go."""
+    """Documents by state; the deletion of `held_deletions` of them waits for approval."""
 
     live: int
     skipped: int
@@ -42,9 +42,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Partition(Totals, frozen=True, kw_only=True):
-    """One root, channel or upload day. `complete`: the source's own count is what is live, skipped or failed and not to go.
+    """A root, channel or upload day. `complete`: the source's count equals the live, skipped and failed documents, less held deletions.
 
-    `source_count` and `complete` are null while the source has not told, and `complete` while it cannot be read (`lost_at`).
+    `source_count` and `complete` are null until the source reports a count, and `complete` while it cannot be read (`lost_at`).
     """
 
     partition: str
@@ -59,14 +59,14 @@ class Partition(Totals, frozen=True, kw_only=True):
 
 
 class Paused(msgspec.Struct, frozen=True):
-    """Syncs wait until somebody mends the source; the reason is for administrators."""
+    """Syncs are paused until the source is repaired; the reason is for administrators."""
 
     since: datetime
     reason: str | None
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest sync. Counts and `error_message` are for administrators; others see its times to the minute."""
+    """The latest sync. Counts and `error_message` are for administrators; others see times rounded down to the minute."""
 
     job_id: str
     status: str
@@ -82,7 +82,7 @@ class LastJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One source. `last_sync_at` is when its latest good sync ended; `partitions` are for administrators."""
+    """A source. `last_sync_at` is the end of its latest successful sync; `partitions` are for administrators."""
 
     source: str
     label: str
@@ -95,7 +95,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourcesResponse(msgspec.Struct, frozen=True):
-    """Every source that this installation knows, set up or not."""
+    """All sources, configured or not."""
 
     sources: list[SourceReport]
 
@@ -108,9 +108,9 @@ def report(
     *,
     admin: bool,
 ) -> list[SourceReport]:
-    """Return the sources in the order of `sources`. Without `admin`, nothing below a source and no reason is in it.
+    """Return a report for each of `sources`, in order, without partitions and reasons unless `admin`.
 
-    `partitions` are those of `source_partitions`, or without `admin` one row a source, of `readable_totals`.
+    `partitions` are rows of `source_partitions` or, unless `admin`, of `readable_totals`, one per source.
     """
     by_source: dict[str, list[Row]] = defaultdict(list)
     for row in partitions:
@@ -119,10 +119,10 @@ def report(
     for row in skips if admin else ():
         reasons[row["source"], row["partition"]].append(SkippedReason(row["reason"], row["count"]))
     ready = set(configured)
-    made: list[SourceReport] = []
+    reports: list[SourceReport] = []
     for row in sources:
-        name, held = SourceName(row["source"]), by_source[row["source"]]
-        made.append(
+        name, own = SourceName(row["source"]), by_source[row["source"]]
+        reports.append(
             SourceReport(
                 source=name.value,
                 label=label(name),
@@ -130,17 +130,19 @@ def report(
                 paused=Paused(row["paused_at"], row["paused_reason"] if admin else None) if row["paused_at"] else None,
                 last_sync_at=row["last_sync_at"] if admin else _minute(row["last_sync_at"]),
                 last_job=LastJob(**job_facts(row, admin=admin)) if row["job_id"] else None,
-                totals=Totals(**{field: sum(one[field] for one in held) for field in Totals.__struct_fields__}),
-                partitions=[_partition(one, reasons[name.value, one["partition"]]) for one in held] if admin else UNSET,
+                totals=Totals(**{field: sum(part[field] for part in own) for field in Totals.__struct_fields__}),
+                partitions=[_partition(part, reasons[name.value, part["partition"]]) for part in own]
+                if admin
+                else UNSET,
             )
         )
-    return made
+    return reports
 
 
 def job_facts(row: Row, *, admin: bool) -> dict[str, Any]:
-    """Return what is told of a sync.
+    """Return the facts of a sync that the caller may see.
 
-    Counts of work would tell others whether a text is known already, and the time it took nearly as much.
+    Counts of work, and exact times, could reveal to others whether a text was known already.
     """
     counts = ("synced", "skipped", "deleted", "failed", "embedded")
     synced, skipped, deleted, failed, embedded = (row[name] if admin else None for name in counts)
@@ -172,5 +174,5 @@ def _partition(row: Row, reasons: Sequence[SkippedReason]) -> Partition:
 
 
 def _shortened(reasons: Sequence[SkippedReason]) -> list[SkippedReason]:
-    rest = sum(one.count for one in reasons[MAX_REASONS:])
+    rest = sum(reason.count for reason in reasons[MAX_REASONS:])
     return [*reasons[:MAX_REASONS], *([SkippedReason(OTHER_REASONS, rest)] if rest else [])]

@@ -1,4 +1,4 @@
-"""Prometheus metrics: what the serving app counts itself, and what the registry and the index hold when they are scraped."""
+"""Prometheus metrics: the app's own counters, and figures of the registry and the index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500,
 
 
 class Metrics:
-    """One registry an app, so that several apps in a process do not share figures."""
+    """The app's counters, in a registry of their own so that several apps in one process do not share them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -29,12 +29,12 @@ class Metrics:
         )
         self.dropped_writes = Counter(
             "serving_dropped_writes_total",
-            "Rows of caches, kept answers and conversations dropped.",
+            "Rows of caches, answers and conversations that were dropped.",
             ["statement"],
             registry=self.registry,
         )
         self.audit_waiting = Gauge(
-            "serving_audit_waiting", "Events of the audit log that are not in Postgres yet.", registry=self.registry
+            "serving_audit_waiting", "Audit events that are not in Postgres yet.", registry=self.registry
         )
         self.rate_limited = Counter(
             "rag_rate_limited_total", "Requests refused by a rate limit.", registry=self.registry
@@ -54,7 +54,7 @@ class Metrics:
             self.degraded.labels(code).inc()
 
     def render(self, totals: Iterable[Mapping[str, Any]], points: int | None, size: int | None) -> bytes:
-        """Return the exposition: own figures, then those of the registry (`totals.sql`) and of the index."""
+        """Return the exposition: the app's counters, then figures of the registry (`totals.sql`) and of the index."""
         scraped = CollectorRegistry()
         scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
         return generate_latest(self.registry) + generate_latest(scraped)
@@ -70,7 +70,7 @@ class _Scraped:
     def _counter(self, name: str, text: str, what: str, labels: list[str]) -> Metric:
         family = CounterMetricFamily(name, text, labels=labels)
         for row in self._rows(what):
-            family.add_metric([row[{"source": "source"}.get(label, "label")] for label in labels], row["value"])
+            family.add_metric([row["source" if label == "source" else "label"] for label in labels], row["value"])
         return family
 
     def _by_source(self, name: str, text: str) -> Metric:
@@ -86,8 +86,8 @@ class _Scraped:
         for row in self._rows("documents"):
             documents.add_metric([row["source"], row["label"]], row["value"])
         yield documents
-        yield self._by_source("source_paused", "1 while syncs of a source wait for somebody to mend it, else 0.")
-        yield self._by_source("held_deletions", "Deletions that wait for approval because they are many.")
+        yield self._by_source("source_paused", "1 while syncs of a source are paused until it is repaired, else 0.")
+        yield self._by_source("held_deletions", "Deletions that wait for approval because there are too many.")
         yield self._counter("sync_documents", "Documents that syncs handled.", "sync_documents", ["source", "outcome"])
         errors = CounterMetricFamily("sync_errors", "Documents that failed in syncs.", labels=["source"])
         ingested = CounterMetricFamily("ingest_docs", "Documents by outcome, over all sources.", labels=["status"])

@@ -1,6 +1,6 @@
-"""Multipart bodies as they stream in: pieces of a body enter, fields and pieces of the one file leave; nothing is held whole.
+"""A streaming parser of multipart bodies: yields fields, and the file piece by piece.
 
-Fields are bounded; the file's bytes are handed on at once, so the caller counts them and can stop.
+Fields are limited in size; the file's bytes are passed on as they arrive, so the caller can count them and stop.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from multipart import (
 from resources.core.errors import InvalidRequestError
 
 MAX_FIELD_BYTES = 256 * 1024
-"""All fields beside the file together."""
+"""Total of all fields except the file."""
 MAX_PARTS = 50
 MAX_CONTENT_TYPE = 1024
 MAX_BOUNDARY = 70
 """Source: RFC 2046, 5.1.1."""
 MAX_PART_HEADER = 2048
-"""One header of a part: a file name of 255 bytes, each escaped with three."""
+"""Fits a file name of 255 bytes, each escaped with three."""
 MAX_PART_HEADERS = 4
 
 
-class Event(NamedTuple):
-    """What the body just said: a file began (`name` is its file name), gave bytes, or a field is complete."""
+class MultipartEvent(NamedTuple):
+    """The start of a file (`name` is its file name), a piece of its data, or a complete field."""
 
     kind: Literal["file", "data", "field"]
     name: str
@@ -42,18 +42,18 @@ def boundary(content_type: str) -> str:
     if len(content_type) > MAX_CONTENT_TYPE:
         raise InvalidRequestError(f"The header Content-Type has more than {MAX_CONTENT_TYPE} characters.")
     kind, options = parse_options_header(content_type)
-    found = options.get("boundary", "")
-    if kind != "multipart/form-data" or not found:
+    value = options.get("boundary", "")
+    if kind != "multipart/form-data" or not value:
         raise InvalidRequestError(
-            "The body must be multipart/form-data with a part `file` and, if you like, `metadata`."
+            "The body must be multipart/form-data with a part `file` and, optionally, `metadata`."
         )
-    if len(found) > MAX_BOUNDARY or not found.isascii() or not found.isprintable():
+    if len(value) > MAX_BOUNDARY or not value.isascii() or not value.isprintable():
         raise InvalidRequestError(f"The multipart boundary must be at most {MAX_BOUNDARY} printable ASCII characters.")
-    return found
+    return value
 
 
 class Multipart:
-    """A push parser: `feed` pieces of the body, get events. Raises `InvalidRequestError` for a malformed body."""
+    """A push parser. Raises `InvalidRequestError` for a malformed body."""
 
     def __init__(self, content_type: str) -> None:
         self._parser = PushMultipartParser(
@@ -67,13 +67,13 @@ class Multipart:
         self._in_file = False
         self._value = bytearray()
 
-    def feed(self, piece: bytes) -> Iterator[Event]:
-        """Yield the events of the next piece of the body. What follows the last boundary is ignored."""
+    def feed(self, piece: bytes) -> Iterator[MultipartEvent]:
+        """Yield the events of the next piece of the body. Data after the last boundary is ignored."""
         if self._parser.closed:
             return
         try:
             for event in self._parser.parse(piece):
-                yield from self._take(event)
+                yield from self._events(event)
         except ParserLimitReached as error:
             raise InvalidRequestError(
                 f"The form is too large: {error}. It may have {MAX_PARTS} parts with {MAX_PART_HEADERS} headers each,"
@@ -89,20 +89,20 @@ class Multipart:
         except MultipartError as error:
             raise InvalidRequestError("The multipart body ends before its last boundary; send it again.") from error
 
-    def _take(self, event: MultipartSegment | bytes | None) -> Iterator[Event]:
+    def _events(self, event: MultipartSegment | bytes | None) -> Iterator[MultipartEvent]:
         if isinstance(event, MultipartSegment):
             self._name, self._in_file, self._value = event.name or "", event.filename is not None, bytearray()
             if event.filename is not None:
-                yield Event("file", event.filename, self._name.encode())
+                yield MultipartEvent("file", event.filename, self._name.encode())
         elif event is None:
             if not self._in_file:
-                yield Event("field", self._name, bytes(self._value))
+                yield MultipartEvent("field", self._name, bytes(self._value))
         elif self._in_file:
-            yield Event("data", self._name, event)
+            yield MultipartEvent("data", self._name, event)
         else:
             self._field_bytes += len(event)
             if self._field_bytes > MAX_FIELD_BYTES:
                 raise InvalidRequestError(
-                    f"The form's fields hold more than {MAX_FIELD_BYTES // 1024} kB beside the file."
+                    f"The form's fields have more than {MAX_FIELD_BYTES // 1024} kB in addition to the file."
                 )
             self._value += event

@@ -1,4 +1,4 @@
-"""Pages: the frame that all of ours share, and the browsable interface description (Swagger UI), with nothing from another host."""
+"""The layout of HTML pages, and the API documentation (Swagger UI). Nothing is loaded from another host."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STYLE = (Path(__file__).parent / "page.css").read_bytes()
 
 
 def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
-    """Return a page of ours. The title is escaped here, `body` is HTML already."""
+    """Return an HTML page. The title is escaped here; `body` is HTML."""
     html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -53,12 +53,12 @@ def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None 
     "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
 )
 def page_style() -> Response[bytes]:
-    """Return the style of our pages."""
+    """Return the style sheet of the pages."""
     return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
 
 
 def static_folder() -> Path:
-    """Return where the wheel `swagger-ui-py` keeps Swagger UI's files. Raises `ConfigurationError` when it is missing."""
+    """Return the folder of Swagger UI's files in the package `swagger-ui-py`. Raises `ConfigurationError` if it is missing."""
     spec = find_spec("swagger_ui")
     if spec is None or spec.origin is None:
         raise ConfigurationError("The package swagger-ui-py is not installed. Run: make setup")
@@ -66,7 +66,7 @@ def static_folder() -> Path:
 
 
 class LocalSwagger(OpenAPIRenderPlugin):
-    """Renders /docs with Swagger UI from `static_folder`."""
+    """Renders /docs with the files of `static_folder`."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002 (the page fetches the schema)
         """Return the page."""
@@ -81,7 +81,7 @@ class LocalSwagger(OpenAPIRenderPlugin):
     sync_to_thread=True,
 )
 def docs_file(name: FromPath[str]) -> Response[bytes]:
-    """Return one of the files that the page needs."""
+    """Return a file of Swagger UI."""
     if name == START:
         return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
     if name not in MEDIA_TYPES:

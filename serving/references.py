@@ -1,6 +1,6 @@
-"""What people call a document: an id, a link of Drive, Slack, a book or our own viewer, or a path enters; what to look for leaves.
+"""Parse references to documents: ids, links to Drive, Slack, a book or the document page, and file paths.
 
-Pure: nothing here knows whether a document exists. Whoever looks it up adds the caller's principals.
+Pure: whether the document exists, and whether the caller may read it, is for the query that looks it up.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PAGE_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look: any of the ids and addresses; or, in a Slack channel, a document's name there, or whose messages were then.
+    """Keys to look a document up by: ids, URLs, or in a Slack channel a thread's name or the time of a message.
 
-    `own_id` is the one of `doc_ids` that was given as such, instead of being made from a path.
+    `own_id` is the one of `doc_ids` that was given as an id instead of being derived from a path.
     """
 
     doc_ids: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a book: ids, of which `own_id` was given as such, addresses, and paths within a root, the likeliest first."""
+    """Keys to look a book's page up by: ids (`own_id` as in `Reference`), URLs, and paths within a root, most likely first."""
 
     doc_ids: list[str]
     own_id: str | None = None
@@ -49,7 +49,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reference(text: str) -> Reference:
-    """Return what a source id or a link leads to. Raises `InvalidRequestError` for nothing at all."""
+    """Parse a source id or a link. Raises `InvalidRequestError` for an empty text or an invalid link."""
     text = text.strip().replace("\0", "")
     if not text or len(text) > MAX_LENGTH:
         raise InvalidRequestError(
@@ -61,7 +61,7 @@ def reference(text: str) -> Reference:
     try:
         parts = urlsplit(link)
     except ValueError:
-        raise InvalidRequestError("source: this is no link that can be read.") from None
+        raise InvalidRequestError("source: this is not a valid link.") from None
     urls = _addresses(text, link)
     if found := _VIEWER.search(parts.path):
         return Reference(doc_ids=_ids(found[1]), own_id=_own_id(found[1]), urls=urls)
@@ -73,7 +73,7 @@ def reference(text: str) -> Reference:
 
 
 def page(text: str, roots: Sequence[FileRoot]) -> Page:
-    """Return where to look for a page of a book that its reader's browser names: by address, path of the address, or file path."""
+    """Parse the name that a reader's browser gives a page of a book: a URL, the path of one, or a file path."""
     text = text.strip().replace("\0", "")
     if text.lower().startswith(("http://", "https://")):
         found = reference(text)
@@ -90,7 +90,7 @@ def page(text: str, roots: Sequence[FileRoot]) -> Page:
 
 
 def _ids(text: str) -> tuple[str, ...]:
-    """Return the ids of the documents that a source may call so; a `doc_id` stands for itself."""
+    """Return the ids of documents with this source id in any source, and the text itself if it is a `doc_id`."""
     if (named := _NAMED_SOURCE.fullmatch(text)) is not None and (spec := find(named[1])) is not None:
         return (document_id(spec.name, named[2]),)
     ids = [document_id(source, text) for source in names()]
@@ -99,15 +99,22 @@ def _ids(text: str) -> tuple[str, ...]:
 
 
 def _own_id(text: str) -> str | None:
-    """Return a `doc_id` in its usual form; None for anything else."""
     with contextlib.suppress(ValueError):
         return str(uuid.UUID(text))
     return None
 
 
+def parse_id(text: str, error: Exception) -> str:
+    """Return an id in canonical form. Raises `error` if it is not a UUID."""
+    if (doc_id := _own_id(text)) is None:
+        raise error
+    return doc_id
+
+
 def _addresses(*links: str) -> tuple[str, ...]:
-    found: list[str] = []
+    """Return the links with and without a trailing slash."""
+    addresses: list[str] = []
     for link in links:
         plain = link.rstrip("/")
-        found += [link, plain, f"{plain}/"]
-    return tuple(dict.fromkeys(found))
+        addresses += [link, plain, f"{plain}/"]
+    return tuple(dict.fromkeys(addresses))

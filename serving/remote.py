@@ -1,7 +1,6 @@
-"""An embedding service as searches use it: with a deadline, and left alone for a while after it passed.
+"""Deadlines and a circuit breaker for an embedding service in searches, which fall back on keywords.
 
-Searches go on with keywords meanwhile. The client of `resources.embedding` is patient, as syncs need it: its time limits are for
-each read, and it tries again by itself.
+The client of `resources.embedding` alone is made for syncs: its timeouts apply to each read, and it retries.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TEXTS_SECONDS = 30.0
 
 
 class RemoteEmbedder:
-    """An embedder whose calls have deadlines. Thread-safe. Raises `UnresponsiveError` beside what the embedder raises."""
+    """An embedder whose calls have deadlines. Thread-safe. Also raises `UnresponsiveError`."""
 
     def __init__(self, embedder: EmbedsQueries, *, seconds: float = QUERY_SECONDS) -> None:
         self._embedder = embedder
@@ -29,7 +28,7 @@ class RemoteEmbedder:
 
     @property
     def model(self) -> str:
-        """Name that keys the cache."""
+        """Model name, used as cache key."""
         return self._embedder.model
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
@@ -37,10 +36,10 @@ class RemoteEmbedder:
         return self._breaker.call(lambda: self._embedder.embed_query(text), self._seconds)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, in order, L2-normalised."""
+        """Return one row per text, in order, L2-normalised."""
         return self._breaker.call(lambda: self._embedder.embed(texts), TEXTS_SECONDS)
 
 
 def for_searches(embedder: EmbedsQueries) -> EmbedsQueries:
-    """Return the embedder with deadlines if it is a service; a local model computes, and cannot hang."""
+    """Return the embedder, with deadlines if it is a service."""
     return RemoteEmbedder(embedder) if isinstance(embedder, OpenAICompatible) else embedder

@@ -1,4 +1,4 @@
-"""What goes in and out of the HTTP interface, field by field. Times are aware UTC; every id is an opaque string."""
+"""Requests and responses of the HTTP interface. Times are in UTC; ids are opaque strings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from serving.citations.format import Format
+from serving.ledger import LastJob
 
 MAX_QUERY = 1000
 SourceType = Annotated[
@@ -20,9 +21,9 @@ SourceType = Annotated[
 ]
 ShortList = Meta(max_length=100)
 Question = Annotated[str, Meta(max_length=4 * MAX_QUERY)]
-"""A query as it is sent: white space is collapsed before its 1000 characters are counted."""
+"""A query as sent: white space is collapsed before its 1000 characters are counted."""
 Name = Annotated[str, Meta(max_length=2000)]
-"""An id or a name of anything."""
+"""An id or a name."""
 MAX_TAGS = 50
 
 
@@ -35,7 +36,7 @@ class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Narrows a search; within a list any value matches, and every filter given must match."""
+    """Filters of a search: any value of a list may match, and every given filter must match."""
 
     source_types: Annotated[list[SourceType], ShortList] = []
     collection_ids: Annotated[list[Name], ShortList] = []
@@ -65,14 +66,14 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A stretch of characters, `start` included, `end` not."""
+    """A range of characters, `end` exclusive."""
 
     start: int
     end: int
 
 
 class Citation(msgspec.Struct, frozen=True):
-    """Where a result comes from, ready to show; `link` opens the exact place."""
+    """The source of a result, ready to display; `link` opens the exact location."""
 
     index: int
     text: str
@@ -91,7 +92,7 @@ class FormattedCitation(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Another document that holds the very same passage and that the caller may read."""
+    """Another document with an identical passage, which the caller may read."""
 
     doc_id: str
     title: str
@@ -100,7 +101,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True):
-    """A chunk just before or after the result's."""
+    """A chunk before or after the result's."""
 
     chunk_id: str
     chunk_index: int
@@ -110,8 +111,8 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """How a result came by its score. `keyword_score` is the share of the query's words that the passage and its headings hold; ranks are
-    places among the results. `expansions`: what a language model added to the query, if it did."""
+    """How a result was scored. `keyword_score` is the share of the query's words that occur in the passage and its headings; ranks count
+    among the results. `expansions` are texts that a language model added to the query."""
 
     dense_score: float | None
     dense_rank: int | None
@@ -154,14 +155,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Warning_(msgspec.Struct, frozen=True):  # noqa: N801 (the plain word is a builtin)
-    """Something that the person should know about this answer; `code` is stable."""
+    """A limitation of this response; `code` is stable."""
 
     code: str
     message: str
 
 
 class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a search. `held_back` counts documents whose permissions were checked too long ago."""
+    """Results of a search. `held_back` counts documents withheld because their permissions were checked too long ago."""
 
     results: list[Result]
     query_id: str
@@ -172,20 +173,20 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CitationsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Documents to cite, in the order to number them."""
+    """Documents to cite, numbered in this order."""
 
     doc_ids: Annotated[list[Name], Meta(min_length=1, max_length=100)]
     format: Format = "inline"
 
 
 class CitationsResponse(msgspec.Struct, frozen=True):
-    """Citations of those documents that the caller may read; others are left out."""
+    """Citations of the documents that the caller may read."""
 
     citations: list[FormattedCitation]
 
 
 class UploadResponse(msgspec.Struct, frozen=True):
-    """What became of an upload. `job_id` is null when no sync could be started; it is then picked up by itself."""
+    """The result of an upload. `job_id` is null if no sync could be started; a later one picks it up."""
 
     doc_id: str
     status: str
@@ -194,7 +195,7 @@ class UploadResponse(msgspec.Struct, frozen=True):
 
 
 class DeleteResponse(msgspec.Struct, frozen=True):
-    """The document is invisible from now on; its points go with the next sync."""
+    """The document is hidden at once; the next sync deletes its points."""
 
     doc_id: str
     status: str
@@ -203,7 +204,7 @@ class DeleteResponse(msgspec.Struct, frozen=True):
 
 
 class DocumentPlace(msgspec.Struct, frozen=True):
-    """The cited stretch, in characters of the whole document's text."""
+    """The cited range, in characters of the whole document's text."""
 
     start: int
     end: int
@@ -214,7 +215,7 @@ class DocumentPlace(msgspec.Struct, frozen=True):
 
 
 class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A document and its text around a place. `text` begins at character `text_start` of the whole text."""
+    """A document and the text around a location. `text` begins at character `text_start` of the whole text."""
 
     doc_id: str
     title: str
@@ -242,7 +243,7 @@ class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which partitions to sync (all by default); `folder_ids` is another name for `partitions`."""
+    """Partitions to sync (default: all); `folder_ids` is another name for `partitions`."""
 
     partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
     folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
@@ -258,7 +259,7 @@ class SyncResponse(msgspec.Struct, frozen=True):
 
 
 class SyncFault(msgspec.Struct, frozen=True):
-    """What went wrong with one document; `file_id` is its `source_id`."""
+    """An error of one document; `file_id` is its `source_id`."""
 
     file_id: str
     error: str
@@ -266,21 +267,10 @@ class SyncFault(msgspec.Struct, frozen=True):
     outcome: str
 
 
-class SyncStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A sync. Counts, exact times and `error_message` are for administrators, `errors` for them and, of uploads, for the owner."""
+class SyncStatus(LastJob, frozen=True, kw_only=True):
+    """A sync. Counts, exact times and `error_message` are for administrators; `errors` of uploads are for their owner too."""
 
-    job_id: str
     source: str
-    status: str
-    stage: str | None
-    started_at: datetime
-    completed_at: datetime | None
-    documents_synced: int | None
-    documents_skipped: int | None
-    documents_deleted: int | None
-    documents_failed: int | None
-    chunks_embedded: int | None
-    error_message: str | None
     errors: list[SyncFault]
 
 
@@ -298,7 +288,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """`status` is `ready`, `degraded` (answers come with a warning) or `unavailable`; `services` is there for those who may know."""
+    """`status` is `ready`, `degraded` (results come with a warning) or `unavailable`; `services` is for administrators and monitoring."""
 
     status: str
     services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET

@@ -1,4 +1,4 @@
-"""The HTTP server around the application: its protocol, its limits, and whose word it takes for a client's address."""
+"""uvicorn's configuration: protocol, connection limits and trusted proxies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from resources.settings import Settings
 
 STOP_SECONDS = 10
 KEEP_ALIVE_SECONDS = 75
-"""Longer than clients keep an idle connection: httpx 5 s, aiohttp 15 s, nginx and AWS load balancers 60 s. If this side closed
-first, a request that is on its way would be lost; a busy event loop makes the moment for that hundreds of milliseconds long."""
+"""Longer than clients keep an idle connection (httpx 5 s, aiohttp 15 s, nginx and AWS load balancers 60 s): if the server closed it
+first, a request that was just sent would be lost."""
 
 
 def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
-    """Return uvicorn's configuration. `changed` replaces limits of `resources.connections.Bounds`, for tests."""
+    """Return the configuration. `changed` replaces limits of `resources.connections.Bounds`, for tests."""
     bounds = Bounds(
         connections=settings.http_connections,
         per_address=settings.http_connections_per_address,

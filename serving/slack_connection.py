@@ -1,7 +1,7 @@
-"""One connection to Slack by Socket Mode, from its address to its end, over slack_sdk's client.
+"""A single Socket Mode connection to Slack.
 
-slack_sdk would connect again by itself, for ever and with an address that can be used once; here a client is used for one
-connection, `ended` says when another one is wanted, and the receiver makes it, with deadlines.
+slack_sdk's client would reconnect by itself, forever and to a URL that is valid once. Here a client makes one connection; when `ended`
+is set, the receiver opens the next one, with deadlines.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from resources.core.errors import AbortSyncError
 from resources.sources.slack.client import is_slack
 
 PING_SECONDS = 5
-"""Between pings; a connection without an answer for four times as long counts as ended."""
+"""Interval of pings; a connection without a response for four times as long counts as ended."""
 CALL_SECONDS = 15
 END_SECONDS = 2.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _silent = logging.getLogger("concordance.slack_sdk")
 _silent.setLevel(logging.CRITICAL + 1)
-"""slack_sdk logs messages whole: not ours to keep."""
+"""slack_sdk logs whole messages, which must not be stored."""
 
 
 class SlackConnection(SocketModeClient):
-    """A client for one connection. `take` receives each event and acknowledges it."""
+    """A client for one connection. `handle` processes each event and acknowledges it."""
 
     def __init__(
-        self, token: str, api_url: str, take: Callable[[SlackConnection, SocketModeRequest], Awaitable[None]]
+        self, token: str, api_url: str, handle: Callable[[SlackConnection, SocketModeRequest], Awaitable[None]]
     ) -> None:
         self._host = urlsplit(api_url).hostname or ""
         self._hello = asyncio.Event()
-        self._take = take
+        self._handle = handle
         self.ended = asyncio.Event()
         self.replaceable = False
-        """Whether it ended because Slack asked for another one, and still works for some seconds."""
+        """True if Slack requested a new connection; this one then works for some more seconds."""
         self.app_id = ""
         web = AsyncWebClient(base_url=f"{api_url}/", timeout=CALL_SECONDS, logger=_silent, retry_handlers=[])
         super().__init__(token, logger=_silent, web_client=web, ping_interval=PING_SECONDS)
         if self._host in LOOPBACK:
-            web.proxy = self.proxy = None  # slack_sdk takes a proxy from the environment and knows no exception to it
-        self.message_listeners.append(self._hear)
-        self.socket_mode_request_listeners.append(self._request)
+            web.proxy = self.proxy = None  # slack_sdk uses the environment's proxy and ignores NO_PROXY
+        self.message_listeners.append(self._on_message)
+        self.socket_mode_request_listeners.append(self._on_request)
 
     async def open(self) -> None:
-        """Connect, and return once Slack has said hello. Raises `SlackApiError` and what the network raises; has no deadline."""
+        """Connect and wait for Slack's hello, without a deadline. Raises `SlackApiError` and network errors."""
         url = await self.issue_new_wss_url()
         parts = urlsplit(url)
         if is_slack(self._host) and not (parts.scheme == "wss" and is_slack(parts.hostname or "")):
-            raise AbortSyncError("Slack named an address for Socket Mode that is not its own.")
+            raise AbortSyncError("Slack returned a Socket Mode URL that does not belong to Slack.")
         self.wss_uri = url
         await self.connect()
         await self._hello.wait()
@@ -70,14 +70,14 @@ class SlackConnection(SocketModeClient):
         await self.aiohttp_client_session.close()
 
     async def connect_to_new_endpoint(self, force: bool = False) -> None:
-        """Say that this connection has ended or is about to; called by slack_sdk when it would connect again."""
+        """Mark this connection as ended or about to end. slack_sdk calls this to reconnect."""
         self.replaceable = self.replaceable or force
         self.ended.set()
 
-    async def _hear(self, _client: AsyncBaseSocketModeClient, message: dict[str, Any], _raw: str | None) -> None:
+    async def _on_message(self, _client: AsyncBaseSocketModeClient, message: dict[str, Any], _raw: str | None) -> None:
         if message.get("type") == "hello":
             self.app_id = str((message.get("connection_info") or {}).get("app_id") or "")
             self._hello.set()
 
-    async def _request(self, _client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
-        await self._take(self, request)
+    async def _on_request(self, _client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        await self._handle(self, request)

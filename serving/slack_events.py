@@ -1,4 +1,4 @@
-"""Takes in an event of Slack, however it came: over HTTP (`routes/events.py`) or over a socket (`slack_socket.py`)."""
+"""Processes Slack events received over HTTP (`routes/events.py`) or Socket Mode (`slack_socket.py`)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ log = logger("serving")
 
 
 class SlackEvents:
-    """Stores events, hides what they concern, and has syncs started with `ask`, if given."""
+    """Stores events, hides the documents that they concern, and requests syncs with `request_sync`, if given."""
 
-    def __init__(self, database: Database, rights: Rights, ask: Callable[[SourceName], None] | None = None) -> None:
+    def __init__(
+        self, database: Database, rights: Rights, request_sync: Callable[[SourceName], None] | None = None
+    ) -> None:
         self._database = database
         self._rights = rights
-        self._ask = ask
+        self._request_sync = request_sync
 
-    async def take(self, envelope: Envelope) -> str:
-        """Store an event and return what became of it. A repeated event does nothing.
+    async def process(self, envelope: Envelope) -> str:
+        """Store an event, hide the documents that it concerns, and return the outcome. A repeated event has no effect.
 
-        Once this returns, the event is stored and what it concerns is hidden. Raises `RegistryDownError`, `OverloadedError` and
-        `TemporaryError` when the event could not be stored.
+        Raises `RegistryDownError`, `OverloadedError` and `TemporaryError` when the event could not be stored.
         """
         recorded = await self._database.in_thread(lambda connection: record(connection, envelope, self._rights))
         log.info("slack_event", event_id=envelope.event_id, outcome=recorded.outcome, hidden=len(recorded.hidden))
-        if recorded.outcome == "recorded" and self._ask is not None:
-            self._ask(SourceName.SLACK)
+        if recorded.outcome == "recorded" and self._request_sync is not None:
+            self._request_sync(SourceName.SLACK)
         return recorded.outcome

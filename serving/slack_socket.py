@@ -1,8 +1,8 @@
-"""`python -m serving.slack_socket`: receives Slack's events over Socket Mode until SIGTERM or SIGINT.
+"""`python -m serving.slack_socket`: receive Slack's events over Socket Mode until SIGTERM or SIGINT.
 
-A process of its own, so that the app-level token is known to nothing else and its end disturbs no search. An event is acknowledged
-once it is stored: whatever kills the process before that, Slack sends the event again, and an event that comes twice does nothing.
-It starts no syncs, which would take the bot's token and Dagster's secret: the sensor for waiting events does.
+It is a separate process so that no other holds the app-level token and its failure disturbs no search. An event is acknowledged once it
+is stored: Slack redelivers events that a killed process did not store, and repeated events have no effect. Syncs, which need the bot
+token and Dagster's secret, are left to the sensor for waiting events.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from serving.slack_connection import SlackConnection
 from serving.slack_events import SlackEvents
 
 CONNECT_SECONDS = 20.0
-"""Longest wait for an address, the connection, and Slack's `hello` together."""
+"""Timeout of obtaining a URL, connecting, and receiving Slack's `hello` together."""
 ACKNOWLEDGE_SECONDS = 5.0
 BACKOFF: Sequence[float] = (0.5, 1, 2, 5, 10, 30, 60)
 """Seconds before each further attempt to connect; the last one repeats."""
-STORE_AGAIN: Sequence[float] = (1, 5, 15, 60)
-"""Seconds before each further attempt to store an event. Slack gives up on an event that nobody acknowledges within minutes."""
-AT_ONCE = 4
-"""Events that are stored at the same time."""
+STORE_RETRY: Sequence[float] = (1, 5, 15, 60)
+"""Seconds before each further attempt to store an event. Slack redelivers unacknowledged events for some minutes only."""
+CONCURRENCY = 4
+"""Events that are stored concurrently."""
 REFUSED = frozenset(
     {"invalid_auth", "not_authed", "not_allowed_token_type", "missing_scope", "token_revoked", "account_inactive"}
 )
@@ -46,8 +46,8 @@ REFUSED = frozenset(
 log = logger("slack-events")
 
 
-class Receiver:
-    """Keeps one connection to Slack, and stores what comes over it."""
+class SlackSocketReceiver:
+    """Maintains a connection to Slack and stores the events received over it."""
 
     def __init__(self, settings: Settings, events: SlackEvents, *, backoff: Sequence[float] = BACKOFF) -> None:
         if settings.slack_app_token is None:
@@ -56,22 +56,22 @@ class Receiver:
         self._api_url = settings.slack_api_url
         self._events = events
         self._backoff = backoff
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self.state = SocketState(since=time.time(), reason="It is connecting for the first time.")
+        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self.state = SocketState(since=time.time(), reason="The first connection is being opened.")
 
     async def run(self) -> None:
-        """Connect, and connect again whenever the connection ends, until cancelled."""
+        """Connect, and reconnect whenever the connection ends, until cancelled."""
         old: SlackConnection | None = None
         failures = 0
         try:
             while True:
-                connection = SlackConnection(self._token, self._api_url, self._take)
+                connection = SlackConnection(self._token, self._api_url, self._handle)
                 try:
                     async with asyncio.timeout(CONNECT_SECONDS):
                         await connection.open()
                 except BaseException as error:
                     await connection.end()
-                    # Slack limits how many connections an app has: the old one makes room.
+                    # Slack limits an app's connections: closing the old one makes room.
                     old = await _end(old)
                     if not isinstance(error, Exception):
                         raise
@@ -80,14 +80,14 @@ class Receiver:
                     failures += 1
                     continue
                 failures = 0
-                # The new connection is there before the old one goes, so that no event finds nobody.
+                # The new connection is open before the old one is closed, so that no event is missed.
                 await _end(old)
                 old = connection
                 self.state.connected, self.state.since, self.state.reason = True, time.time(), ""
                 self.state.app_id = connection.app_id
                 log.info("slack_connected", app_id=connection.app_id)
                 await connection.ended.wait()
-                log.info("slack_connection_ends", asked_for=connection.replaceable)
+                log.info("slack_connection_ended", requested=connection.replaceable)
                 if not connection.replaceable:
                     self._lost(ConnectionResetError())
         finally:
@@ -101,9 +101,9 @@ class Receiver:
             self.state.connected, self.state.since = False, time.time()
         self.state.reason = reason
 
-    async def _take(self, connection: SlackConnection, request: SocketModeRequest) -> None:
-        """Store an event, then acknowledge it. What cannot be stored is not acknowledged."""
-        if request.type == "events_api" and not await self._stored(request):
+    async def _handle(self, connection: SlackConnection, request: SocketModeRequest) -> None:
+        """Store an event, then acknowledge it. An event that cannot be stored is not acknowledged."""
+        if request.type == "events_api" and not await self._store(request):
             self.state.failed += 1
             return
         try:
@@ -114,16 +114,16 @@ class Receiver:
             return
         self.state.stored += 1
 
-    async def _stored(self, request: SocketModeRequest) -> bool:
+    async def _store(self, request: SocketModeRequest) -> bool:
         try:
             envelope = msgspec.convert(request.payload, Envelope)
         except msgspec.ValidationError as error:
             log.warning("slack_event_malformed", envelope_id=request.envelope_id, reason=str(error))
-            return True  # it would be no better the next time
-        for wait in (*STORE_AGAIN, None):
+            return True  # redelivery would not help
+        for wait in (*STORE_RETRY, None):
             try:
-                async with self._turns:
-                    await self._events.take(envelope)
+                async with self._slots:
+                    await self._events.process(envelope)
             except TemporaryError as error:
                 log.warning("slack_event_not_stored", event_id=envelope.event_id, reason=str(error))
             else:
@@ -139,7 +139,7 @@ async def _end(connection: SlackConnection | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a connection could not be made, and what to do about it."""
+    """Return why connecting failed and what to do about it."""
     if isinstance(error, SlackApiError):
         code = str(error.response.get("error") or "no reason given")
         todo = ": put a valid app-level token with the scope connections:write into CONCORDANCE_SLACK_APP_TOKEN"
@@ -152,15 +152,15 @@ def _reason(error: Exception) -> str:
 
 
 async def serve(settings: Settings) -> None:
-    """Receive events until SIGTERM or SIGINT, and tell whoever asks over the Unix socket how it goes."""
+    """Receive events until SIGTERM or SIGINT, and report the state to clients of the Unix socket."""
     database = Database(settings.postgres_dsn, size=1)
     rights = Rights(settings.home / "rights", duration(settings.acl_max_age))
-    receiver = Receiver(settings, SlackEvents(database, rights))
+    receiver = SlackSocketReceiver(settings, SlackEvents(database, rights))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
-    async def tell(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def report_state(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             writer.write(msgspec.json.encode(receiver.state) + b"\n")
             await writer.drain()
@@ -169,7 +169,7 @@ async def serve(settings: Settings) -> None:
     path = address(settings)
     path.unlink(missing_ok=True)
     await database.open()
-    async with await asyncio.start_unix_server(tell, path):
+    async with await asyncio.start_unix_server(report_state, path):
         receiving = asyncio.create_task(receiver.run())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,7 +181,7 @@ async def serve(settings: Settings) -> None:
 
 
 def main() -> int:
-    """Receive until told to stop. Returns the exit status."""
+    """Receive events until stopped, and return the exit status."""
     try:
         settings = load()
         configure(settings.log_level, "slack-events")

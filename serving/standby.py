@@ -1,6 +1,6 @@
-"""The wait of a serving process that stands by: it has everything loaded and open, and takes over when the active process ends.
+"""The standby of a serving process, which has everything loaded and takes over when the active process ends.
 
-It needs nobody to tell it so, see `resources/servers/succession.py`. The supervisor gives it the listening socket at its start.
+It detects that end by itself (`resources/servers/succession.py`). The supervisor passes it the listening socket when it starts it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logger("serving")
 
 
 def receive_listener() -> socket.socket | None:
-    """Return the listening socket, which comes through standard input, a socket. None: the supervisor ended before it sent it."""
+    """Return the listening socket received over standard input, or None if the supervisor ended before it sent it."""
     with socket.socket(fileno=os.dup(sys.stdin.fileno())) as channel, contextlib.suppress(KeyboardInterrupt):
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         if descriptors:
@@ -29,10 +29,7 @@ def receive_listener() -> socket.socket | None:
 
 
 async def await_turn(path: Path, listener: socket.socket) -> None:
-    """Return when this process is to serve; from then on, supervisors get the listener from it.
-
-    Raises `OSError` if the lock cannot be opened.
-    """
+    """Wait until this process may serve, then offer the listener to supervisors. Raises `OSError` if the lock cannot be opened."""
     succession = Succession(path)
     loop = asyncio.get_running_loop()
     turn = asyncio.Event()
@@ -43,15 +40,15 @@ async def await_turn(path: Path, listener: socket.socket) -> None:
             succession.await_turn()
         except OSError as error:
             faults.append(error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(turn.set)
 
-    # A daemon thread: one of the pool would keep a process that is told to end from ending.
+    # A daemon thread, because a thread of the pool would keep the process from exiting.
     threading.Thread(target=wait, name="turn", daemon=True).start()
     await turn.wait()
     if faults:
         raise faults[0]
     try:
         succession.hand_out(listener)
-    except OSError as error:  # a full or read-only disk: only a supervisor that adopts this process would miss it
-        log.warning("listener_not_handed_out", socket=str(path), error=str(error))
+    except OSError as error:  # a full or read-only disk; needed only by a supervisor that adopts this process
+        log.warning("listener_not_offered", socket=str(path), error=str(error))

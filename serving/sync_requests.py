@@ -1,6 +1,6 @@
-"""Syncs that events ask for: a source enters, one sync for all events of a moment is started in the background.
+"""Starts syncs for events in the background, one for each burst of events.
 
-What cannot be started now (a sync is running, Dagster is down) is left to the sensor that looks for waiting events.
+A sync that cannot be started now (another is running, Dagster is down) is left to the sensor for waiting events.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from resources.stores.waiting import REQUESTED_BY, Waiting, asked, waiting
 from serving.database import Database
 
 GATHER_SECONDS = 0.5
-"""Events often come in bursts: what arrives within this time is one sync."""
+"""Events that arrive within this time share one sync."""
 
 log = logger("serving")
 
 
 class SyncRequests:
-    """Starts at most one sync of a source at a time."""
+    """Starts at most one sync per source at a time."""
 
     def __init__(self, settings: Settings, database: Database, launcher: Callable[..., object]) -> None:
         self._settings = settings
@@ -30,28 +30,28 @@ class SyncRequests:
         self._launcher = launcher
         self._tasks: dict[SourceName, asyncio.Task[None]] = {}
 
-    def ask(self, source: SourceName) -> None:
-        """Have a sync started for what waits, and return at once."""
+    def request(self, source: SourceName) -> None:
+        """Start a sync for waiting events, without waiting for it."""
         if source not in self._tasks:
             task = asyncio.create_task(self._start(source))
             self._tasks[source] = task
             task.add_done_callback(lambda _: self._tasks.pop(source, None))
 
     async def stop(self) -> None:
-        """Give up what was not started."""
+        """Cancel syncs that have not been started."""
         for task in list(self._tasks.values()):
             task.cancel()
 
     async def _start(self, source: SourceName) -> None:
         await asyncio.sleep(GATHER_SECONDS)
         try:
-            found = await self._database.in_thread(lambda connection: waiting(connection, source))
-            if found is None:
+            events = await self._database.in_thread(lambda connection: waiting(connection, source))
+            if events is None:
                 return
-            await asyncio.to_thread(self._launch, source, found)
-            await self._database.in_thread(lambda connection: asked(connection, found))
+            await asyncio.to_thread(self._launch, source, events)
+            await self._database.in_thread(lambda connection: asked(connection, events))
         except (BusyError, NotRunningError, TemporaryError) as error:
             log.info("event_sync_not_started", source=source.value, reason=str(error))
 
-    def _launch(self, source: SourceName, found: Waiting) -> None:
-        self._launcher(self._settings, source, partitions=found.partitions, full=False, requested_by=REQUESTED_BY)
+    def _launch(self, source: SourceName, events: Waiting) -> None:
+        self._launcher(self._settings, source, partitions=events.partitions, full=False, requested_by=REQUESTED_BY)

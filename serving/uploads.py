@@ -1,7 +1,7 @@
-"""Receiving an upload: the request's stream enters, a stored blob with checked type and clean metadata leaves.
+"""Receive an upload: stream the file into a blob writer while checking its size and type, and parse its metadata.
 
-The size limit is enforced while the bytes stream in, and the type is told from the first bytes: a refused upload leaves nothing
-behind. Its body is read to the end (up to a bound) before the refusal, so that the client gets to read the answer.
+The type is detected from the first bytes. A refused upload leaves nothing behind; its body is read to the end, up to a limit, so that
+the client can read the response.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MAX_NAME = 200
 _MB = 1024 * 1024
 
 
-class Metadata(msgspec.Struct, forbid_unknown_fields=True):
-    """What the uploader says of the file; `share` are the principals that may read it beside the uploader."""
+class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
+    """The uploader's metadata; `share` lists the principals that may read the file in addition to the uploader."""
 
     title: Annotated[str, msgspec.Meta(max_length=500)] | None = None
     description: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
@@ -38,11 +38,11 @@ class Metadata(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Received(NamedTuple):
-    """A complete upload, its bytes in the writer but not yet committed."""
+    """A received upload, whose bytes are in the writer but not yet committed."""
 
     file_name: str
     mime_type: str
-    metadata: Metadata
+    metadata: UploadMetadata
 
 
 def one_line(text: str, limit: int) -> str:
@@ -55,7 +55,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return a bare file name: no folders, no control characters, the extension kept. Raises `InvalidRequestError`."""
+    """Return a file name without folders and control characters, shortened before the extension. Raises `InvalidRequestError`."""
     bare = one_line(name.replace("\\", "/").rpartition("/")[2], 10_000).strip(". ")
     if not bare:
         raise InvalidRequestError("file: give the part a file name, such as notes.md.")
@@ -63,16 +63,16 @@ def clean_name(name: str) -> str:
     return bare if len(bare) <= _MAX_NAME else bare[: _MAX_NAME - len(extension)] + extension
 
 
-def parse_metadata(fields: Mapping[str, list[str]]) -> Metadata:
-    """Return the metadata from part `metadata` (JSON) or from flat fields. Raises `InvalidRequestError` naming the field."""
+def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
+    """Parse metadata from the part `metadata` (JSON) or from separate fields. Raises `InvalidRequestError` naming the field."""
     try:
         if "metadata" in fields:
-            metadata = msgspec.json.decode(fields["metadata"][0], type=Metadata)
+            metadata = msgspec.json.decode(fields["metadata"][0], type=UploadMetadata)
         else:
-            shares = [one for text in fields.get("share", []) for one in text.replace(",", " ").split()]
+            shares = [name for text in fields.get("share", []) for name in text.replace(",", " ").split()]
             tags = msgspec.json.decode(fields["tags"][0], type=dict[str, Any]) if fields.get("tags") else {}
             flat = {name: fields[name][0] for name in ("title", "description") if name in fields}
-            metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, Metadata)
+            metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, UploadMetadata)
     except msgspec.DecodeError as error:
         raise InvalidRequestError(f"metadata: is not valid: {error}.") from None
     try:
@@ -86,14 +86,14 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> Metadata:
 
 
 def too_large(limit: int) -> ProblemError:
-    """Return the refusal of an upload past the limit."""
+    """Return the problem of a file larger than the limit."""
     return ProblemError(
-        "too-large", f"The file is larger than the limit of {limit / _MB:.0f} MB. Split it or compress its pictures."
+        "too-large", f"The file is larger than the limit of {limit / _MB:.0f} MB. Split it or compress its images."
     )
 
 
-class Receiver:
-    """Takes one multipart body into a blob writer."""
+class UploadReceiver:
+    """Reads one multipart body into a blob writer."""
 
     def __init__(self, content_type: str, writer: BlobWriter, limit: int) -> None:
         self._multipart = Multipart(content_type)
@@ -107,7 +107,7 @@ class Receiver:
         self._fields: dict[str, list[str]] = {}
 
     async def receive(self, stream: AsyncIterator[bytes], announced: int | None) -> Received:
-        """Read the stream and return what came.
+        """Read the stream. `announced` is its `Content-Length`.
 
         Raises the problems `too-large` and `unsupported-type`, or `InvalidRequestError`.
         """
@@ -118,7 +118,7 @@ class Receiver:
             raise too_large(self._limit)
         try:
             async for piece in stream:
-                await self._take(piece)
+                await self._feed(piece)
             self._multipart.close()
         except ConcordanceError:
             await _discard(stream, drain)
@@ -128,9 +128,9 @@ class Receiver:
         if self._size == 0:
             raise InvalidRequestError("file: is empty.")
         await self._flush()
-        return Received(self._file_name, self._sniffed(), parse_metadata(self._fields))
+        return Received(self._file_name, self._detected_type(), parse_metadata(self._fields))
 
-    async def _take(self, piece: bytes) -> None:
+    async def _feed(self, piece: bytes) -> None:
         for event in self._multipart.feed(piece) if piece else ():
             if event.kind == "field":
                 self._fields.setdefault(event.name, []).append(event.data.decode("utf-8", "replace"))
@@ -152,9 +152,9 @@ class Receiver:
         if self._mime_type is None:
             self._head += data[: filetypes.HEAD_BYTES]
             if len(self._head) >= filetypes.HEAD_BYTES:
-                self._sniffed()
+                self._detected_type()
 
-    def _sniffed(self) -> str:
+    def _detected_type(self) -> str:
         if self._mime_type is None:
             self._mime_type = filetypes.mime_type(self._file_name or "", bytes(self._head[: filetypes.HEAD_BYTES]))
         return self._mime_type

@@ -1,7 +1,7 @@
-"""Why a document is not found: what the registry and the index know of it enters, one answer from source to rank leaves. Pure.
+"""Explain why a document is not found, from its source to its rank for a query. Pure.
 
-`Trace` is the same for what a person may not see and for what does not exist: the statement that reads the registry takes the
-person's principals, and everything else is done alike for both. The operator's command line reads without them.
+A document that the caller may not see gets the same `Trace` as one that does not exist: the statement that reads the registry takes the
+caller's principals, and everything else is done alike for both. The operator's command line reads without them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from serving.references import Reference
 from serving.schemas import Result
 
 RANKS = 50
-"""Documents that a rank is looked for among."""
-NOBODY = "00000000-0000-0000-0000-000000000000"
-"""Counted in the index where there is no document, so that both cost the same."""
+"""Number of top documents in which a rank is looked for."""
+NO_DOCUMENT = "00000000-0000-0000-0000-000000000000"
+"""Looked up in the index when there is no document, so that both cases cost the same."""
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the document came. `chunked` are its chunks in Postgres, `embedded` its points in Qdrant (null: it does not answer)."""
+    """Stages that the document has passed. `chunked` counts chunks in Postgres, `embedded` points in Qdrant (null: unavailable)."""
 
     seen: bool = False
     parsed: bool = False
@@ -33,7 +33,7 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a document is or is not found. `rank` counts from 1, null when the query does not find it among the first 50."""
+    """Why a document is or is not found. `rank` counts from 1; null if the document is not among the first 50."""
 
     found: bool = False
     state: str | None = None
@@ -44,7 +44,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[str, Any]:
-    """Return the parameters of the statements called `why`."""
+    """Return the parameters of the statements named `why`."""
     return {
         "doc_ids": list(named.doc_ids),
         "own_id": named.own_id,
@@ -59,17 +59,17 @@ def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[
 
 
 def rank_of(doc_id: str | None, results: Sequence[Result]) -> int | None:
-    """Return the place of a document among results, or of the passage that stands for it where both say the same."""
-    for place, one in enumerate(results, start=1):
-        if doc_id in (one.doc_id, *(other.doc_id for other in one.also_in)):
-            return place
+    """Return the rank of a document among results, counting a result that lists it in `also_in`."""
+    for rank, result in enumerate(results, start=1):
+        if doc_id in (result.doc_id, *(other.doc_id for other in result.also_in)):
+            return rank
     return None
 
 
 def trace(
     row: Mapping[str, Any] | None, *, points: int | None, asked: bool, rank: int | None, max_age: timedelta
 ) -> Trace:
-    """Return the answer for a row of `why`; `asked`: there was a query, `points`: what Qdrant holds of the document."""
+    """Return the trace for a row of `why`. `points` counts the document's points in Qdrant; `asked` is true if there was a query."""
     if row is None:
         return Trace()
     state = State(row["state"]) if row["state"] is not None else None
@@ -101,26 +101,26 @@ def _reason(
     rank: int | None,
     max_age: timedelta,
 ) -> str | None:
-    """Return the first thing that keeps the document from being found, None when nothing does."""
+    """Return the first reason that keeps the document from being found, or None."""
     if state is None:
-        return "It is uploaded and waits for the next sync of uploads."
+        return "It was uploaded and waits for the next sync of uploads."
     if state != State.LIVE:
         gone = {
-            State.DELETED: "It is gone from its source.",
-            State.LOST_ACCESS: "The source no longer lets us read it.",
+            State.DELETED: "It was deleted from its source.",
+            State.LOST_ACCESS: "The source no longer grants access to it.",
         }
         return row["reason"] or gone.get(state)
     if not row["permitted"]:
-        return "This person is none of those who may read it."
+        return "This user has no read permission."
     if row["stale"]:
         hours = max_age.total_seconds() / 3600
-        return f"Its permissions were last checked more than {hours:g} h ago: it is held back until a sync reaches its source."
+        return f"Its permissions were last checked more than {hours:g} h ago: it is withheld until the next sync of its source."
     if not stages.indexed:
         if stages.embedded is None:
-            return "The vector index does not answer, so that nobody knows whether it is there."
+            return "The vector index does not answer, so it is not known whether the document is indexed."
         return "It is not complete in the index; the next sync of its source indexes it."
     if row["archived"]:
-        return "It is archived: searches leave it out unless filters.include_archived is true."
+        return "It is archived: searches omit it unless filters.include_archived is true."
     if asked and rank is None:
         return f"The query does not find it among the first {RANKS} documents."
     return None

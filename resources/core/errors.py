@@ -87,10 +87,6 @@ class FailedDocumentError(DocumentError):
     """This document failed and is retried at the next syncs, at most three times for the same content."""
 
 
-class AccessDeniedError(ConcordanceError):
-    """The caller may not do this. The message never reveals whether the resource exists."""
-
-
 class AuthenticationError(ConcordanceError):
     """The token is missing, expired, malformed or signed by another key."""
 

@@ -1,6 +1,6 @@
-"""API keys for programs: `ck_<id>_<secret>`, of which only a hash is kept.
+"""API keys for programs: `ck_<id>_<secret>`, of which only a hash is stored.
 
-The secret has 256 random bits, so a plain sha256 of it is as strong as any slow hash; it is compared in constant time.
+The secret has 256 random bits, so a plain SHA-256 is as strong as any slow hash. It is compared in constant time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_HASH = hashlib.sha256(b"").hexdigest()
 
 
 class KeyHolder(NamedTuple):
-    """Whom a key stands for."""
+    """The user whom a key authenticates."""
 
     email: str
     groups: list[str]
@@ -44,7 +44,10 @@ def create(
     admin: bool = False,
     expires_at: datetime | None = None,
 ) -> str:
-    """Store a new key and return it; it can't be shown again. Raises `InvalidRequestError` for a malformed email or group."""
+    """Store a new key's hash and return the key, which cannot be retrieved later.
+
+    Raises `InvalidRequestError` for a malformed email or group.
+    """
     email = email.strip().lower()
     principals_of(email, groups)
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
@@ -63,12 +66,12 @@ def create(
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
-    """End a key at once; returns whether it was there and valid."""
+    """Revoke a key with immediate effect. Return True if it existed and was valid."""
     return connection.execute(statement("serving", "api_key_revoke").encode(), {"key_id": key_id}).rowcount > 0
 
 
 async def check(database: Database, key: str) -> KeyHolder:
-    """Return whom a key stands for. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
+    """Return the key's user. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
     key_id, _, secret = key.removeprefix(PREFIX).partition("_")
     rows = await database.fetch("api_key_by_id", {"key_id": key_id}) if key_id and secret else []
     row = rows[0] if rows else None

@@ -1,7 +1,7 @@
-"""Who is asking: a bearer token or API key enters, an `Access` leaves.
+"""Authentication with bearer tokens and API keys.
 
-Tokens are JWTs signed (HS256) with this installation's key. An `Access` comes from the token or key, and from what the directory
-says of its email: no part of a request's body or query can add a principal to it.
+Tokens are JWTs signed (HS256) with this installation's key. The caller's `Access` derives from the token or key and from the directory
+entries of its email; nothing in a request's body or query can add a principal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUDIENCE = "concordance"
 ALGORITHM = "HS256"
 DEFAULT_LIFETIME = timedelta(hours=12)
 COOKIE = "concordance_session"
-"""Holds the token of a browser that signed in for the document page; that page alone reads it."""
+"""Holds a browser's token for the document page, the only page that reads it."""
 _LEEWAY_SECONDS = 5
 
 
@@ -42,7 +42,7 @@ def encode(
 ) -> str:
     """Return a token for an email and its groups (`NAME@DOMAIN`), valid from now for `expires`."""
     email = email.strip().lower()
-    principals_of(email, groups)  # refuses malformed emails and groups before anything is signed
+    principals_of(email, groups)  # raises for malformed emails and groups
     now = datetime.now(UTC)
     claims: dict[str, Any] = {
         "iss": ISSUER,
@@ -71,7 +71,7 @@ def mint(
 
 
 def verify(token: str, key: str) -> Access:
-    """Return the access that a token gives. Raises `UnauthorizedError` saying what is wrong with it and what to do."""
+    """Return the access that a token grants. Raises `UnauthorizedError` with the reason and what to do."""
     access, expires = _verified(token, key)
     if time.time() >= expires + _LEEWAY_SECONDS:
         raise _expired()
@@ -84,7 +84,7 @@ def _expired() -> UnauthorizedError:
 
 @lru_cache(1_000)
 def _verified(token: str, key: str) -> tuple[Access, float]:
-    """Return the access and when it ends. A signature that was right stays right: only the time is looked at again."""
+    """Return the access and the token's expiry. Cached because a valid signature stays valid; `verify` checks the time again."""
     try:
         claims = jwt.decode(
             token,
@@ -102,12 +102,10 @@ def _verified(token: str, key: str) -> tuple[Access, float]:
         raise UnauthorizedError("token-signature", detail) from None
     except jwt.InvalidAlgorithmError:
         raise UnauthorizedError(
-            "token-signature", f"This token is not signed with {ALGORITHM}; no other is accepted."
+            "token-signature", f"This token is not signed with {ALGORITHM}, the only accepted algorithm."
         ) from None
     except jwt.DecodeError:
-        raise UnauthorizedError(
-            "token-malformed", "This is not a token that can be read. Send it whole and unchanged."
-        ) from None
+        raise UnauthorizedError("token-malformed", "This token cannot be read. Send it whole and unchanged.") from None
     except jwt.InvalidTokenError as error:
         raise UnauthorizedError("token-invalid", f"This token is not accepted: {error}.") from None
     groups = claims.get("groups", [])
@@ -122,22 +120,22 @@ def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
     try:
         principals = principals_of(email, groups)
     except InvalidRequestError as error:
-        raise UnauthorizedError("token-invalid", f"This token names no valid person: {error}") from None
+        raise UnauthorizedError("token-invalid", f"This token's user is not valid: {error}") from None
     return Access(email=email, principals=principals, admin=admin)
 
 
 def require_admin(access: Access) -> None:
-    """Raise the admin problem unless the caller's token has the admin scope."""
+    """Raise the problem `admin-only` unless the caller has the admin scope."""
     if not access.admin:
         raise ProblemError("admin-only", "This needs the admin scope: concordance token EMAIL --admin")
 
 
 async def access_from(services: Services, credential: str, client: Address | None) -> Access:
-    """Return the access of a token or an API key, with what the directory knows of its holder.
+    """Return the access of a token or API key, including the directory's memberships of its user.
 
     Failures count for the address of `client`. Raises `UnauthorizedError` and the problem `rate-limited`.
     """
-    with services.sign_ins.attempt(services.origins.of(client.host) if client else "", credential):
+    with services.sign_ins.attempt(_origin(services, client), credential):
         if credential.startswith(api_keys.PREFIX):
             row = await api_keys.check(services.database, credential)
             access = access_of(row.email, row.groups, admin=row.admin)
@@ -146,8 +144,12 @@ async def access_from(services: Services, credential: str, client: Address | Non
     return await with_directory(services.database, access, services.fresh_since())
 
 
+def _origin(services: Services, client: Address | None) -> str:
+    return services.origins.of(client.host) if client else ""
+
+
 def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """Return the token or key that a request carries in a header; an empty text if none."""
+    """Return the token or key in a request's headers, or an empty string."""
     header = connection.headers.get("authorization", "")
     scheme, _, credential = header.partition(" ")
     if not header and "x-api-key" in connection.headers:
@@ -156,16 +158,15 @@ def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 
 
 class Authentication(AbstractAuthenticationMiddleware):
-    """Signs every request in before its route runs; routes marked `exclude_from_auth` are open.
+    """Authenticates each request unless its route sets `exclude_from_auth`.
 
-    No cookie signs anybody in here, so that another site can't make a signed-in browser write; the document page reads its own.
+    Cookies are ignored, so that another site cannot make a signed-in browser write; the document page reads its own.
     """
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         services: Services = connection.app.state.services
         credential = credential_of(connection)
         if not credential:
-            client = connection.client
-            services.sign_ins.without_credential(services.origins.of(client.host) if client else "")
+            services.sign_ins.without_credential(_origin(services, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)

@@ -1,9 +1,8 @@
-"""Sign-in with Google for Drive: an administrator's wish enters, the address of Google's consent page leaves; then the answer that
-Google sends back enters, and a refresh token that is kept encrypted leaves.
+"""The OAuth sign-in that connects a Google account for Drive and stores its encrypted refresh token.
 
-The answer comes by a browser that nobody has signed in, so everything hangs on the `state`: signed with our key for this purpose
-alone, valid for ten minutes, and used up in Postgres by the first who brings it. The PKCE verifier follows from it and our key, so
-that it is kept nowhere. No message holds a code, a token or a secret.
+Google redirects a browser that is not signed in, so security rests on the `state`: signed for this purpose only, valid for ten
+minutes, and consumed in Postgres by its first use. The PKCE verifier is derived from it and our key, so it is stored nowhere. No
+message contains a code, token or secret.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from sql import statement
 
 CALLBACK = "/api/auth/google/callback"
 LIFETIME = timedelta(minutes=10)
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 DRIVE_SCOPE = "https://www.googleapis.com/auth/drive.readonly"
-"""Reads files and who may read them, and changes nothing. Source: developers.google.com/workspace/drive/api/guides/api-specific-auth"""
+"""Read access to files and their permissions. Source: developers.google.com/workspace/drive/api/guides/api-specific-auth"""
 SCOPES = ("openid", "email", DRIVE_SCOPE)
 GOOGLE = "https://www.googleapis.com"
 CONSENT_URL = "https://accounts.google.com/o/oauth2/v2/auth"
@@ -47,19 +46,19 @@ TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 # an address
 _ALGORITHM = "HS256"
 _AUDIENCE = "concordance-google-sign-in"
 _REFUSALS = {
-    "invalid_grant": "Google took the sign-in for used or too old. Please start it again.",
+    "invalid_grant": "Google reports that the sign-in was already used or has expired. Please start it again.",
     "invalid_client": "Google does not know this installation's OAuth client. Check CONCORDANCE_GOOGLE_CLIENT_ID and "
     "CONCORDANCE_GOOGLE_CLIENT_SECRET.",
-    "unauthorized_client": "This OAuth client may not sign people in. It has to be of the type “Web application”.",
+    "unauthorized_client": "This OAuth client may not sign users in. Its type must be “Web application”.",
     "redirect_uri_mismatch": "The OAuth client does not list this installation's callback address among its redirect URIs.",
 }
-"""What to say of Google's error codes. Source: RFC 6749 5.2, and Google's page above."""
+"""Messages for Google's error codes. Source: RFC 6749 5.2, and Google's page above."""
 
 log = logger("serving")
 
 
 class SignInError(ConcordanceError):
-    """The sign-in came to nothing; the message tells the person why and what to do. `status` is for the page."""
+    """The sign-in failed; the message says why and what to do. `status` is the HTTP status of the page."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -67,7 +66,7 @@ class SignInError(ConcordanceError):
 
 
 class Connected(NamedTuple):
-    """The Google account that Drive is read as from now on, and who connected it."""
+    """The Google account that Drive is now read as, and the administrator who connected it."""
 
     account: str
     by: str
@@ -80,12 +79,12 @@ class _Grant(NamedTuple):
 
 
 def consent_url(settings: Settings) -> str:
-    """Return the address of the consent page, which a simulator serves itself."""
+    """Return the URL of the consent page."""
     return CONSENT_URL if _is_google(settings) else f"{settings.drive_api_url}/o/oauth2/v2/auth"
 
 
 def token_url(settings: Settings) -> str:
-    """Return the address that codes are exchanged at, which a simulator serves itself."""
+    """Return the URL at which codes are exchanged for tokens."""
     return TOKEN_URL if _is_google(settings) else f"{settings.drive_api_url}/token"
 
 
@@ -94,7 +93,7 @@ def _is_google(settings: Settings) -> bool:
 
 
 def signed_state(key: str, sign_in_id: str, expires: datetime) -> str:
-    """Return the `state` of a sign-in. Its audience keeps it from being a token of ours, and a token from being a state."""
+    """Return the `state` of a sign-in. Its audience keeps states and access tokens from being used for each other."""
     return jwt.encode({"aud": _AUDIENCE, "jti": sign_in_id, "exp": expires}, key, algorithm=_ALGORITHM)
 
 
@@ -107,17 +106,17 @@ def _sign_in_id(key: str, state: str) -> str:
     except jwt.ExpiredSignatureError:
         raise SignInError("This sign-in took longer than ten minutes. Please start it again.") from None
     except (jwt.InvalidTokenError, ValueError):
-        raise SignInError("This sign-in was not started here, or its address is not complete.") from None
+        raise SignInError("This sign-in was not started here, or its URL is incomplete.") from None
 
 
 def _verifier(key: str, sign_in_id: str) -> str:
-    """Return the PKCE verifier: 43 characters that only holders of our key can work out. Source: RFC 7636 4.1."""
+    """Return the PKCE verifier: 43 characters that cannot be computed without our key. Source: RFC 7636 4.1."""
     digest = hmac.digest(key.encode(), f"google sign-in {sign_in_id}".encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 class GoogleSignIn:
-    """Begins and finishes sign-ins of this installation."""
+    """Starts and completes sign-ins."""
 
     def __init__(self, settings: Settings, key: str, database: Database) -> None:
         self._settings = settings
@@ -125,48 +124,48 @@ class GoogleSignIn:
         self._database = database
 
     async def begin(self, email: str, now: datetime) -> str:
-        """Return the consent page's address for a person of ours. Raises the `source-not-configured` problem."""
+        """Start a sign-in for a user and return the consent page's URL. Raises the problem `source-not-configured`."""
         settings, sign_in_id = self._settings, str(uuid.uuid4())
         client_id, _ = self._client()
         row = {"sign_in_id": sign_in_id, "requested_by": email, "now": now, "expires_at": now + LIFETIME}
         await self._database.fetch("sign_in_begin", row)
         challenge = hashlib.sha256(_verifier(self._key, sign_in_id).encode()).digest()
-        asked = {
+        query = {
             "client_id": client_id,
             "redirect_uri": settings.base_url + CALLBACK,
             "response_type": "code",
             "scope": " ".join(SCOPES),
             "access_type": "offline",
-            # without it Google gives no refresh token to somebody who had consented before
+            # Without it, Google issues no refresh token to a user who consented before.
             "prompt": "consent",
             "state": signed_state(self._key, sign_in_id, now + LIFETIME),
             "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        return f"{consent_url(settings)}?{urlencode(asked)}"
+        return f"{consent_url(settings)}?{urlencode(query)}"
 
     async def finish(self, answer: Mapping[str, str], now: datetime) -> Connected:
-        """Keep what Google's answer gives. Raises `SignInError`, or `ServiceUnavailableError` when Postgres is down."""
+        """Store the token that Google's callback leads to. Raises `SignInError`, or `ServiceUnavailableError` when Postgres is down."""
         sign_in_id = _sign_in_id(self._key, answer.get("state", ""))
         rows = await self._database.fetch("sign_in_finish", {"sign_in_id": sign_in_id, "now": now})
         if not rows:
-            raise SignInError("This sign-in was finished before. Please start a new one.")
+            raise SignInError("This sign-in was already completed. Please start a new one.")
         if answer.get("error") == "access_denied":
-            raise SignInError("Google says that access was not given, so nothing was connected.", 403)
+            raise SignInError("Access was not granted on Google's page, so nothing was connected.", 403)
         if "error" in answer or not answer.get("code"):
-            raise SignInError("Google could not finish the sign-in. Please start it again.")
+            raise SignInError("Google could not complete the sign-in. Please start it again.")
         grant = await self._exchange(answer["code"], _verifier(self._key, sign_in_id))
         connected = Connected(grant.account, rows[0]["requested_by"])
-        await asyncio.to_thread(self._keep, grant, connected.by)
+        await asyncio.to_thread(self._store, grant, connected.by)
         return connected
 
     def _client(self) -> tuple[str, str]:
         settings = self._settings
-        named = {
+        values = {
             "CONCORDANCE_GOOGLE_CLIENT_ID": settings.google_client_id,
             "CONCORDANCE_GOOGLE_CLIENT_SECRET": settings.google_client_secret,
         }
-        missing = [name for name, value in named.items() if not value]
+        missing = [name for name, value in values.items() if not value]
         if missing or settings.google_client_id is None or settings.google_client_secret is None:
             detail = f"Signing in with Google needs {' and '.join(missing)} (docs/operations.md)."
             raise ProblemError("source-not-configured", detail)
@@ -182,32 +181,32 @@ class GoogleSignIn:
             "redirect_uri": self._settings.base_url + CALLBACK,
             "code_verifier": verifier,
         }
-        async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
             tokens = _answer(await _send(client, "POST", token_url(self._settings), data=form))
             scopes = str(tokens.get("scope", DRIVE_SCOPE)).split()
             if DRIVE_SCOPE not in scopes:
                 raise SignInError(
-                    "Drive was left unticked on Google's page. Please start again and allow to see its files."
+                    "Access to Drive was not selected on Google's page. Please start again and select it."
                 )
             if not tokens.get("refresh_token"):
                 raise SignInError(
-                    "Google gave no lasting access. Remove this application at myaccount.google.com/permissions, then start again."
+                    "Google issued no refresh token. Remove this application at myaccount.google.com/permissions, then start again."
                 )
             account = _account_of(tokens.get("id_token")) or await self._ask_drive(client, tokens.get("access_token"))
         return _Grant(account, str(tokens["refresh_token"]), scopes)
 
     async def _ask_drive(self, client: httpx.AsyncClient, access_token: Any) -> str:
-        """Return the account's email as Drive knows it. Source: developers.google.com/workspace/drive/api/reference/rest/v3/about/get"""
+        """Return the account's email according to Drive. Source: developers.google.com/workspace/drive/api/reference/rest/v3/about/get"""
         address = f"{self._settings.drive_api_url}/drive/v3/about?fields=user(emailAddress)"
         response = await _send(client, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
         user = _answer(response).get("user")
-        found = _email(user.get("emailAddress") if isinstance(user, dict) else None)
-        if found is None:
-            raise SignInError("Google did not say which account this is. Please start again.", 502)
-        return found
+        email = _email(user.get("emailAddress") if isinstance(user, dict) else None)
+        if email is None:
+            raise SignInError("Google did not name the account. Please start again.", 502)
+        return email
 
-    def _keep(self, grant: _Grant, by: str) -> None:
-        """Store the token and end the pause that a token which was refused had brought, both or neither."""
+    def _store(self, grant: _Grant, by: str) -> None:
+        """Store the token and resume the source if a refused token had paused it, in one transaction."""
         with session(self._settings.postgres_dsn) as connection:
             credentials.save(
                 connection, self._settings, credentials.GOOGLE, grant.account, grant.refresh_token, grant.scopes, by
@@ -222,11 +221,11 @@ async def _send(client: httpx.AsyncClient, method: str, url: str, **more: Any) -
         return await client.request(method, url, **more)
     except httpx.HTTPError as error:
         log.warning("google_unreachable", error=type(error).__name__)
-        raise SignInError("Google does not answer this installation. Please start again in a while.", 503) from None
+        raise SignInError("Google cannot be reached from this installation. Please start again later.", 503) from None
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:
-    """Return the fields of an answer; of a refusal only a code that we know is repeated."""
+    """Return the fields of a response. Raises `SignInError` for an error, which repeats none but known error codes."""
     try:
         body = response.json()
     except ValueError:
@@ -240,14 +239,12 @@ def _answer(response: httpx.Response) -> dict[str, Any]:
     if known is not None:
         raise SignInError(_REFUSALS[known], 502)
     if response.status_code == 403:
-        raise SignInError(
-            "Drive refuses this application. Is the Drive API switched on in its Google Cloud project?", 502
-        )
+        raise SignInError("Drive refuses this application. Is the Drive API enabled in its Google Cloud project?", 502)
     raise SignInError(f"Google refused with status {response.status_code}. Please start again.", 502)
 
 
 def _account_of(id_token: Any) -> str | None:
-    """Return the email in an ID token. It came from Google itself over TLS, so its signature may go unchecked.
+    """Return the email in an ID token. It came directly from Google over TLS, so its signature need not be checked.
 
     Source: OpenID Connect Core 1.0, 3.1.3.7 (6).
     """

@@ -1,6 +1,6 @@
-"""The host names, origins and body types that the HTTP interface accepts: settings enter, a middleware leaves.
+"""The middleware that checks a request's host name, origin and body type.
 
-Pages of other sites may not change anything with the cookie of the document page, and no foreign host name reaches a route.
+It keeps pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ BODY_TYPES: dict[str, str | None] = {
     "/api/session": FORM,
     "/api/session/close": FORM,
 }
-"""Bodies that are not JSON, by path; the route of uploads looks at the type itself, that of notifications at no body."""
+"""Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications)."""
 
 
 def serving_rules(settings: Settings) -> Rules:
-    """Return what the HTTP interface accepts: the names of its settings, and changes from pages under them."""
+    """Return the rules: host names of the settings, and writes only from pages of these hosts."""
     public = urlsplit(settings.base_url)
     names = [name.lower() for name in settings.allowed_hosts]
     return rules_for(
@@ -37,7 +37,7 @@ def serving_rules(settings: Settings) -> Rules:
 
 
 def guarded_by(rules: Rules) -> Callable[[ASGIApp], ASGIApp]:
-    """Return a middleware that answers what `rules` refuse with a problem."""
+    """Return a middleware that responds to requests refused by `rules` with a problem."""
 
     def guarded(app: ASGIApp) -> ASGIApp:
         async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,8 @@
-"""Who may read documents as their owners, or events of Slack, last said, on the disk: what a search without Postgres asks beside the index.
+"""A list on disk of recent permission changes by owners and Slack events, for searches without Postgres.
 
-The index learns of a deletion, or of rights that were taken away, with the next sync. Until then Postgres hides the document; this
-list hides it while Postgres is down. A change is on the disk before its transaction commits, and so before anybody is told of it. All
-serving processes of a HOME share the list. An entry can only take away: what the index does not grant, it does not grant either.
+A deletion or a narrowed permission reaches the index with the next sync. Until then Postgres hides the document, and this list does so
+while Postgres is down. A change is on disk before its transaction commits. All serving processes of a HOME share the list. It can
+only restrict: it grants nothing that the index does not grant.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from resources.core.errors import RetryLaterError
 from resources.logging import logger
 
 COMPACT_BYTES = 4 * 1024 * 1024
-"""A list that has grown by this much is written anew without what is old or was said again."""
-SLACK = 2
-"""Entries are kept for this many times the age at which permissions no longer count: by then the fallback holds the document back anyway,
-unless a later sync, which saw the change, has checked it."""
+"""After growing by this much, the list is rewritten without expired and superseded entries."""
+KEEP_FACTOR = 2
+"""Entries are kept for this multiple of the age at which permissions expire: by then the fallback withholds the document anyway, unless a
+later sync, which saw the change, has checked it."""
 
 log = logger("serving")
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """Who may read a document since a time (seconds since 1970); nobody, when it was deleted."""
+class RightsEntry(msgspec.Struct, frozen=True, array_like=True):
+    """The principals that may read a document since `at` (Unix time); none if it was deleted."""
 
     doc_id: str
     at: float
@@ -39,37 +39,37 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(RightsEntry)
 
 
 class Rights:
-    """The list in a folder of HOME."""
+    """The list of permission changes, in a folder below HOME."""
 
     def __init__(self, folder: Path, max_age: timedelta) -> None:
         self._folder = folder
         self._file = folder / "uploads.jsonl"
-        self._keep = max_age.total_seconds() * SLACK
+        self._keep = max_age.total_seconds() * KEEP_FACTOR
         self._compacted = 0
         self._read: tuple[tuple[int, int], dict[str, frozenset[str]]] = ((0, 0), {})
 
     def note(self, doc_id: str, permissions: Iterable[str]) -> None:
-        """Put down who may read a document from now on, durably. Call it last in the transaction that changes it; blocking.
+        """Store durably who may read a document from now on. Call it last in the transaction that changes it. Blocking.
 
-        Raises `RetryLaterError` when the disk does not take it: the transaction must not commit then.
+        Raises `RetryLaterError` when it cannot be written; the transaction must not commit then.
         """
-        self._append(Entry(doc_id, time.time(), sorted(permissions)))
+        self._append(RightsEntry(doc_id, time.time(), sorted(permissions)))
 
     def withhold(self, doc_ids: Iterable[str]) -> None:
-        """Put down, durably, that nobody may read some documents from now on; as `note`."""
+        """Store that no one may read these documents from now on, like `note`."""
         now = time.time()
-        self._append(*(Entry(doc_id, now, []) for doc_id in doc_ids))
+        self._append(*(RightsEntry(doc_id, now, []) for doc_id in doc_ids))
 
     def narrow(self, readers: Mapping[str, Iterable[str]]) -> None:
-        """Put down, durably, who may read some documents from now on; as `note`."""
+        """Store who may read each of these documents from now on, like `note`."""
         now = time.time()
-        self._append(*(Entry(doc_id, now, sorted(permissions)) for doc_id, permissions in readers.items()))
+        self._append(*(RightsEntry(doc_id, now, sorted(permissions)) for doc_id, permissions in readers.items()))
 
-    def _append(self, *entries: Entry) -> None:
+    def _append(self, *entries: RightsEntry) -> None:
         line = b"".join(_encoder.encode(entry) + b"\n" for entry in entries)
         try:
             with self._locked():
@@ -77,38 +77,38 @@ class Rights:
                     end = file.seek(0, os.SEEK_END)
                     file.seek(max(0, end - 1))
                     if file.read() not in (b"", b"\n"):
-                        line = b"\n" + line  # a crash cut the line before short
+                        line = b"\n" + line  # a crash truncated the previous line
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
                 if end > self._compacted + COMPACT_BYTES:
                     self._compact()
         except OSError as error:
-            log.error("rights_not_noted", error=str(error))
+            log.error("rights_not_written", error=str(error))
             raise RetryLaterError(
-                f"The change could not be kept on the disk ({error.strerror}), so it was not made."
+                f"The change could not be written to disk ({error.strerror}), so it was not made."
             ) from error
 
     def current(self) -> Mapping[str, frozenset[str]]:
-        """Return who may read each document of the list, by its latest entry. Reads the file when it has changed."""
+        """Return the principals that may read each listed document, by its latest entry. Rereads the file if it has changed."""
         try:
             stat = self._file.stat()
         except FileNotFoundError:
             return {}
         version = (stat.st_ino, stat.st_size)
         if version != self._read[0]:
-            found = {entry.doc_id: frozenset(entry.permissions) for entry in self._entries()}
-            self._read = (version, found)
+            latest = {entry.doc_id: frozenset(entry.permissions) for entry in self._entries()}
+            self._read = (version, latest)
         return self._read[1]
 
-    def _entries(self) -> Generator[Entry]:
+    def _entries(self) -> Generator[RightsEntry]:
         oldest = time.time() - self._keep
         with self._file.open("rb") as file:
             for line in file:
                 try:
                     entry = _decoder.decode(line)
                 except msgspec.MsgspecError:
-                    continue  # cut short by a crash: its change was never committed
+                    continue  # truncated by a crash: its change was never committed
                 if entry.at >= oldest:
                     yield entry
 
@@ -131,6 +131,6 @@ class Rights:
 
 
 def _private(path: Path, flags: int) -> IO[bytes]:
-    """Open a file that the owner alone may read, made where it is missing."""
+    """Open a file that only the owner may read, creating it if needed."""
     mode = "rb+" if flags & os.O_RDWR else "wb"
     return os.fdopen(os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600), mode)

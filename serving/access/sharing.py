@@ -1,8 +1,7 @@
-"""What a person may say about an upload: whom it is shared with, and which tags it carries.
+"""Restrictions on the sharing and tags of uploads.
 
-Anyone may hand in a document, so what it looks like must not exceed what its owner stands for: it is shared within the
-owner's own domain and groups unless the settings or an administrator widen that, and tags that say where a document comes
-from belong to managed sources.
+Anyone may upload, so an upload must not pass for an official document: it is shared within the owner's domain and groups only, unless
+the settings or an administrator allow more, and tags that state a document's origin are reserved for managed sources.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from resources.settings import Settings
 from serving.errors import ProblemError
 
 PROVENANCE = ("source", "tenant", "dataset")
-"""Tags that managed sources set: people filter by them to get official documents only."""
+"""Tags of managed sources, by which users filter for official documents."""
 
 
 def check_share(settings: Settings, access: Access, share: Iterable[str]) -> None:
-    """Raise the problem `sharing-not-allowed` for the first of these normalised principals that the caller may not share with."""
+    """Raise the problem `sharing-not-allowed` if the caller may not share with one of these normalised principals."""
     if access.admin or PUBLIC in settings.upload_share_domains:
         return
     domains = {access.email.rpartition("@")[2], *settings.upload_share_domains}
@@ -33,7 +32,7 @@ def check_share(settings: Settings, access: Access, share: Iterable[str]) -> Non
         if principal == PUBLIC or (colon and kind == "slack") or domain not in domains:
             raise ProblemError(
                 "sharing-not-allowed",
-                f"share: {principal} is outside of your own domain and groups. Ask an administrator to share it, or to add the "
+                f"share: {principal} is outside of your domain and groups. Ask an administrator to share it, or to add the "
                 "domain to CONCORDANCE_UPLOAD_SHARE_DOMAINS.",
             )
 
@@ -43,8 +42,7 @@ def check_provenance(access: Access, tags: Mapping[str, Any], reserved: Iterable
     for name in reserved if not access.admin else ():
         if name in tags:
             raise InvalidRequestError(
-                f"tags.{name}: says where a document comes from and is set by managed sources; only an administrator may "
-                "give it to an upload. Leave it out."
+                f"tags.{name}: is reserved for managed sources; only an administrator may set it on an upload. Leave it out."
             )
 
 

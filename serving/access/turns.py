@@ -1,12 +1,11 @@
-"""Limits on requests: how many a minute and how many at the same time, per person and in total, and how large a body may be.
+"""Limits on requests: rate and concurrency, per caller and in total, and the size of the body.
 
-Every route belongs to one of `CLASSES` by its operation id. The middleware runs after sign-in, so a request counts for its caller;
-on open routes it counts for its address. A refused request gets a problem that names the limit and says when to try again.
+Each route belongs to one of `CLASSES` by its operation id. The middleware runs after authentication, so a request counts for its
+caller; on open routes it counts for its address.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,40 +16,40 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
 from resources.connections import Origins
 from serving.access.limits import RateLimit
-from serving.access.sign_ins import UNNAMED
-from serving.errors import ProblemError
+from serving.access.sign_ins import UNKNOWN_FACTOR
+from serving.errors import ProblemError, rate_limited
 from serving.metrics import Metrics
 
 KB, MB = 1024, 1024 * 1024
 
 
 class RouteClass(NamedTuple):
-    """Limits of one kind of route."""
+    """Limits of a kind of route."""
 
     share: float | None
-    """Requests a minute for one person, as a multiple of the search rate limit. None: the route counts by itself, as searches do."""
-    at_once: int
-    """Requests of one person that may be under way at the same time."""
-    in_all: int
-    """Requests of everybody that may be under way at the same time."""
+    """Requests a minute per caller, as a multiple of the search rate limit. None: the route enforces its own rate, as searches do."""
+    per_caller: int
+    """Concurrent requests of one caller."""
+    in_total: int
+    """Concurrent requests of all callers."""
     body_bytes: int | None
-    """Largest body. None: the route limits its body by itself, as uploads do."""
+    """Largest body. None: the route enforces its own limit, as uploads do."""
 
 
 CLASSES: Mapping[str, RouteClass] = {
-    "search": RouteClass(None, at_once=64, in_all=128, body_bytes=128 * KB),
-    "answer": RouteClass(None, at_once=16, in_all=64, body_bytes=MB),
-    "read": RouteClass(10, at_once=32, in_all=128, body_bytes=64 * KB),
-    "write": RouteClass(3, at_once=32, in_all=128, body_bytes=256 * KB),
-    "upload": RouteClass(3, at_once=200, in_all=250, body_bytes=None),
-    "ingest": RouteClass(3, at_once=8, in_all=16, body_bytes=8 * MB),
-    "open": RouteClass(10, at_once=64, in_all=128, body_bytes=16 * KB),
-    "sign-in": RouteClass(3, at_once=16, in_all=64, body_bytes=16 * KB),
-    "event": RouteClass(30, at_once=64, in_all=128, body_bytes=MB),
-    "health": RouteClass(10, at_once=64, in_all=1000, body_bytes=KB),
+    "search": RouteClass(None, per_caller=64, in_total=128, body_bytes=128 * KB),
+    "answer": RouteClass(None, per_caller=16, in_total=64, body_bytes=MB),
+    "read": RouteClass(10, per_caller=32, in_total=128, body_bytes=64 * KB),
+    "write": RouteClass(3, per_caller=32, in_total=128, body_bytes=256 * KB),
+    "upload": RouteClass(3, per_caller=200, in_total=250, body_bytes=None),
+    "ingest": RouteClass(3, per_caller=8, in_total=16, body_bytes=8 * MB),
+    "open": RouteClass(10, per_caller=64, in_total=128, body_bytes=16 * KB),
+    "sign-in": RouteClass(3, per_caller=16, in_total=64, body_bytes=16 * KB),
+    "event": RouteClass(30, per_caller=64, in_total=128, body_bytes=MB),
+    "health": RouteClass(10, per_caller=64, in_total=1000, body_bytes=KB),
 }
-"""An upload streams to disk and takes about a megabyte of memory; an ingest is held whole, so fewer may be under way. Health checks have
-room of their own: the supervisor restarts a service that does not answer them. Slack delivers at most
+"""An upload streams to disk and takes about a megabyte of memory; an ingest is held in memory whole, so fewer may run at a time. Health
+checks have a class of their own because the supervisor restarts a service that does not answer them. Slack delivers at most
 30,000 events an hour, from few addresses. Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
 CLASS_OF: Mapping[str, str] = {
@@ -68,13 +67,12 @@ CLASS_OF: Mapping[str, str] = {
     "ingest": "ingest",
 }
 
+UNLIMITED_FROM_UNKNOWN = {"health", "event"}
+"""Classes without a rate for unknown addresses: the supervisor checks health locally, and signed events come through a proxy."""
 
-NEVER_SHARED = {"health", "event"}
-"""The supervisor asks for health from this machine; Slack's events come through a proxy, signed."""
 
-
-class Turns(ASGIMiddleware):
-    """Counts requests by class and caller. A trusted proxy that names no client stands for many people: only the totals count then."""
+class RequestLimits(ASGIMiddleware):
+    """Enforces the limits by class and caller. Clients of unknown address share one rate and have no limit per caller."""
 
     scopes = (ScopeType.HTTP,)
 
@@ -86,80 +84,64 @@ class Turns(ASGIMiddleware):
             for name, kind in CLASSES.items()
             if kind.share is not None
         }
-        self._unnamed = {
-            name: RateLimit(max(1, int(search_rate * kind.share)) * UNNAMED)
+        self._unknown_rates = {
+            name: RateLimit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR)
             for name, kind in CLASSES.items()
-            if kind.share is not None and name not in NEVER_SHARED
+            if kind.share is not None and name not in UNLIMITED_FROM_UNKNOWN
         }
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
-        self._under_way: Counter[tuple[str, str]] = Counter()
-        self._in_all: Counter[str] = Counter()
+        self._active: Counter[tuple[str, str]] = Counter()
+        self._active_in_total: Counter[str] = Counter()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Count the request for as long as it lasts. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
+        """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
         name = CLASS_OF.get(getattr(scope["route_handler"], "operation_id", None) or "", "open")
-        kind, who = CLASSES[name], self._caller(scope)
+        kind, caller = CLASSES[name], self._caller(scope)
         if kind.body_bytes is not None:
             receive = _bounded(scope, receive, kind.body_bytes)
-        if self._in_all[name] >= kind.in_all:
-            detail = (
-                f"{kind.in_all} requests of this kind ({name}) are under way, which is the limit. Try again in 2 s."
-            )
+        if self._active_in_total[name] >= kind.in_total:
+            detail = f"{kind.in_total} requests of this kind ({name}) are in progress, the limit. Try again in 2 s."
             raise ProblemError("overloaded", detail, headers={"Retry-After": "2"})
-        if who:
-            self._count(name, kind, who)
-        elif name in self._unnamed and (wait := self._unnamed[name].take(who)) > 0:
-            seconds = max(1, math.ceil(wait))
-            most = self._per_minute[name] * UNNAMED
-            detail = (
-                f"At most {most} requests of this kind ({name}) a minute from this machine, or through a proxy that names no client."
-                f" Try again in {seconds} s."
-            )
-            raise self._refusal(detail, seconds)
-        self._in_all[name] += 1
-        self._under_way[name, who] += 1
+        if caller and self._active[name, caller] >= kind.per_caller:
+            raise self._refusal(f"You have {kind.per_caller} requests of this kind ({name}) in progress, the limit.", 1)
+        rate = (self._rates if caller else self._unknown_rates).get(name)
+        if rate is not None and (wait := rate.take(caller)) > 0:
+            most, where = self._per_minute[name], ""
+            if not caller:
+                most, where = most * UNKNOWN_FACTOR, " from this machine, or through a proxy that names no client"
+            raise self._refusal(f"At most {most} requests of this kind ({name}) a minute{where}.", wait)
+        self._active_in_total[name] += 1
+        self._active[name, caller] += 1
         try:
             await next_app(scope, receive, send)
         finally:
-            self._in_all[name] -= 1
-            self._under_way[name, who] -= 1
-            if not self._under_way[name, who]:
-                del self._under_way[name, who]
-
-    def _count(self, name: str, kind: RouteClass, who: str) -> None:
-        if self._under_way[name, who] >= kind.at_once:
-            detail = f"You have {kind.at_once} requests of this kind ({name}) under way, which is the limit. Wait for one to end."
-            raise self._refusal(detail, 1)
-        wait = self._rates[name].take(who) if name in self._rates else 0.0
-        if wait > 0:
-            seconds = max(1, math.ceil(wait))
-            detail = (
-                f"At most {self._per_minute[name]} requests of this kind ({name}) a minute. Try again in {seconds} s."
-            )
-            raise self._refusal(detail, seconds)
+            self._active_in_total[name] -= 1
+            self._active[name, caller] -= 1
+            if not self._active[name, caller]:
+                del self._active[name, caller]
 
     def _caller(self, scope: Scope) -> str:
-        """Return who the request counts for: a person's email, an address, or an empty text for a proxy that names no client."""
+        """Return the caller's email, or on open routes the client's address, empty if it is unknown."""
         user, client = scope.get("user"), scope.get("client")
         if user is not None:
             return user.email
         return self._origins.of(client[0]) if client else ""
 
-    def _refusal(self, detail: str, seconds: int) -> ProblemError:
+    def _refusal(self, detail: str, seconds: float) -> ProblemError:
         self._metrics.rate_limited.inc()
-        return ProblemError("rate-limited", detail, headers={"Retry-After": str(seconds)})
+        return rate_limited(detail, seconds)
 
 
 def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
-    """Return a `receive` that passes on at most `most` bytes. Raises the problem `too-large`, at once if the announced length is larger."""
+    """Return a `receive` that raises `too-large` past `most` bytes. Raises it now if `Content-Length` is larger."""
     size = f"{most // KB} kB" if most < MB else f"{most // MB} MB"
-    refusal = ProblemError("too-large", f"The body of the request is larger than the {size} that this address takes.")
-    announced = dict(scope["headers"]).get(b"content-length", b"0")
-    if announced.isdigit() and int(announced) > most:
+    refusal = ProblemError("too-large", f"The body of the request is larger than {size}, the limit of this route.")
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    if length.isdigit() and int(length) > most:
         raise refusal
     seen = 0
 
-    async def take() -> HTTPReceiveMessage:
+    async def counted() -> HTTPReceiveMessage:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b"")) if message["type"] == "http.request" else 0
@@ -167,4 +149,4 @@ def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
             raise refusal
         return message  # pyright: ignore[reportReturnType] (a request over HTTP)
 
-    return take  # pyright: ignore[reportReturnType]
+    return counted  # pyright: ignore[reportReturnType]

@@ -30,8 +30,7 @@ from serving.answers.prompt import NO_DATA, messages
 from serving.answers.question import FindsPassages, PreparedQuestion, QuestionPreparer
 from serving.answers.schemas import Answer, AskRequest, Event
 from serving.answers.words import content
-from serving.audit import Audit
-from serving.audit import Event as AuditEvent
+from serving.audit import Audit, AuditEvent
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import QueryEmbedder

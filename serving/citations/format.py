@@ -1,4 +1,4 @@
-"""Citations: a document, its place and a date enter, a line of text in one of five formats leaves."""
+"""Citations in five text formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
 class Cited(NamedTuple):
-    """What a citation says of a document. `modified_at` dates it; `owner` is named for uploads, which anyone may hand in."""
+    """The cited document. `owner` is named for uploads, since anyone may upload."""
 
     title: str
     source_type: str
@@ -27,14 +27,14 @@ class Cited(NamedTuple):
 
 
 def origin(source_type: str, owner: str | None) -> str:
-    """Return the source as people write it; of an upload with the person who handed it in."""
+    """Return the source's display name, for an upload with its uploader."""
     if owner and capabilities(source_type).user_supplied:
         return f"{label(source_type)} by {_one_line(owner)}"
     return label(source_type)
 
 
 def short_date(day: date, today: date) -> str:
-    """Return `Nov 10`, with the year when it is not this year's."""
+    """Return `Nov 10`, followed by the year unless it is this year."""
     text = f"{_MONTHS[day.month - 1]} {day.day}"
     return text if day.year == today.year else f"{text}, {day.year}"
 

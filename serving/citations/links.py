@@ -1,4 +1,4 @@
-"""Links to the exact place: a document's address and a chunk's place enter, a URL that opens there leaves."""
+"""Links that open a document at the cited location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PDF = "application/pdf"
 
 
 def is_web(url: str | None) -> bool:
-    """Whether a URL may be shown as a link: anything but http(s), such as `javascript:`, never is."""
+    """Return True if a URL may be shown as a link, which only http(s) may, unlike `javascript:`."""
     return bool(url) and str(url).lower().startswith(("http://", "https://"))
 
 
@@ -25,7 +25,7 @@ def link(
     page: int | None = None,
     anchor: str | None = None,
 ) -> str:
-    """Return the link: the source's own page where it has one (PDF page, heading, message), else our viewer at the chunk."""
+    """Return the link to the source's own page (PDF page, heading, message) or, if it has none, to our document page at the chunk."""
     if url is None or not is_web(url):
         place = f"?chunk={chunk_index}#place" if chunk_index is not None else ""
         return f"{base_url}/documents/{doc_id}{place}"

@@ -17,7 +17,7 @@ from resources.core.durations import duration
 from resources.logging import logger
 from resources.settings import Settings
 from serving.access.rights import Rights
-from serving.audit import Audit, Event
+from serving.audit import Audit, AuditEvent
 from serving.background import Background
 from serving.database import Database, RegistryDownError
 from serving.embedding import QueryEmbedder
@@ -136,7 +136,7 @@ class Retriever:
         )
         found = [result.doc_id for result in response.results]
         await self._audit.record(
-            Event(email=access.email, action="search", query_id=query_id, query=search.query, doc_ids=found)
+            AuditEvent(email=access.email, action="search", query_id=query_id, query=search.query, doc_ids=found)
         )
         self._count(search, response, time.perf_counter() - began)
         return response

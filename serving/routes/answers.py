@@ -21,6 +21,7 @@ from serving.answers import store
 from serving.answers.schemas import Answer, AskRequest, Event, FeedbackRequest, FeedbackResponse, KeptAnswer
 from serving.deps import Services
 from serving.errors import ProblemError
+from serving.references import parse_id
 from serving.routes.search import enforce_rate_limit
 
 SETTLE_SECONDS = 2.0
@@ -34,20 +35,20 @@ def _message(event: Event) -> ServerSentEventMessage:
 
 
 async def as_events(first: Event, rest: AsyncGenerator[Event]) -> AsyncGenerator[ServerSentEventMessage]:
-    """Yield server-sent events; a failure under way is the event `error`, since the status is long sent."""
+    """Yield server-sent events. A failure becomes the event `error`, since the status has been sent."""
     try:
         yield _message(first)
         async for event in rest:
             yield _message(event)
     except ConcordanceError as error:
-        log.warning("stream_broken", error=str(error))
+        log.warning("answer_stream_failed", error=str(error))
         yield ServerSentEventMessage(data=msgspec.json.encode({"detail": str(error)}).decode(), event="error")
     finally:
         await rest.aclose()
 
 
 def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
-    """Tell whether the caller asks for a stream, by the body or by `Accept`."""
+    """Return True if the body or the `Accept` header requests a stream."""
     return data.stream or EVENT_STREAM in request.headers.get("accept", "")
 
 
@@ -61,20 +62,20 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
 async def ask(
     request: Request[Access, Any, Any], data: JSONBody[AskRequest], services: NamedDependency[Services]
 ) -> Response[Answer] | ServerSentEvent:
-    """Answer from what the caller may read, each sentence cited and checked against its source.
+    """Answer from documents that the caller may read; each sentence is cited and checked against its source.
 
-    With `stream` true, or `Accept: text/event-stream`, as server-sent events: `sources`, `token`…, `check`, `done`.
+    With `stream: true` or `Accept: text/event-stream`, the answer is sent as server-sent events: `sources`, `token`…, `check`, `done`.
     """
     enforce_rate_limit(services, request.user)
     if not wants_events(request, data):
         return Response(await services.answers.ask(data, request.user), status_code=200)
     events = services.answers.stream(data, request.user)
-    first = await anext(events)  # what is wrong with the question is still told by the status
+    first = await anext(events)  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 
 async def _settle(services: Services) -> None:
-    """Wait a moment for what is on its way to Postgres: an answer is kept after it was given."""
+    """Wait briefly for queued writes, since answers are stored after they are returned."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
             await services.audit.flush()
@@ -94,38 +95,32 @@ def _no_answer() -> ProblemError:
 async def get_answer(
     request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
 ) -> KeptAnswer:
-    """Show an answer to the one who asked, with each source as it stands today: current, changed or revoked."""
-    try:
-        known = str(uuid.UUID(answer_id))
-    except ValueError:
-        raise _no_answer() from None
+    """Return an answer to the user who asked, with the current state of each source: current, changed or revoked."""
+    known_id = parse_id(answer_id, _no_answer())
     for attempt in (1, 2):
-        kept = await store.load(
+        answer = await store.load(
             services.database,
-            known,
+            known_id,
             request.user,
             fresh_since=services.fresh_since(),
             base_url=services.settings.base_url,
         )
-        if kept is not None:
-            return kept
+        if answer is not None:
+            return answer
         if attempt == 1:
             await _settle(services)
     raise _no_answer()
 
 
 def _id(name: str, text: str | None) -> str | None:
-    try:
-        return str(uuid.UUID(text)) if text is not None else None
-    except ValueError:
-        raise InvalidRequestError(f"{name}: {text!r} is no id.") from None
+    return None if text is None else parse_id(text, InvalidRequestError(f"{name}: {text!r} is not a valid ID."))
 
 
-@post("/api/feedback", operation_id="feedback", status_code=201, tags=["answers"], summary="Say whether it was good")
+@post("/api/feedback", operation_id="feedback", status_code=201, tags=["answers"], summary="Rate an answer or a search")
 async def feedback(
     request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], services: NamedDependency[Services]
 ) -> FeedbackResponse:
-    """Keep what the caller thinks of an answer or a search of their own; where it names a document, propose it as a question."""
+    """Store the caller's feedback on their own answer or search. If it names a document, it becomes a proposed test question."""
     if data.answer_id is None and data.query_id is None:
         raise InvalidRequestError("answer_id: give the id of an answer, or query_id of a search.")
     row = {

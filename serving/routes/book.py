@@ -1,4 +1,4 @@
-"""`POST /ask`, `/ask-local` and `/track`: the book assistant over the one answer service."""
+"""`POST /ask`, `/ask-local` and `/track`: the book assistant's interface."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from serving.routes.search import enforce_rate_limit
 async def ask_book(
     request: Request[Access, Any, Any], data: JSONBody[BookQuestion], services: NamedDependency[Services]
 ) -> BookAnswer:
-    """Answer from what the caller may read, from three passages, each named in prose. A model that stays down is an error."""
+    """Answer from up to three passages that the caller may read, named in prose. A model that stays down is an error."""
     enforce_rate_limit(services, request.user)
     answer = await services.answers.ask(to_ask(data.query, data.collection_id), request.user, fallback=False)
     return from_answer(answer)
@@ -49,15 +49,12 @@ async def ask_book(
 async def ask_selection(
     request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], services: NamedDependency[Services]
 ) -> BookAnswer:
-    """Answer a question about a selected text from its own file alone."""
+    """Answer a question about selected text from its own file only."""
     enforce_rate_limit(services, request.user)
-    named = page(data.source_file, services.settings.file_roots)
-    wanted = msgspec.structs.asdict(named) | {
-        "collection_id": data.collection_id,
-        "principals": sorted(request.user.principals),
-        "fresh_since": services.fresh_since(),
-    }
-    rows = await services.database.fetch("document_by_page", wanted)
+    reference = page(data.source_file, services.settings.file_roots)
+    parameters = msgspec.structs.asdict(reference) | {"collection_id": data.collection_id}
+    parameters |= services.readable_by(request.user)
+    rows = await services.database.fetch("document_by_page", parameters)
     if not rows:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
     ask = to_ask(data.query, None, Selection(rows[0]["doc_id"], data.context))
@@ -68,11 +65,11 @@ async def ask_selection(
 async def track(
     request: Request[Access, Any, Any], data: JSONBody[TrackRequest], services: NamedDependency[Services]
 ) -> TrackResponse:
-    """Keep what a reader asked and saw. Written later: neither a slow nor a missing database is felt."""
+    """Store a reader's question and answer. It is written in the background, whether or not the database answers."""
     asked_at = data.timestamp if data.timestamp.tzinfo else data.timestamp.replace(tzinfo=UTC)
     sources = msgspec.json.encode(data.sources).decode()
     if "\x00" in data.query + data.answer or "\\u0000" in sources:
-        raise InvalidRequestError("query, answer and sources must not hold a NUL character.")
+        raise InvalidRequestError("query, answer and sources must not contain a NUL character.")
     conversation_id = str(uuid.uuid4())
     row = {
         "conversation_id": conversation_id,

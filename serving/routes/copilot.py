@@ -1,4 +1,4 @@
-"""`POST /api/search` and `POST /api/chat`: NeuroDrive's interface over the one search and answer service."""
+"""`POST /api/search` and `POST /api/chat`: NeuroDrive's interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from serving.routes.search import enforce_rate_limit
 async def search_files(
     request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], services: NamedDependency[Services]
 ) -> DriveSearchResponse:
-    """Find relevant passages that the caller may read; irrelevant ones are left out rather than padded."""
+    """Find relevant passages that the caller may read; irrelevant ones are omitted."""
     enforce_rate_limit(services, request.user)
     found = await services.retriever.search(to_search(data), request.user)
     return from_search(data, found, gate_of(services.embedder.model, services.settings.answer_gate))
@@ -40,6 +40,6 @@ async def search_files(
 async def chat(
     request: Request[Access, Any, Any], data: JSONBody[ChatRequest], services: NamedDependency[Services]
 ) -> ChatResponse:
-    """Answer from what the caller may read, with up to five earlier messages understood."""
+    """Answer from documents that the caller may read, in the context of up to five earlier messages."""
     enforce_rate_limit(services, request.user)
     return from_answer(await services.answers.ask(to_ask(data), request.user))

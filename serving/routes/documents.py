@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Annotated, Any
 
 from litestar import Request, delete, get
@@ -13,30 +12,23 @@ from litestar.params import FromPath, QueryParameter
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
-from serving.audit import Event
+from serving.audit import AuditEvent
 from serving.citations.format import Cited, citation
 from serving.citations.links import link
 from serving.deps import Services
 from serving.documents import rebuild
 from serving.errors import not_found
+from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
 from serving.schemas import Citation, DeleteResponse, DocumentPlace, DocumentResponse
 from sql import statement
 
 DEFAULT_CONTEXT = 1000
 MAX_CONTEXT = 20_000
-MAX_STRETCH = 200_000
+MAX_RANGE = 200_000
 MAX_INTEGER = 2**31 - 1
 
 Index = Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)]
-
-
-def known_id(text: str) -> str:
-    """Return the id in its usual form. Raises the `not-found` problem for what can't be one."""
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise not_found() from None
 
 
 async def open_document(
@@ -49,27 +41,27 @@ async def open_document(
     end: int | None,
     context: int,
 ) -> DocumentResponse:
-    """Return a document with its text around a place. Raises `not-found` alike for what is hidden, held back, or not there."""
-    doc_id = known_id(doc_id)
-    may = {"principals": sorted(access.principals), "fresh_since": services.fresh_since()}
-    rows = await services.database.fetch("document", {"doc_ids": [doc_id], **may})
+    """Return a document with its text around a location. Raises `not-found` alike for a hidden, withheld or unknown document."""
+    doc_id = parse_id(doc_id, not_found())
+    allowed = services.readable_by(access)
+    rows = await services.database.fetch("document", {"doc_ids": [doc_id], **allowed})
     if not rows:
         raise not_found()
     row, place = rows[0], None
     if chunk is not None:
-        wanted = {"doc_id": doc_id, "chunk_index": chunk, **may}
-        places = await services.database.fetch("document_chunk", wanted)
+        parameters = {"doc_id": doc_id, "chunk_index": chunk, **allowed}
+        places = await services.database.fetch("document_chunk", parameters)
         if not places:
             raise not_found()
         place = places[0]
         start, end = place["start_char"], place["end_char"]
     start = start or 0
-    end = min(start if end is None else end, start + MAX_STRETCH)
+    end = min(start if end is None else end, start + MAX_RANGE)
     if end < start:
-        raise InvalidRequestError("end: comes before start.")
+        raise InvalidRequestError("end: must not be less than start.")
     low, high = max(0, start - context), min(max(end, start + 1) + context, MAX_INTEGER)
-    wanted = {"doc_id": doc_id, "start_char": low, "end_char": high, **may}
-    chunks = await services.database.fetch("document_text", wanted)
+    parameters = {"doc_id": doc_id, "start_char": low, "end_char": high, **allowed}
+    chunks = await services.database.fetch("document_text", parameters)
     text, begins = rebuild(chunks, low, high)
     address = link(
         base_url=services.settings.base_url,
@@ -83,7 +75,7 @@ async def open_document(
     )
     section: list[str] = place["section_path"] if place else []
     cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address, row["owner"])
-    await services.audit.record(Event(email=access.email, action="open", doc_ids=[doc_id]))
+    await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
     return DocumentResponse(
         **row,
         text=text,
@@ -113,7 +105,7 @@ async def get_document(
     end: Index = None,
     context: Annotated[int, QueryParameter(ge=0, le=MAX_CONTEXT)] = DEFAULT_CONTEXT,
 ) -> DocumentResponse:
-    """Return a document's metadata and its text around chunk `chunk`, or from `start` to `end`, for those who may read it."""
+    """Return a document's metadata and its text around the chunk `chunk`, or from `start` to `end`, if the caller may read it."""
     return await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
 
 
@@ -127,27 +119,29 @@ async def get_document(
 async def delete_document(
     request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: FromPath[str]
 ) -> DeleteResponse:
-    """Take back an upload of the caller's own: invisible when this returns, gone from the index with the sync it starts.
+    """Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 
-    Administrators may take down anyone's upload; its owner cannot hand in the same content again.
+    Administrators may delete any user's upload, who then cannot upload the same content again.
     """
     from resources.sources.uploads import remove, take_down
 
-    known, email, admin = known_id(doc_id), request.user.email, request.user.admin
+    doc_id, email, admin = parse_id(doc_id, not_found()), request.user.email, request.user.admin
 
-    def take_back(connection: Connection) -> bool:
+    def delete_upload(connection: Connection) -> bool:
         with connection.transaction():
-            event = Event(email=email, action="delete", doc_ids=[known])
-            if not remove(connection, doc_id=known, owner=email):
-                owner = take_down(connection, doc_id=known) if admin else None
+            event = AuditEvent(email=email, action="delete", doc_ids=[doc_id])
+            if not remove(connection, doc_id=doc_id, owner=email):
+                owner = take_down(connection, doc_id=doc_id) if admin else None
                 if owner is None:
                     return False
-                event = Event(email=email, action="take_down", doc_ids=[known], detail=json.dumps({"owner": owner}))
+                event = AuditEvent(
+                    email=email, action="take_down", doc_ids=[doc_id], detail=json.dumps({"owner": owner})
+                )
             connection.execute(statement("serving", "audit_insert").encode(), event.row())
-            services.rights.note(known, [])
+            services.rights.note(doc_id, [])
         return True
 
-    if not await services.database.in_thread(take_back):
+    if not await services.database.in_thread(delete_upload):
         raise not_found()
     job_id = await launch_upload_sync(services, email)
-    return DeleteResponse(known, "deleted", message_for(job_id, "Deleted; nobody finds it any more"), job_id)
+    return DeleteResponse(doc_id, "deleted", message_for(job_id, "Deleted and hidden from all searches"), job_id)

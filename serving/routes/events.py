@@ -1,4 +1,4 @@
-"""`POST /api/slack/events`: what Slack reports as it happens. Open; Slack's signature stands in for a token."""
+"""`POST /api/slack/events`: receives Slack's events. Authenticated by Slack's signature instead of a token."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _decoder = msgspec.json.Decoder(Envelope)
 async def slack_events(
     request: Request[Any, Any, Any], services: NamedDependency[Services]
 ) -> Response[dict[str, str]]:
-    """Record an event that Slack has signed, hide what it concerns, and ask for a sync. A repeated event does nothing."""
+    """Record a signed event, hide the documents that it concerns, and request a sync. A repeated event has no effect."""
     secret = services.settings.slack_signing_secret
     if secret is None:
         raise UnauthorizedError(
-            "token-signature", "No event can be verified: CONCORDANCE_SLACK_SIGNING_SECRET is not set."
+            "token-signature", "Events cannot be verified: CONCORDANCE_SLACK_SIGNING_SECRET is not set."
         )
     body = await request.body()
     headers = {name: request.headers.get(name, "") for name in ("x-slack-request-timestamp", "x-slack-signature")}
@@ -41,15 +41,15 @@ async def slack_events(
     try:
         envelope = _decoder.decode(body)
     except msgspec.MsgspecError as error:
-        raise InvalidRequestError(f"The body is no event of Slack: {error}") from error
+        raise InvalidRequestError(f"The body is not a Slack event: {error}") from error
     if envelope.type == "url_verification":
         return Response({"challenge": envelope.challenge or ""})
-    return Response({"outcome": await services.slack_events.take(envelope)})
+    return Response({"outcome": await services.slack_events.process(envelope)})
 
 
 def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:
-    """Return True for a signature of ours that is at most five minutes old. Compares in constant time."""
+    """Return True for a valid signature that is at most five minutes old. Compares in constant time."""
     try:
         return SignatureVerifier(secret).is_valid_request(body, headers)
-    except (ValueError, TypeError):  # a time that is no number, a body that is no text
+    except (ValueError, TypeError):  # the time is not a number or the body is not UTF-8
         return False

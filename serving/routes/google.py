@@ -1,4 +1,4 @@
-"""`GET /api/auth/google` and its callback: an administrator connects the Google account that Drive is read as."""
+"""`GET /api/auth/google` and its callback: connect the Google account as which Drive is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
 from serving.access.auth import require_admin
 from serving.access.google import CALLBACK, GoogleSignIn, SignInError
-from serving.audit import Event
+from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.pages import page
@@ -26,7 +26,7 @@ log = logger("serving")
 
 @get("/api/auth/google", operation_id="connectGoogle", tags=["sync"], summary="Connect a Google account for Drive")
 async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
-    """Lead to Google's consent page; with `Accept: application/json` the answer is its address. Administrators only."""
+    """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
     require_admin(request.user)
     address = await _sign_in(services).begin(request.user.email, services.clock())
     if "application/json" in request.headers.get("accept", ""):
@@ -42,7 +42,7 @@ async def connect_google(request: Request[Access, Any, Any], services: NamedDepe
     exclude_from_auth=True,
 )
 async def google_callback(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
-    """Finish a sign-in that an administrator began, and say on a page how it went."""
+    """Complete a sign-in that an administrator started, and show the result on a page."""
     try:
         connected = await _sign_in(services).finish(dict(request.query_params.items()), services.clock())
     except (SignInError, ProblemError) as error:
@@ -50,10 +50,10 @@ async def google_callback(request: Request[Any, Any, Any], services: NamedDepend
     except ConfigurationError as error:
         return _failure(str(error), 500)
     except TemporaryError:
-        return _failure("The database does not answer just now, so nothing could be kept.", 503)
+        return _failure("The database does not answer, so nothing was saved.", 503)
     log.info("google_connected", account=connected.account, by=connected.by)
     detail = msgspec.json.encode({"provider": "google", "account": connected.account}).decode()
-    await services.audit.record(Event(email=connected.by, action="connect", detail=detail))
+    await services.audit.record(AuditEvent(email=connected.by, action="connect", detail=detail))
     return page(
         "Google Drive is connected",
         f"<h1>Google Drive is connected</h1><p>Read as {escape(connected.account)}</p>"
@@ -65,5 +65,5 @@ def _sign_in(services: Services) -> GoogleSignIn:
     return GoogleSignIn(services.settings, services.key, services.database)
 
 
-def _failure(why: str, status: int) -> Response[str]:
-    return page("Not connected", f"<h1>Google Drive is not connected</h1><p>{escape(why)}</p>{AGAIN}", status)
+def _failure(reason: str, status: int) -> Response[str]:
+    return page("Not connected", f"<h1>Google Drive is not connected</h1><p>{escape(reason)}</p>{AGAIN}", status)

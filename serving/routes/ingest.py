@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import Any, Literal
 
 from litestar import Request, get, post
@@ -17,6 +16,7 @@ from serving.contracts.ingest import MAX_CONTENT, Counts, IngestJob, IngestReque
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import ingest
+from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync
 
 log = logger("serving")
@@ -33,32 +33,30 @@ log = logger("serving")
 async def start_ingest(
     request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
 ) -> IngestResponse:
-    """Keep a document, sent along or named by its place in a file root, and have it indexed as the caller's own."""
+    """Store a document from the request's content or from a file root as the caller's upload, and start indexing it."""
     services.database.require()
     try:
-        done = await asyncio.to_thread(ingest, services.settings, services.blobs, services.rights, data, request.user)
+        ingested = await asyncio.to_thread(
+            ingest, services.settings, services.blobs, services.rights, data, request.user
+        )
     except ConcordanceError:
         services.metrics.uploads.labels("refused").inc()
         raise
     sync = await launch_upload_sync(services, request.user.email)
-    services.metrics.uploads.labels("new" if done.kept.created else "known").inc()
-    log.info(
-        "ingest", job_id=done.job_id, doc_id=done.kept.doc_id, sync=sync, bytes=done.blob.size, mime_type=done.mime_type
-    )
-    return IngestResponse(done.job_id, done.kept.doc_id)
+    services.metrics.uploads.labels("new" if ingested.kept.created else "known").inc()
+    doc_id, size = ingested.kept.doc_id, ingested.blob.size
+    log.info("ingest", job_id=ingested.job_id, doc_id=doc_id, sync=sync, bytes=size, mime_type=ingested.mime_type)
+    return IngestResponse(ingested.job_id, doc_id)
 
 
 @get("/api/ingest/{job_id:str}", operation_id="ingestStatus", tags=["documents"], summary="How an ingest went")
 async def ingest_status(
     request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
 ) -> IngestJob:
-    """Tell the one who asked for it how it stands; for others there is no such job."""
+    """Return the state of a job to the user who started it."""
     missing = ProblemError("not-found", "There is no such job, or it is not yours.")
-    try:
-        wanted = {"job_id": str(uuid.UUID(job_id)), "email": request.user.email}
-    except ValueError:
-        raise missing from None
-    rows = await services.database.fetch("ingest_job", wanted)
+    parameters = {"job_id": parse_id(job_id, missing), "email": request.user.email}
+    rows = await services.database.fetch("ingest_job", parameters)
     if not rows:
         raise missing
     return _job(rows[0])

@@ -1,4 +1,4 @@
-"""`POST /api/drive/notifications`: Google's word that something in Drive has changed. Open; the channel's secret stands in for a token."""
+"""`POST /api/drive/notifications`: receives Google's change notifications. Authenticated by the channel's secret instead of a token."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from serving.errors import ProblemError
 CHANNEL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[0-9]{1,20}")
 ESTABLISHED = "sync"
-"""State of the first message over a channel, which says that it was made. Source: https://developers.google.com/workspace/drive/api/guides/push"""
+"""State of a channel's first message, which confirms its creation. Source: https://developers.google.com/workspace/drive/api/guides/push"""
 
-UNKNOWN = bytes(32)
-"""No secret has this hash."""
+NO_HASH = bytes(32)
+"""Compared for unknown channels, so that they take as long; no secret has this hash."""
 
 log = logger("serving")
 
@@ -36,7 +36,7 @@ log = logger("serving")
     exclude_from_auth=True,
 )
 async def drive_notifications(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> None:
-    """Note that the feed of a channel has changed, and ask for a sync of it. The body is not read."""
+    """Record that the feed of a channel has changed, and request a sync. The body is not read."""
     channel_id, token, number, state = (
         request.headers.get(f"x-goog-{name}", "")
         for name in ("channel-id", "channel-token", "message-number", "resource-state")
@@ -45,11 +45,11 @@ async def drive_notifications(request: Request[Any, Any, Any], services: NamedDe
     rows = []
     if CHANNEL.fullmatch(channel_id):
         rows = await services.database.fetch("notification_channel", {"channel_id": channel_id, "source": source.value})
-    expected = bytes(rows[0]["token_hash"]) if rows else UNKNOWN
+    expected = bytes(rows[0]["token_hash"]) if rows else NO_HASH
     if not hmac.compare_digest(expected, hashlib.sha256(token.encode()).digest()) or not NUMBER.fullmatch(number):
         raise ProblemError("not-found", "There is no such channel.")
     partitions = [] if state == ESTABLISHED else list(rows[0]["partitions"])
     await services.database.in_thread(lambda connection: changed(connection, source, channel_id, number, partitions))
     log.info("drive_notification", channel=channel_id, state=state[:20], partitions=len(partitions))
     if partitions:
-        services.sync_requests.ask(source)
+        services.sync_requests.request(source)

@@ -1,9 +1,7 @@
-"""`POST /api/rag.search`: Outline's RAG search over the one search service, with its errors by name."""
+"""`POST /api/rag.search`: search through Outline's interface, with Outline's names for errors."""
 
 from __future__ import annotations
 
-import math
-import uuid
 from typing import Any
 
 from litestar import Request, Response, post
@@ -17,7 +15,8 @@ from serving.answers.gate import gate_of
 from serving.contracts.rag_search import MIN_QUERY, RagSearchRequest, RagSearchResponse, from_search, to_search
 from serving.contracts.relevance import NOT_EMBEDDED, least_cosine
 from serving.deps import Services
-from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation
+from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
+from serving.references import parse_id
 from serving.retrieval.plan import normalise
 from serving.routes.search import enforce_rate_limit
 
@@ -27,7 +26,7 @@ NAMES = {
     "service-unavailable": "EmbeddingServiceUnavailable",
     "not-found": "NoEmbeddingsAvailable",
 }
-"""The document's name for each of our problems, told as `error` beside the usual members. Source: Outline RAG search, 9.1."""
+"""Outline's name for each problem, returned as `error` in addition to the usual members."""
 
 Problem = Response[dict[str, Any]]
 
@@ -55,17 +54,13 @@ def _check(body: RagSearchRequest) -> None:
     if len(normalise(body.query)) < MIN_QUERY:
         raise InvalidRequestError(f"query: is too short; it must have at least {MIN_QUERY} characters.")
     if body.document_id is not None:
-        try:
-            uuid.UUID(body.document_id)
-        except ValueError:
-            raise InvalidRequestError(f"documentId: {body.document_id!r} is no document id.") from None
+        parse_id(body.document_id, InvalidRequestError(f"documentId: {body.document_id!r} is not a valid document ID."))
 
 
 def _no_vectors(services: Services) -> ProblemError:
     wait = services.embedder.retry_after
     if wait is not None:
-        detail = "The embedding service takes no more requests for now. Try again later, or search with mode hybrid."
-        return ProblemError("rate-limited", detail, headers={"Retry-After": str(max(1, math.ceil(wait)))})
+        return rate_limited("The embedding service accepts no more requests for now. Search with mode hybrid.", wait)
     return ProblemError(
         "service-unavailable", "The embedding model does not answer. Try again shortly, or search with mode hybrid."
     )
@@ -82,7 +77,7 @@ def _no_vectors(services: Services) -> ProblemError:
 async def rag_search(
     request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], services: NamedDependency[Services]
 ) -> RagSearchResponse:
-    """Find passages that the caller may read by their meaning (`vector`), or by meaning and words (`hybrid`)."""
+    """Find passages that the caller may read, by meaning (`vector`) or by meaning and keywords (`hybrid`)."""
     enforce_rate_limit(services, request.user)
     _check(data)
     found = await services.retriever.search(to_search(data), request.user)
@@ -91,7 +86,7 @@ async def rag_search(
     if not found.results:
         readable = await services.database.fetch("any_chunk", {"principals": sorted(request.user.principals)})
         if not readable[0]["indexed"]:
-            raise ProblemError("not-found", "Nothing that you may read is indexed yet.")
+            raise ProblemError("not-found", "No document that you may read has been indexed yet.")
     model = services.embedder.model
     gate = gate_of(model, services.settings.answer_gate)
     return from_search(data, found, default=least_cosine(model), gate=gate)

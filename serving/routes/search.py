@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from litestar import Request, post
@@ -11,24 +10,22 @@ from litestar.params import JSONBody
 
 from resources.core.domain import Access
 from serving.deps import Services
-from serving.errors import ProblemError
+from serving.errors import rate_limited
 from serving.schemas import SearchRequest, SearchResponse
 
 
 def enforce_rate_limit(services: Services, access: Access) -> None:
-    """Count a search against the person's rate limit. Raises the `rate-limited` problem."""
+    """Count a search against the caller's rate limit. Raises the problem `rate-limited`."""
     wait = services.limit.take(access.email)
     if wait > 0:
         services.metrics.rate_limited.inc()
-        seconds = max(1, math.ceil(wait))
-        detail = f"At most {services.settings.search_rate_limit} searches a minute. Try again in {seconds} s."
-        raise ProblemError("rate-limited", detail, headers={"Retry-After": str(seconds)})
+        raise rate_limited(f"At most {services.settings.search_rate_limit} searches a minute.", wait)
 
 
 @post("/api/rag/search", operation_id="search", status_code=200, tags=["search"], summary="Search passages")
 async def search(
     request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
 ) -> SearchResponse:
-    """Find passages that the caller may read, best first, each with its source and place."""
+    """Find passages that the caller may read, best first, each with its source and location."""
     enforce_rate_limit(services, request.user)
     return await services.retriever.search(data, request.user)

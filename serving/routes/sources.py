@@ -15,12 +15,12 @@ from serving.ledger import SourcesResponse, report
 
 @get("/api/sources", operation_id="listSources", tags=["sync"], summary="State and completeness of the sources")
 async def list_sources(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SourcesResponse:
-    """Return each source's state and totals, of what the caller may read; administrators see everything, one root or channel at a time."""
+    """Return each source's state and totals of documents that the caller may read. Administrators see all, by root or channel."""
     access, database = request.user, services.database
-    admin = access.admin
     sources = await database.fetch("sources", {"sources": [name.value for name in names()]})
-    mine = {"principals": sorted(access.principals), "fresh_since": services.fresh_since()}
-    partitions = await database.fetch("source_partitions") if admin else await database.fetch("readable_totals", mine)
-    skips = await database.fetch("source_skips") if admin else []
+    if access.admin:
+        partitions, skips = await database.fetch("source_partitions"), await database.fetch("source_skips")
+    else:
+        partitions, skips = await database.fetch("readable_totals", services.readable_by(access)), []
     ready = [name for name in names() if configured(services.settings, name)]
-    return SourcesResponse(report(sources, partitions, skips, ready, admin=admin))
+    return SourcesResponse(report(sources, partitions, skips, ready, admin=access.admin))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated, Any
 
 from litestar import Request, get, post
@@ -15,10 +14,11 @@ from serving.access.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import job_facts
+from serving.references import parse_id
 from serving.schemas import SyncFault, SyncRequest, SyncResponse, SyncStatus
 
 LAUNCH_SECONDS = 25.0
-"""Less than the launch itself allows Dagster, so that a hang is noticed here."""
+"""Less than the launch's own timeout for Dagster, so that a hang is noticed here."""
 
 
 @post("/api/sync/{source:str}", operation_id="startSync", status_code=202, tags=["sync"], summary="Start a sync")
@@ -26,9 +26,9 @@ async def start_sync(
     request: Request[Access, Any, Any],
     source: FromPath[str],
     services: NamedDependency[Services],
-    data: Annotated[SyncRequest | None, BodyKwarg(description="All partitions, incrementally, when left out.")] = None,
+    data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
-    """Start a sync of a source and return its job. Administrators only; 409 with the running job's id when busy."""
+    """Start a sync of a source and return its job, or 409 with the id of the running job. Administrators only."""
     require_admin(request.user)
     try:
         name = parse(source)
@@ -36,12 +36,12 @@ async def start_sync(
         raise ProblemError("unknown-source", str(error)) from None
     if not configured(services.settings, name):
         raise ProblemError("source-not-configured", spec_of(name).help)
-    wanted = data or SyncRequest()
-    partitions = wanted.partitions if wanted.partitions is not None else wanted.folder_ids
+    options = data or SyncRequest()
+    partitions = options.partitions if options.partitions is not None else options.folder_ids
     started = await services.launch(
         name,
         partitions=partitions,
-        full=wanted.full_sync,
+        full=options.full_sync,
         requested_by=request.user.email,
         seconds=LAUNCH_SECONDS,
     )
@@ -52,12 +52,9 @@ async def start_sync(
 async def sync_status(
     request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
 ) -> SyncStatus:
-    """Return a sync's status; counts are for administrators, what went wrong with an upload is for its owner as well."""
+    """Return a sync's status. Counts are for administrators; errors of uploads are for their owner too."""
     missing = ProblemError("not-found", "There is no such sync.")
-    try:
-        job = str(uuid.UUID(job_id))
-    except ValueError:
-        raise missing from None
+    job = parse_id(job_id, missing)
     rows = await services.database.fetch("sync_job", {"job_id": job})
     if not rows:
         raise missing

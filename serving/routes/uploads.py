@@ -20,17 +20,17 @@ from resources.stores.quotas import quota_of
 from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
 from serving.schemas import UploadResponse
-from serving.uploads import Receiver
+from serving.uploads import UploadReceiver
 
 LAUNCH_SECONDS = 10.0
-"""A sync that does not start within this time is left to the sensor that looks for waiting uploads."""
+"""A sync that does not start within this time is left to the sensor for waiting uploads."""
 
 log = logger("serving")
 
 
 @dataclass
 class UploadOperation(Operation):
-    """Describes the multipart body, which the route reads by itself."""
+    """Documents the multipart body, which the route reads as a stream."""
 
     def __post_init__(self) -> None:
         text = Schema(type=OpenAPIType.STRING)
@@ -60,7 +60,7 @@ class UploadOperation(Operation):
 
 
 async def launch_upload_sync(services: Services, email: str) -> str | None:
-    """Start a sync of uploads and return its job, or the running one's; None when none can be started now."""
+    """Start a sync of uploads and return its job id, or that of the running sync; None if none can be started now."""
     try:
         started = await services.launch(SourceName.UPLOAD, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
@@ -72,9 +72,9 @@ async def launch_upload_sync(services: Services, email: str) -> str | None:
 
 
 def message_for(job_id: str | None, done: str) -> str:
-    """Return what to tell the person: done, and when the index follows."""
+    """Return the message of a change that is done, with the state of its indexing."""
     if job_id is None:
-        return f"{done}; the sync service is not running, it will be picked up when it is"
+        return f"{done}; it will be indexed when the sync service runs again"
     return f"{done}, indexing in progress"
 
 
@@ -88,7 +88,7 @@ def message_for(job_id: str | None, done: str) -> str:
     request_max_body_size=None,
 )
 async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
-    """Keep a file and have it indexed. Readable by the uploader alone unless `metadata.share` names others."""
+    """Store a file and start indexing it. Only the uploader may read it unless `metadata.share` names others."""
     from resources.sources.uploads import check_stored, record, source_id_of
 
     email, limit = request.user.email, services.settings.max_upload_bytes
@@ -96,13 +96,12 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
     stream: AsyncIterator[bytes] = request.stream()
     try:
         with services.blobs.writer() as writer:
-            receiver = Receiver(request.headers.get("content-type", ""), writer, limit)
+            receiver = UploadReceiver(request.headers.get("content-type", ""), writer, limit)
             received = await receiver.receive(stream, request.content_length)
             check_share(services.settings, request.user, received.metadata.share)
             check_provenance(request.user, received.metadata.tags)
-            if (
-                quota is not None
-            ):  # checked again under the lock of `record`; here a refused upload leaves no bytes behind
+            # `record` checks the quota again under a lock; an upload refused here leaves no bytes behind.
+            if quota is not None:
                 source_id, size = source_id_of(email, writer.content_hash), writer.size
                 await services.database.in_thread(
                     lambda connection: quota.check(connection, owner=email, source_id=source_id, size=size)
@@ -112,7 +111,7 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
         services.metrics.uploads.labels("refused").inc()
         raise
 
-    def keep(connection: Connection) -> tuple[str, bool]:
+    def store(connection: Connection) -> tuple[str, bool]:
         with connection.transaction():
             kept = record(
                 connection,
@@ -131,9 +130,9 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
             services.rights.note(kept.doc_id, kept.readers)
         return kept.doc_id, kept.created
 
-    doc_id, created = await services.database.in_thread(keep)
+    doc_id, created = await services.database.in_thread(store)
     job_id = await launch_upload_sync(services, email)
     services.metrics.uploads.labels("new" if created else "known").inc()
     log.info("upload", doc_id=doc_id, job_id=job_id, bytes=blob.size, mime_type=received.mime_type, created=created)
-    done = "File uploaded" if created else "You had uploaded this content before; its title and sharing are updated"
+    done = "File uploaded" if created else "You uploaded this content before; its title and sharing were updated"
     return UploadResponse(doc_id, "processing", message_for(job_id, done), job_id)

@@ -1,6 +1,6 @@
-"""The page that citations of uploads and files open: `/documents/{doc_id}?chunk=N`, and the sign-in that a browser needs for it.
+"""The document page that citations of uploads and files link to, `/documents/{doc_id}?chunk=N`, and its sign-in for browsers.
 
-A pasted token becomes an HttpOnly cookie that only this page accepts. Everything shown is escaped; the page runs no script.
+The token that a user enters is stored in an HttpOnly cookie that only this page accepts. All content is escaped; the page runs no script.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from serving.schemas import DocumentResponse
 _FIELDS_BYTES = 16 * 1024
 
 
-def _sign_in(after: str, fault: str = "") -> Response[str]:
-    note = f"<p role=alert>{escape(fault)}</p>" if fault else ""
+def _sign_in(after: str, error: str = "") -> Response[str]:
+    note = f"<p role=alert>{escape(error)}</p>" if error else ""
     body = (
         f"<h1>Sign in</h1>{note}"
         '<form method="post" action="/api/session"><p><label for="token">Token</label> '
         '<input id="token" name="token" type="password" autocomplete="off" required autofocus> '
         f'<input type="hidden" name="next" value="{escape(after, quote=True)}"><button>Sign in</button></p></form>'
-        "<p>Whoever runs this installation makes one with <code>concordance token EMAIL</code>.</p>"
+        "<p>An administrator can create one with <code>concordance token EMAIL</code>.</p>"
     )
     return page("Sign in", body, 401)
 
@@ -82,7 +82,7 @@ async def view_document(
     doc_id: FromPath[str],
     chunk: Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)] = None,
 ) -> Response[str]:
-    """Show a document around a cited place to those who may read it; others see that there is nothing."""
+    """Show a document around a cited location, or "not found" if the caller may not read it."""
     here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}#place" if chunk is not None else "")
     header = request.headers.get("authorization", "")
     credential = header[7:].strip() if header[:7].lower() == "bearer " else request.cookies.get(COOKIE, "")
@@ -104,7 +104,7 @@ async def view_document(
 
 @post("/api/session", operation_id="openSession", include_in_schema=False, exclude_from_auth=True)
 async def open_session(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
-    """Exchange a token for the cookie of the document page, then go to `next` (an address of ours)."""
+    """Exchange a token for the cookie of the document page, then redirect to `next`, a path of this service."""
     body = await request.body()
     if len(body) > _FIELDS_BYTES:
         raise ClientException("The form is too large.")

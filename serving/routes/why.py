@@ -18,7 +18,7 @@ from serving.references import MAX_LENGTH, reference
 from serving.retrieval.plan import Narrowing, filter_for
 from serving.routes.search import enforce_rate_limit
 from serving.schemas import MAX_QUERY, SearchRequest
-from serving.why import NOBODY, RANKS, Trace, parameters, rank_of, trace
+from serving.why import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
 
 COUNT_SECONDS = 5.0
 
@@ -32,16 +32,15 @@ async def why(
     source: Annotated[str, QueryParameter(min_length=1, max_length=MAX_LENGTH)],
     asked: Annotated[str | None, QueryParameter(name="query", max_length=MAX_QUERY)] = None,
 ) -> Trace:
-    """Trace a document that the caller may read from its source to its rank for a query, by source id or link.
+    """Explain why a document is not found, by source id or link, from its source to its rank for a query.
 
-    What does not exist and what the caller may not read are answered alike, administrators included, after the same work.
+    An unknown document and one that the caller may not read give the same response after the same work, for administrators too.
     """
     access = request.user
     enforce_rate_limit(services, access)
-    wanted = parameters(reference(source), access, services.fresh_since())
-    rows = await services.database.fetch("why", wanted)
+    rows = await services.database.fetch("why", parameters(reference(source), access, services.fresh_since()))
     row = rows[0] if rows else None
-    doc_id = row["doc_id"] if row is not None else NOBODY
+    doc_id = row["doc_id"] if row is not None else NO_DOCUMENT
     points, rank = await _points(services, access, doc_id), None
     if asked is not None:
         search = SearchRequest(query=asked, top_k=RANKS)
@@ -50,14 +49,13 @@ async def why(
 
 
 async def _points(services: Services, access: Access, doc_id: str) -> int | None:
-    """Return how many points this caller can find of a document; None when the index does not answer."""
+    """Return the number of a document's points that this caller can find; None if the index does not answer."""
     of_document = filter_for(access, Narrowing(document_ids=(doc_id,), include_archived=True))
+    collection = services.embedder.collection
     try:
         with qdrant_errors("count points"):
             async with asyncio.timeout(COUNT_SECONDS):
-                return (
-                    await services.qdrant.count(services.embedder.collection, count_filter=of_document, exact=True)
-                ).count
+                return (await services.qdrant.count(collection, count_filter=of_document, exact=True)).count
     except (TimeoutError, ConcordanceError) as error:
         log.warning("qdrant_unavailable", error=str(error))
         return None

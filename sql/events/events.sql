@@ -32,7 +32,7 @@ INNER JOIN source_memory AS m ON p.source = m.source AND p.partition = m.partiti
 WHERE p.source = 'slack';
 
 -- name: touch!
--- Tell the next sync of a channel what to read again. Parameters: partition, key, value jsonb.
+-- Mark what the next sync of a channel must read again. Parameters: partition, key, value jsonb.
 INSERT INTO source_memory (source, partition, key, value) VALUES ('slack', :partition, :key, :value::jsonb)
 ON CONFLICT DO NOTHING;
 
@@ -51,8 +51,8 @@ SELECT :source, given.account, given.email FROM given
 ON CONFLICT (source, account) DO UPDATE SET email = excluded.email WHERE a.email <> excluded.email;
 
 -- name: depart
--- Take what is in a channel from somebody who left it, if that person may read any of it. Parameters: partition, account, event_id.
--- Returns who may read each document from now on. Grain: document.
+-- Revoke a former member's access to a channel, if the user may read any of it. Parameters: partition, account, event_id.
+-- Returns the remaining readers of each document. Grain: document.
 WITH gone AS (
     INSERT INTO departures (source, partition, email, event_id)
     SELECT a.source, :partition, a.email, :event_id FROM source_accounts AS a
@@ -81,7 +81,7 @@ INNER JOIN documents AS d ON d.source = 'slack' AND d.partition = :partition AND
 WHERE d.state <> 'deleted' AND NOT EXISTS (SELECT 1 FROM hidden_documents AS h WHERE h.doc_id = d.doc_id);
 
 -- name: members_read!
--- Forget who left a partition once a sync that took the event in has read its members. Parameters: source.
+-- Delete departures from a partition whose members a sync has read after it processed the event. Parameters: source.
 DELETE FROM departures AS g
 USING partitions AS p
 WHERE

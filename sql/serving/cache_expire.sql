@@ -1,6 +1,6 @@
 -- Purpose: delete expired candidates and answers. Grain: cache key.
 -- Index: search_cache_expires, answer_cache_expires.
-WITH answers_gone AS (
+WITH expired_answers AS (
     DELETE FROM answer_cache
     WHERE expires_at < now()
 )

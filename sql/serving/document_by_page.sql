@@ -2,21 +2,21 @@
 -- Parameters: doc_ids, own_id (null: none was given), urls, paths (within any file root), collection_id (null: any; one that the caller may
 -- know), principals, fresh_since. Callers who may not know all folders of a file's path find it by `own_id` only.
 -- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
-WITH named AS (
+WITH candidates AS (
     SELECT
         w.doc_id,
-        1 AS away
+        1 AS preference
     FROM unnest(%(doc_ids)s::uuid []) AS w (doc_id)
     UNION ALL
     SELECT
         u.doc_id,
-        2 AS away
+        2 AS preference
     FROM documents AS u
     WHERE u.url = ANY(%(urls)s::text [])
     UNION ALL
     SELECT
         f.doc_id,
-        2 + w.place::integer AS away
+        2 + w.place::integer AS preference
     FROM unnest(%(paths)s::text []) WITH ORDINALITY AS w (path, place)
     CROSS JOIN partitions AS p
     INNER JOIN documents AS f ON f.source = 'files' AND f.source_id = p.partition || '/' || w.path
@@ -24,7 +24,7 @@ WITH named AS (
 )
 
 SELECT d.doc_id::text AS doc_id
-FROM named AS n
+FROM candidates AS n
 INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
 CROSS JOIN LATERAL shown_place(
     d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
@@ -34,6 +34,6 @@ WHERE
     AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
     AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(p.shown_collections))
-    AND (d.doc_id = %(own_id)s::uuid OR (n.away = 1 AND d.source <> 'files') OR p.shown_url IS NOT NULL OR p.whole)
-ORDER BY n.away ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
+    AND (d.doc_id = %(own_id)s::uuid OR (n.preference = 1 AND d.source <> 'files') OR p.shown_url IS NOT NULL OR p.whole)
+ORDER BY n.preference ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
 LIMIT 1

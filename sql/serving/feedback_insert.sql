@@ -3,7 +3,7 @@
 -- question becomes a proposed question for the question set. The result does not show this.
 -- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
 -- Grain: feedback. Index: primary keys of answers and documents, answers_query, audit_log_query.
-WITH asked AS (
+WITH rateable AS (
     SELECT
         coalesce(a.standalone, a.question) AS question,
         a.sources,
@@ -26,7 +26,7 @@ WITH asked AS (
     WHERE l.query_id = %(query_id)s::uuid AND l.email = %(email)s
 ),
 
-kept AS (
+stored AS (
     INSERT INTO feedback (feedback_id, email, answer_id, query_id, verdict, comment, expected_doc_id)
     SELECT
         %(feedback_id)s::uuid,
@@ -37,25 +37,25 @@ kept AS (
         %(comment)s,
         %(expected_doc_id)s::uuid
     WHERE
-        (%(answer_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM asked AS a WHERE a.choice = 0))
-        AND (%(query_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM asked AS a WHERE a.choice > 0))
+        (%(answer_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice = 0))
+        AND (%(query_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice > 0))
     RETURNING feedback_id, email
 ),
 
-meant AS (
+rated AS (
     SELECT
         question,
         sources
-    FROM asked
+    FROM rateable
     ORDER BY choice
     LIMIT 1
 ),
 
-helped AS (
+expected AS (
     SELECT %(expected_doc_id)s::uuid AS doc_id
     UNION
     SELECT (s.source ->> 'doc_id')::uuid AS doc_id
-    FROM meant AS m
+    FROM rated AS m
     CROSS JOIN LATERAL jsonb_array_elements(m.sources) AS s (source)
     WHERE %(expected_doc_id)s::uuid IS NULL AND %(verdict)s::text = 'good' AND (s.source ->> 'cited')::boolean
 ),
@@ -63,7 +63,7 @@ helped AS (
 readable AS (
     SELECT array_agg(d.doc_id ORDER BY d.doc_id) AS doc_ids
     FROM documents AS d
-    INNER JOIN helped AS h ON d.doc_id = h.doc_id
+    INNER JOIN expected AS h ON d.doc_id = h.doc_id
     WHERE d.state = 'live' AND d.permissions && %(principals)s::text []
 ),
 
@@ -72,7 +72,7 @@ groups AS (
     FROM unnest(%(principals)s::text []) AS p (name)
     WHERE
         starts_with(p.name, 'group:')
-        -- the directory is queried each time
+        -- groups from the directory are looked up at each evaluation
         AND NOT EXISTS (SELECT 1 FROM directory AS d WHERE d.email = %(email)s AND d.principal = p.name)
 ),
 
@@ -86,12 +86,12 @@ proposed AS (
         'proposed' AS state,
         'feedback' AS origin,
         k.email AS added_by
-    FROM kept AS k
-    CROSS JOIN meant AS m
+    FROM stored AS k
+    CROSS JOIN rated AS m
     CROSS JOIN readable AS r
     CROSS JOIN groups AS g
     WHERE r.doc_ids IS NOT NULL AND length(m.question) BETWEEN 1 AND 1000
     ON CONFLICT (md5(question), email, never) DO NOTHING
 )
 
-SELECT feedback_id::text AS feedback_id FROM kept
+SELECT feedback_id::text AS feedback_id FROM stored

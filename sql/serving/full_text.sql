@@ -2,8 +2,8 @@
 -- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids,
 -- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
 -- Grain: chunk. Index: chunks_tsv, primary keys of chunks and documents.
--- Ranked are at most `most` of the chunks that hold all words, and as many of each of the `most_words` longest words: however many chunks
--- hold a word, no more of them are read than it takes to find so many that the caller may read.
+-- Ranks at most `most` readable chunks that contain all words, and at most `most` for each of the `most_words` longest words, so that
+-- the cost does not grow with the frequency of a word.
 WITH asked AS (
     SELECT
         plainto_tsquery('english', %(query)s) AS all_words,

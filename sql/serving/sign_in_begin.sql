@@ -1,6 +1,6 @@
 -- Purpose: record that a sign-in began, and delete those that were never finished.
 -- Parameters: sign_in_id, requested_by, now, expires_at. Grain: sign-in. Index: primary key.
-WITH forgotten AS (
+WITH expired AS (
     DELETE FROM sign_ins
     WHERE expires_at < %(now)s
 )

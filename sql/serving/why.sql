@@ -2,8 +2,8 @@
 -- Callers who may not know all folders of a file's path or address find it by its id only (`own_id`).
 -- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
 -- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, chunk_index).
--- Of a channel's conversations, each of which begins after the last one, the latest that had begun at the moment are looked at.
-WITH begun AS (
+-- Conversations of a channel follow each other: only the latest that began before `moment` are searched.
+WITH conversations AS (
     SELECT
         c.doc_id,
         c.modified_at
@@ -18,21 +18,21 @@ WITH begun AS (
     LIMIT 50
 ),
 
-named AS (
+candidates AS (
     SELECT
         w.doc_id,
-        0 AS away
+        0 AS preference
     FROM unnest(%(doc_ids)s::uuid []) AS w (doc_id)
     UNION ALL
     SELECT
         u.doc_id,
-        1 AS away
+        1 AS preference
     FROM documents AS u
     WHERE u.url = ANY(%(urls)s::text [])
     UNION ALL
     SELECT
         m.doc_id,
-        0 AS away
+        0 AS preference
     FROM documents AS m
     WHERE
         m.source = 'slack'
@@ -41,24 +41,24 @@ named AS (
     UNION ALL
     SELECT
         b.doc_id,
-        2 AS away
-    FROM begun AS b
+        2 AS preference
+    FROM conversations AS b
     WHERE b.modified_at >= %(moment)s::timestamptz
 ),
 
-ours AS (
+matches AS (
     SELECT
         d.doc_id,
         d.state,
         d.reason,
         d.stage,
         d.created_at,
-        n.away,
+        n.preference,
         coalesce(d.tags ->> 'lifecycle' = 'archived', FALSE) AS archived,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS stale,
         d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
         coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
-    FROM named AS n
+    FROM candidates AS n
     INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
@@ -71,12 +71,12 @@ ours AS (
         NULL AS reason,
         NULL AS stage,
         u.created_at,
-        3 AS away,
+        3 AS preference,
         FALSE AS archived,
         FALSE AS stale,
         u.permissions && %(principals)s::text [] AS permitted,
         FALSE AS indexed
-    FROM named AS n
+    FROM candidates AS n
     INNER JOIN uploads AS u ON n.doc_id = u.doc_id
     WHERE u.deleted_at IS NULL
 )
@@ -91,7 +91,7 @@ SELECT
     o.permitted,
     o.indexed,
     (SELECT count(*) FROM chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
-FROM ours AS o
+FROM matches AS o
 WHERE o.permitted AND NOT o.stale
-ORDER BY o.away ASC, o.created_at DESC NULLS LAST
+ORDER BY o.preference ASC, o.created_at DESC NULLS LAST
 LIMIT 1

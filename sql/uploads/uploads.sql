@@ -170,7 +170,7 @@ SELECT EXISTS (
 
 -- name: usage(owner, source_id)^
 -- Purpose: one user's usage, for quotas, without the upload that is about to be written. Deleted uploads count until they are
--- erased, since their bytes are still stored. Waiting are uploads that no sync has read yet, requests to ingest that such an
+-- erased, since their bytes are still stored. `waiting` counts uploads that no sync has read yet, requests to ingest that such an
 -- upload has replaced, and documents that are not indexed yet.
 -- Indexes: uploads_owner, partitions' key, ingest_jobs_document, documents_waiting. Grain: one row.
 WITH held AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""The audit log: one row for each event, through outages, kills and refusals, and no answer whose event is kept nowhere."""
+"""The audit log stores each event exactly once despite outages and kills, and refuses requests that it cannot record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from serving.audit import MAX_WAITING, Event, Spool
+from serving.audit import MAX_WAITING, AuditEvent, Spool
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_degradation_http import codes, fill, own_postgres, titles, until_ready
 
@@ -62,8 +62,8 @@ def rows_or_none(site: Site) -> list[Any] | None:
         return None
 
 
-def test_what_a_killed_process_left_is_written_once(site: Site) -> None:
-    event = Event(email=BOB, action="search", query_id=str(uuid.uuid4()), query="ferry \x00 at nine")
+def test_events_of_a_killed_process_are_written_once(site: Site) -> None:
+    event = AuditEvent(email=BOB, action="search", query_id=str(uuid.uuid4()), query="ferry \x00 at nine")
     left = Spool.new(site.settings.home / "audit")
     left.append(event)
     left.append(event)  # as after a kill between writing to Postgres and removing the file
@@ -78,9 +78,9 @@ def test_what_a_killed_process_left_is_written_once(site: Site) -> None:
         assert len(rows(site)) == 1
 
 
-def test_a_file_whose_process_lives_is_left_alone(site: Site) -> None:
+def test_a_file_of_a_running_process_is_not_adopted(site: Site) -> None:
     held = Spool.new(site.settings.home / "audit")
-    held.append(Event(email=ANN, action="search", query="not yet"))
+    held.append(AuditEvent(email=ANN, action="search", query="not yet"))
     with site.running() as running:
         running.search("ferry", BOB)
         running.settle()
@@ -88,7 +88,7 @@ def test_a_file_whose_process_lives_is_left_alone(site: Site) -> None:
     held.close()
 
 
-def test_events_that_postgres_refuses_wait_and_are_never_dropped(site: Site, running: Running) -> None:
+def test_events_rejected_by_postgres_are_kept_and_retried(site: Site, running: Running) -> None:
     fill(site)
     site.sql("ALTER TABLE audit_log ADD CONSTRAINT nothing CHECK (query <> 'ferry') NOT VALID")
     assert titles(running.search("ferry", BOB)) == {"Open"}
@@ -100,7 +100,7 @@ def test_events_that_postgres_refuses_wait_and_are_never_dropped(site: Site, run
     eventually(lambda: rows(site), [(BOB, "ferry pier"), (BOB, "ferry")])
 
 
-def test_other_writes_never_hold_up_the_audit_log(site: Site, running: Running) -> None:
+def test_other_writes_do_not_delay_the_audit_log(site: Site, running: Running) -> None:
     with psycopg.connect(site.settings.postgres_dsn) as connection:
         connection.execute("LOCK TABLE conversations IN ACCESS EXCLUSIVE MODE")
         told = {"query": "q", "answer": "a", "sources": [], "timestamp": "2026-01-01T00:00:00Z"}
@@ -109,7 +109,7 @@ def test_other_writes_never_hold_up_the_audit_log(site: Site, running: Running) 
         eventually(lambda: rows(site), [(BOB, "ferry")])
 
 
-def test_without_room_on_the_disk_an_event_goes_to_postgres_or_the_request_is_refused(
+def test_with_a_full_disk_an_event_is_written_to_postgres_or_the_request_is_refused(
     own_postgres: tuple[Site, Any],
 ) -> None:
     site, process = own_postgres
@@ -137,11 +137,11 @@ def test_a_deletion_and_its_event_are_one_transaction(site: Site, running: Runni
     assert site.sql("SELECT action, email, doc_ids::text[] FROM audit_log") == [("delete", BOB, [doc_id])]
 
 
-def test_past_two_thousand_waiting_events_requests_wait_or_are_refused_and_no_row_is_lost(site: Site) -> None:
+def test_past_two_thousand_unwritten_events_requests_wait_or_are_refused(site: Site) -> None:
     fill(site)
     left = Spool.new(site.settings.home / "audit")
     for number in range(MAX_WAITING):
-        left.append(Event(email=ANN, action="search", query=f"before {number}"))
+        left.append(AuditEvent(email=ANN, action="search", query=f"before {number}"))
     left.close()
     with psycopg.connect(site.settings.postgres_dsn) as holder:
         holder.execute("LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE")  # Postgres answers, and takes no event

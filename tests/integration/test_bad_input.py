@@ -214,7 +214,7 @@ def sixty_megabytes() -> Iterator[bytes]:
 def test_uploads_that_are_refused_at_once(desk: Desk, told: dict[str, str]) -> None:
     before = desk.stored()
     form = {"Content-Type": "multipart/form-data; boundary=B"}
-    too_large = "The file is larger than the limit of 50 MB. Split it or compress its pictures."
+    too_large = "The file is larger than the limit of 50 MB. Split it or compress its images."
     length = {"Content-Length": str(sum(map(len, sixty_megabytes())))}
     mismatch = "does not match its extension: its content is"
     sent: dict[str, tuple[dict[str, Any], int, str, str]] = {

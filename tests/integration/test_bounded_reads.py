@@ -1,4 +1,4 @@
-"""No statement of the service reads more rows after years of history, and none reads a large index whole for one request."""
+"""No statement of the service reads more rows as the history grows, nor scans a large index for one request."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def rows_read(site: Site, name: str, parameters: dict[str, Any]) -> float:
     return read(plan[0]["Plan"])
 
 
-def test_every_statement_of_the_service_is_looked_at() -> None:
+def test_every_statement_of_the_service_is_checked() -> None:
     folder = Path(sql.__file__).parent / "serving"
     assert {file.stem for file in folder.glob("*.sql")} == READS.keys() | WRITES.keys() | PLAIN
 
@@ -166,7 +166,7 @@ CHANNELS = (
 
 
 @pytest.mark.parametrize("moment", [NOW, NOW - timedelta(days=300)])
-def test_a_large_slack_is_not_read_for_one_question_why(site: Site, moment: datetime) -> None:
+def test_a_trace_does_not_scan_a_large_slack(site: Site, moment: datetime) -> None:
     site.sql(CHANNELS, 20_000)
     site.sql("ANALYZE documents")
     assert rows_read(site, "why", WHY | {"moment": moment}) < 200
@@ -180,7 +180,7 @@ PASSAGES = (
 )
 
 
-def test_a_word_that_is_everywhere_is_not_read_everywhere(site: Site) -> None:
+def test_a_frequent_word_is_not_read_in_every_chunk(site: Site) -> None:
     doc_id = site.add("Open", ["The ferry leaves from the northern pier."], ["public"])
     site.sql(PASSAGES, 40_000)
     site.sql("ANALYZE chunks")

@@ -1,4 +1,4 @@
-"""Requests whose fields are too many, too long, too deep or too large: each is a 400 that names the field."""
+"""Requests with fields that are too many, long, deep or large get a 400 that names the field."""
 
 from __future__ import annotations
 

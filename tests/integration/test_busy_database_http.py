@@ -1,4 +1,4 @@
-"""A Postgres that is busy or hung: nobody is shown more for it, nobody waits without end, and an outage is told from a queue."""
+"""A busy or hung Postgres: permissions still apply, waits are limited, and an outage is distinguished from overload."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask(running: Running, who: str = BOB) -> httpx.Response:
     return running.request("POST", "/api/rag/search", who, json={"query": "ferry contract"})
 
 
-def test_a_full_pool_and_a_slow_statement_never_switch_permissions_off(site: Site, running: Running) -> None:
+def test_a_full_pool_and_a_slow_statement_do_not_bypass_permissions(site: Site, running: Running) -> None:
     site.add("Contract", ["The ferry contract is confidential."], [ANN, BOB])
     site.sql("UPDATE documents SET permissions = %s", [ANN])  # revoked; the index does not know yet
     assert ask(running).json()["results"] == []
@@ -51,9 +51,7 @@ def test_a_full_pool_and_a_slow_statement_never_switch_permissions_off(site: Sit
     assert running.titles("ferry contract", ANN) == ["Contract"]
 
 
-def test_a_membership_that_cannot_be_looked_up_in_time_is_no_reason_to_answer_without_it(
-    site: Site, running: Running
-) -> None:
+def test_a_request_fails_if_memberships_cannot_be_read_in_time(site: Site, running: Running) -> None:
     site.add("Contract", ["The ferry contract is confidential."], [ANN])
     with locked(site, "directory"):
         assert (ask(running).status_code, ask(running, ANN).status_code) == (503, 503)
@@ -76,7 +74,7 @@ def family(pid: int) -> list[int]:
     return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
 
 
-def test_a_hung_postgres_holds_up_nothing_for_long(own_postgres: tuple[Site, Any]) -> None:
+def test_a_hung_postgres_delays_requests_only_briefly(own_postgres: tuple[Site, Any]) -> None:
     site, process = own_postgres
     site.add("Open", ["The ferry leaves at nine."], ["public"])
     with site.running() as running:
@@ -95,7 +93,7 @@ def test_a_hung_postgres_holds_up_nothing_for_long(own_postgres: tuple[Site, Any
         assert codes(running.search("ferry", BOB)) == []
 
 
-def test_an_upload_that_meets_a_hung_postgres_first_is_refused(own_postgres: tuple[Site, Any]) -> None:
+def test_an_upload_during_a_hang_of_postgres_is_refused(own_postgres: tuple[Site, Any]) -> None:
     site, process = own_postgres
     with site.running() as running:
         until_ready(running)
@@ -110,7 +108,7 @@ def take_every_slot(dsn: str, taken: list[Any]) -> None:
         taken.append(psycopg.connect(dsn))
 
 
-def test_a_postgres_without_a_free_slot_is_busy_and_not_down(own_postgres: tuple[Site, Any]) -> None:
+def test_a_postgres_without_free_connections_is_busy_not_down(own_postgres: tuple[Site, Any]) -> None:
     site, process = own_postgres
     site.add("Contract", ["The ferry contract is confidential."], [ANN, BOB])
     site.sql("UPDATE documents SET permissions = %s", [ANN])

@@ -1,4 +1,4 @@
-"""What the synced directory adds to a caller: membership of a Slack workspace, at once, lately read, and nothing else."""
+"""The synced directory adds memberships in Slack workspaces to a caller, only recent ones, and nothing else."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def workspace(site: Site) -> Site:
     return site
 
 
-def test_a_member_finds_the_workspaces_documents_and_nobody_else_does(workspace: Site, running: Running) -> None:
+def test_only_members_find_the_workspaces_documents(workspace: Site, running: Running) -> None:
     assert running.titles(QUERY, MEMBER) == ["General"]
     assert running.titles(QUERY, MEMBER.upper()) == ["General"]
     assert running.titles(QUERY, GUEST) == ["Project"]
     assert running.titles(QUERY, OUTSIDER) == []
 
 
-def test_who_leaves_the_workspace_finds_nothing_from_then_on(workspace: Site, running: Running) -> None:
+def test_a_user_who_leaves_the_workspace_loses_access(workspace: Site, running: Running) -> None:
     doc_id = running.search(QUERY, MEMBER)["results"][0]["doc_id"]
     assert running.request("GET", f"/api/documents/{doc_id}", MEMBER).status_code == 200
     tell(workspace, [])
@@ -57,7 +57,7 @@ def test_who_leaves_the_workspace_finds_nothing_from_then_on(workspace: Site, ru
     assert running.titles(QUERY, OUTSIDER) == ["General"]
 
 
-def test_every_read_takes_the_directory_into_account(workspace: Site, running: Running) -> None:
+def test_every_read_uses_the_directory(workspace: Site, running: Running) -> None:
     doc_id = running.search(QUERY, MEMBER)["results"][0]["doc_id"]
     for who, status, cited in ((MEMBER, 200, 1), (GUEST, 404, 0)):
         assert running.request("GET", f"/api/documents/{doc_id}?chunk=0", who).status_code == status
@@ -69,7 +69,7 @@ def test_every_read_takes_the_directory_into_account(workspace: Site, running: R
         assert page.status_code == status
 
 
-def test_a_directory_that_was_not_read_lately_makes_nobody_a_member(workspace: Site, running: Running) -> None:
+def test_a_stale_directory_adds_no_membership(workspace: Site, running: Running) -> None:
     tell(workspace, [(MEMBER, TEAM)], datetime.now(UTC) - timedelta(days=2))
     assert running.titles(QUERY, MEMBER) == []
     workspace.sql("UPDATE source_states SET directory_at = NULL")
@@ -85,7 +85,7 @@ def test_an_api_key_has_its_holders_memberships(workspace: Site, running: Runnin
     assert [one["title"] for one in found["results"]] == ["General"]
 
 
-def test_a_group_that_is_named_like_a_workspace_gains_nothing(
+def test_a_group_named_like_a_workspace_is_not_a_membership(
     workspace: Site, running: Running, subtests: pytest.Subtests
 ) -> None:
     for group in [TEAM, "T0LARKMOOR", "T0LARKMOOR@acme.com", f"{TEAM}@acme.com"]:
@@ -131,13 +131,13 @@ def test_no_other_claim_and_no_field_of_a_request_makes_a_member(
 
 
 @pytest.mark.parametrize("principal", [GUEST, "domain:partner.com", "nonsense:x", ""])
-def test_a_directory_turns_nobody_into_somebody_else(workspace: Site, running: Running, principal: str) -> None:
+def test_a_directory_cannot_add_identities(workspace: Site, running: Running, principal: str) -> None:
     workspace.add("Partner", ["Standup notes of the partner."], ["domain:partner.com"])
     tell(workspace, [(OUTSIDER, principal), (OUTSIDER, "slack:t0larkmoor")])
     assert running.titles(QUERY, OUTSIDER) == ["General"]
 
 
-def test_without_postgres_a_caller_just_has_fewer_principals(workspace: Site) -> None:
+def test_without_postgres_a_caller_has_no_memberships(workspace: Site) -> None:
     workspace.add("Open", ["Standup notes for everybody."], ["domain:acme.com"])
     nowhere = type(workspace.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
     workspace.settings = workspace.settings.model_copy(update={"postgres_url": nowhere})

@@ -18,14 +18,14 @@ JOBS = (
 )
 
 
-def test_figures_ask_for_their_own_token(site: Site, running: Running) -> None:
+def test_metrics_require_their_own_token(site: Site, running: Running) -> None:
     assert running.http.get("/metrics").status_code == 401
     assert running.request("GET", "/metrics", BOB, admin=True).status_code == 401
     assert "rag_searches_total" in running.metrics()
 
 
 @pytest.mark.usefixtures("quick_figures")
-def test_no_request_for_figures_costs_a_query(site: Site, running: Running) -> None:
+def test_requests_for_metrics_cost_no_query(site: Site, running: Running) -> None:
     site.add("Open", ["The ferry."], ["public"])
     wanted = 'postgres_documents_count{source="files",state="live"} 1.0'
     running.wait_for_metrics(wanted)
@@ -35,7 +35,7 @@ def test_no_request_for_figures_costs_a_query(site: Site, running: Running) -> N
             assert wanted in running.metrics()
 
 
-def test_figures_of_syncs_are_the_sums_over_all_jobs(site: Site) -> None:
+def test_metrics_of_syncs_are_sums_over_all_jobs(site: Site) -> None:
     site.sql(JOBS, 50)
     site.sql("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
     site.sql("UPDATE sync_jobs SET synced = 4, heartbeat_at = now() WHERE source = 'slack'")

@@ -1,4 +1,4 @@
-"""Permissions that were checked too long ago: held back in every read, counted in searches, and nobody learns more than before."""
+"""Documents whose permissions were checked too long ago are withheld from every read and counted in searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-in with Google for Drive: who may begin it, what goes to Google, what is kept and how, and everything that can go wrong."""
+"""Sign-in with Google for Drive: who may start it, what Google receives, what is stored, and how it fails."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def nothing_leaks(text: str) -> bool:
     return not any(secret in text for secret in (CODE, SECRET, REFRESH, "ya29"))
 
 
-def test_the_consent_page_is_asked_for_lasting_read_access_and_no_more(running: Running, provider: Google) -> None:
+def test_the_consent_page_requests_offline_read_access_only(running: Running, provider: Google) -> None:
     consent = begin(running)
     asked = dict(parse_qsl(urlsplit(consent).query))
     state = asked.pop("state")
@@ -147,7 +147,7 @@ def test_googles_own_pages_are_used_unless_a_simulator_is_named(site: Site) -> N
     assert google.token_url(site.settings) == "https://oauth2.googleapis.com/token"
 
 
-def test_only_administrators_begin(running: Running, site: Site) -> None:
+def test_only_administrators_may_start_a_sign_in(running: Running, site: Site) -> None:
     assert running.request("GET", START, BOB).json()["type"] == "/problems/admin-only"
     assert running.http.get(START).status_code == 401
     assert site.sql("SELECT count(*) FROM sign_ins") == [(0,)]
@@ -160,7 +160,7 @@ def test_only_administrators_begin(running: Running, site: Site) -> None:
         ({"google_client_id": CLIENT}, ["CONCORDANCE_GOOGLE_CLIENT_SECRET"]),
     ],
 )
-def test_without_a_client_the_settings_are_named(site: Site, settings: dict[str, str], names: list[str]) -> None:
+def test_a_missing_oauth_client_names_the_settings(site: Site, settings: dict[str, str], names: list[str]) -> None:
     site.settings = site.settings.model_copy(update=settings)
     with site.running() as running:
         problem = running.request("GET", START, ROOT, admin=True).json()
@@ -170,7 +170,7 @@ def test_without_a_client_the_settings_are_named(site: Site, settings: dict[str,
         ]
 
 
-def test_the_token_is_kept_encrypted_with_the_account_and_who_asked(running: Running, site: Site) -> None:
+def test_the_token_is_stored_encrypted_with_the_account_and_the_administrator(running: Running, site: Site) -> None:
     site.sql(
         "INSERT INTO source_states (source, paused_at, paused_reason, tried_at) VALUES"
         " ('google_drive', now(), 'revoked', now()), ('slack', now(), 'other', now())"
@@ -199,7 +199,7 @@ def test_the_token_is_kept_encrypted_with_the_account_and_who_asked(running: Run
     assert site.sql(audited, ROOT, ACCOUNT)
 
 
-def test_the_kept_token_survives_a_change_of_keys(running: Running, site: Site) -> None:
+def test_the_stored_token_survives_key_rotation(running: Running, site: Site) -> None:
     running.http.get(returned(begin(running)))
     old = keys.load(site.settings).encryption_key
     new = Fernet.generate_key().decode()
@@ -210,7 +210,7 @@ def test_the_kept_token_survives_a_change_of_keys(running: Running, site: Site) 
         assert credential.secret == REFRESH
 
 
-def test_a_second_account_takes_the_place_of_the_first(running: Running, site: Site, provider: Google) -> None:
+def test_a_second_account_replaces_the_first(running: Running, site: Site, provider: Google) -> None:
     running.http.get(returned(begin(running)))
     provider.tokens = {"refresh_token": "1//another"}
     assert running.http.get(returned(begin(running))).status_code == 200
@@ -225,7 +225,7 @@ def test_a_state_can_be_used_once(running: Running, site: Site, provider: Google
     assert running.http.get(path).status_code == 200
     site.sql("DELETE FROM credentials")
     again = running.http.get(path)
-    assert (again.status_code, "finished before" in again.text) == (400, True)
+    assert (again.status_code, "already completed" in again.text) == (400, True)
     assert len(provider.forms) == 1
     assert kept(site) is None
 
@@ -245,9 +245,7 @@ def other_key(_site: Site) -> str:
     return google.signed_state("another key of more than thirty-two characters", "0" * 32, soon)
 
 
-def test_a_state_that_is_not_ours_and_of_now_reaches_nobody(
-    running: Running, site: Site, provider: Google, subtests: pytest.Subtests
-) -> None:
+def test_an_invalid_state_is_refused(running: Running, site: Site, provider: Google, subtests: pytest.Subtests) -> None:
     states = {
         "expired": expired(site),
         "never begun": never_begun(site),
@@ -266,13 +264,13 @@ def test_a_state_that_is_not_ours_and_of_now_reaches_nobody(
             assert kept(site) is None
 
 
-def test_a_state_is_no_token_of_ours(running: Running) -> None:
+def test_a_state_is_not_an_access_token(running: Running) -> None:
     state = dict(parse_qsl(urlsplit(begin(running)).query))["state"]
     refused = running.http.get("/api/sources", headers={"Authorization": f"Bearer {state}"})
     assert refused.status_code == 401
 
 
-def test_a_sign_in_that_its_row_says_is_over_is_over(running: Running, site: Site) -> None:
+def test_an_expired_sign_in_is_refused(running: Running, site: Site) -> None:
     path = returned(begin(running))
     site.sql("UPDATE sign_ins SET expires_at = now() - interval '1 second'")
     assert running.http.get(path).status_code == 400
@@ -280,10 +278,10 @@ def test_a_sign_in_that_its_row_says_is_over_is_over(running: Running, site: Sit
     assert site.sql("SELECT count(*) FROM sign_ins") == [(1,)]
 
 
-def test_a_consent_that_was_denied_is_taken_kindly(running: Running, site: Site, provider: Google) -> None:
+def test_a_denied_consent_is_reported(running: Running, site: Site, provider: Google) -> None:
     provider.denied = True
     page = running.http.get(returned(begin(running)))
-    assert (page.status_code, "access was not given" in page.text) == (403, True)
+    assert (page.status_code, "Access was not granted" in page.text) == (403, True)
     assert provider.forms == []
     assert kept(site) is None
 
@@ -291,16 +289,16 @@ def test_a_consent_that_was_denied_is_taken_kindly(running: Running, site: Site,
 @pytest.mark.parametrize(
     ("answer", "status", "says"),
     [
-        ({"tokens": {"refresh_token": None}}, 400, "no lasting access"),
-        ({"tokens": {"scope": "openid email"}}, 400, "unticked"),
+        ({"tokens": {"refresh_token": None}}, 400, "no refresh token"),
+        ({"tokens": {"scope": "openid email"}}, 400, "was not selected"),
         ({"error": "invalid_client"}, 502, "CONCORDANCE_GOOGLE_CLIENT_SECRET"),
         ({"error": "invalid_grant"}, 502, "start it again"),
         ({"error": f"<script>{CODE}"}, 502, "status 400"),
         ({"tokens": {"id_token": None}}, 502, "Drive API"),
-        ({"tokens": {"id_token": None}, "about": {"user": {}}}, 502, "which account"),
+        ({"tokens": {"id_token": None}, "about": {"user": {}}}, 502, "did not name the account"),
     ],
 )
-def test_what_google_refuses_is_said_in_our_words(
+def test_googles_errors_have_messages_of_ours(
     running: Running, site: Site, provider: Google, answer: dict[str, Any], status: int, says: str
 ) -> None:
     for name, value in answer.items():
@@ -312,7 +310,7 @@ def test_what_google_refuses_is_said_in_our_words(
     assert kept(site) is None
 
 
-def test_without_an_id_token_drive_itself_names_the_account(running: Running, site: Site, provider: Google) -> None:
+def test_without_an_id_token_the_account_is_read_from_drive(running: Running, site: Site, provider: Google) -> None:
     provider.tokens, provider.about = {"id_token": None}, {"user": {"emailAddress": "drive@acme.com"}}
     assert running.http.get(returned(begin(running))).status_code == 200
     credential = kept(site)
@@ -320,7 +318,7 @@ def test_without_an_id_token_drive_itself_names_the_account(running: Running, si
     assert credential.account == "drive@acme.com"
 
 
-def test_a_google_that_does_not_answer_is_a_page_too(site: Site) -> None:
+def test_an_unreachable_google_is_reported(site: Site) -> None:
     client = {
         "google_client_id": CLIENT,
         "google_client_secret": SecretStr(SECRET),
@@ -330,11 +328,11 @@ def test_a_google_that_does_not_answer_is_a_page_too(site: Site) -> None:
     with site.running() as running:
         state = dict(parse_qsl(urlsplit(begin(running)).query))["state"]
         page = running.http.get(CALLBACK, params={"state": state, "code": CODE})
-        assert (page.status_code, "does not answer" in page.text) == (503, True)
+        assert (page.status_code, "cannot be reached" in page.text) == (503, True)
         assert nothing_leaks(page.text)
 
 
-def test_an_answer_without_a_code_connects_nothing(running: Running, site: Site) -> None:
+def test_a_callback_without_a_code_connects_nothing(running: Running, site: Site) -> None:
     state = dict(parse_qsl(urlsplit(begin(running)).query))["state"]
     page = running.http.get(CALLBACK, params={"state": state, "error": "<b>server_error</b>"})
     assert (page.status_code, "<b>" in page.text) == (400, False)

@@ -1,4 +1,4 @@
-"""Services that take a request and never answer: one caller waits for a bounded time, the next ones not at all."""
+"""Services that accept a request and never answer: one caller waits for a limited time, the next ones do not wait."""
 
 from __future__ import annotations
 

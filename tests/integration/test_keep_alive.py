@@ -1,4 +1,4 @@
-"""Connections that clients keep for a next request: none is closed while that request is on its way."""
+"""Idle connections are not closed while a client may be sending its next request."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_stranger_cannot_share_beyond_the_own_domain(site: Site, running: Runn
         with subtests.test(share=share):
             status, body = upload(running, EVE, title="HR policy", share=[share])
             assert (status, body["type"].rpartition("/")[2]) == (403, "sharing-not-allowed"), body
-            assert body["detail"].startswith(f"share: {share} is outside of your own domain and groups.")
+            assert body["detail"].startswith(f"share: {share} is outside of your domain and groups.")
             inline = {"content": POLICY, "tags": {"tenant": "x", "dataset": "y"}, "share": [share]}
             assert running.request("POST", "/api/ingest", EVE, json=inline).status_code == 403
             assert site.sql("SELECT 1 FROM uploads") == []

@@ -1,4 +1,4 @@
-"""Quotas of uploads and ingests: files, bytes and what waits to be indexed, of each person."""
+"""Quotas of uploads per user: files, bytes and documents waiting to be indexed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stored(site: Site) -> int:
     return sum(1 for _ in Blobs(site.settings.lake_address).stored())
 
 
-def test_quotas_name_the_limit_and_leave_nothing_behind(site: Site) -> None:
+def test_quota_errors_name_the_limit_and_store_nothing(site: Site) -> None:
     limited(site, files=3, bytes=100 * KB)
     with site.running() as running:
         assert upload(running, ANN, "x" * 60 * KB).status_code == 202
@@ -66,7 +66,7 @@ def test_deleted_uploads_count_until_they_are_erased(site: Site) -> None:
         assert upload(running, ANN, "Two.").status_code == 202
 
 
-def test_what_waits_to_be_indexed_is_limited(site: Site) -> None:
+def test_documents_waiting_to_be_indexed_are_limited(site: Site) -> None:
     limited(site, waiting=2)
     with site.running() as running:
         assert upload(running, ANN, "One.").status_code == 202

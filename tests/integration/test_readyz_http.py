@@ -1,4 +1,4 @@
-"""`/readyz` tells everybody whether searches can be answered, and the rest to those who run the installation."""
+"""`/readyz` shows everyone whether searches work, and details to administrators and monitoring only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ADA, BOB = "ada@acme.com", "bob@acme.com"
 NOWHERE = "http://127.0.0.1:9"
 
 
-def test_an_empty_index_is_nobodys_business(running: Running) -> None:
+def test_the_public_response_does_not_reveal_an_empty_index(running: Running) -> None:
     told = running.http.get("/readyz")
     assert (told.status_code, told.json()) == (200, {"status": "ready"})
     assert "empty" in running.ready().text
 
 
-def test_details_are_for_those_who_run_the_installation(site: Site, subtests: pytest.Subtests) -> None:
+def test_details_are_for_administrators_and_monitoring(site: Site, subtests: pytest.Subtests) -> None:
     site.settings = site.settings.model_copy(update={"qdrant_url": NOWHERE})
     with site.running() as running:
         for credential in ("", "wrong", "ck_0000000000000000_wrong", "reader", "basic"):
@@ -32,7 +32,7 @@ def test_details_are_for_those_who_run_the_installation(site: Site, subtests: py
             assert known.json()["services"]["qdrant"]["state"] == "down"
 
 
-def test_what_cannot_be_answered_is_said_to_everybody(site: Site) -> None:
+def test_everyone_sees_that_searches_fail(site: Site) -> None:
     postgres = type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
     site.settings = site.settings.model_copy(update={"qdrant_url": NOWHERE, "postgres_url": postgres})
     with site.running() as running:
@@ -41,7 +41,7 @@ def test_what_cannot_be_answered_is_said_to_everybody(site: Site) -> None:
         assert running.ready().json()["services"]["postgres"]["state"] == "down"
 
 
-def test_guessing_credentials_there_is_limited_like_everywhere(site: Site) -> None:
+def test_failed_sign_ins_are_limited_here_too(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 2, "trusted_proxies": ""})
     with site.running() as running:
         for number in range(4):

@@ -1,4 +1,4 @@
-"""Failed sign-ins are limited by address, behind a trusted proxy by the client that it names."""
+"""Failed sign-ins are limited by address, or by the client that a trusted proxy names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from serving.access.sign_ins import UNNAMED, WITHOUT
+from serving.access.sign_ins import MISSING_FACTOR, UNKNOWN_FACTOR
 from serving.access.turns import CLASSES
 from tests.fixtures.serving import Site
 
@@ -33,7 +33,7 @@ def test_failed_sign_ins_are_limited_by_address(site: Site, wrong: str) -> None:
         assert other.status_code == 401  # another client of the same proxy
 
 
-def test_people_behind_the_same_address_go_on(site: Site) -> None:
+def test_other_users_behind_the_same_address_are_not_locked_out(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 1})
     with site.running() as running:
         right = {**ONE, "Authorization": f"Bearer {site.token(ANN)}"}
@@ -51,8 +51,8 @@ def statuses(found: list[int]) -> list[tuple[int, int]]:
 def test_requests_without_a_credential_are_limited_by_address(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 1})
     with site.running() as running:
-        found = [running.http.get("/api/sources", headers=ONE).status_code for _ in range(WITHOUT + 5)]
-        assert statuses(found) == [(401, WITHOUT), (429, 5)]
+        found = [running.http.get("/api/sources", headers=ONE).status_code for _ in range(MISSING_FACTOR + 5)]
+        assert statuses(found) == [(401, MISSING_FACTOR), (429, 5)]
         refused = running.http.get("/api/sources", headers=ONE)
         assert refused.json()["type"] == "/problems/rate-limited"
         assert int(refused.headers["retry-after"]) >= 1
@@ -61,17 +61,17 @@ def test_requests_without_a_credential_are_limited_by_address(site: Site) -> Non
         assert running.http.get("/api/sources", headers=right).status_code == 200
 
 
-def test_clients_whose_address_is_not_known_share_a_limit(site: Site) -> None:
+def test_clients_of_unknown_address_share_a_limit(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 1})
     with site.running() as running:
         known = {"Authorization": f"Bearer {site.token(ANN)}"}
         assert running.http.get("/api/sources", headers=known).status_code == 200
         wrong = {"Authorization": WRONG[0]}
-        found = [running.http.get("/api/sources", headers=wrong).status_code for _ in range(UNNAMED * 2)]
-        assert found[:UNNAMED] == [401] * UNNAMED
-        assert 429 in found[UNNAMED:]
+        found = [running.http.get("/api/sources", headers=wrong).status_code for _ in range(UNKNOWN_FACTOR * 2)]
+        assert found[:UNKNOWN_FACTOR] == [401] * UNKNOWN_FACTOR
+        assert 429 in found[UNKNOWN_FACTOR:]
         assert running.http.get("/api/sources", headers=known).status_code == 200
-        most = WITHOUT * UNNAMED
+        most = MISSING_FACTOR * UNKNOWN_FACTOR
         bare = [running.http.get("/api/sources").status_code for _ in range(most * 2)]
         assert bare[:most] == [401] * most
         assert 429 in bare[most:]
@@ -79,10 +79,10 @@ def test_clients_whose_address_is_not_known_share_a_limit(site: Site) -> None:
         assert running.http.get("/readyz").status_code == 200
 
 
-def test_open_pages_asked_for_from_unknown_addresses_share_a_limit(site: Site) -> None:
+def test_requests_for_open_pages_from_unknown_addresses_share_a_limit(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 1})
     with site.running() as running:
-        most = int(CLASSES["open"].share or 0) * UNNAMED
+        most = int(CLASSES["open"].share or 0) * UNKNOWN_FACTOR
         found = [running.http.get("/docs/openapi.json").status_code for _ in range(most * 2)]
         assert found[:most] == [200] * most
         assert 429 in found[most:]

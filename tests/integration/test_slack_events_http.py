@@ -1,4 +1,4 @@
-"""What Slack reports over HTTP: what was deleted or edited is found by nobody from then on, and the next sync reads just that again."""
+"""Slack's events over HTTP: deleted or edited messages are hidden at once, and the next sync reads only these again."""
 
 from __future__ import annotations
 

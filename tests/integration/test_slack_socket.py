@@ -1,4 +1,4 @@
-"""Slack's events over Socket Mode: the receiver as a process, against a workspace that sends every event until it is acknowledged."""
+"""Slack's events over Socket Mode: the receiver process against a workspace that redelivers events until they are acknowledged."""
 
 from __future__ import annotations
 

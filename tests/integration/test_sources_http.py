@@ -1,4 +1,4 @@
-"""`GET /api/sources` and the start of syncs of sources that are not set up, over real HTTP and Postgres."""
+"""`GET /api/sources`, and starting syncs of sources that are not configured."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_administrators_see_the_ledger_of_every_partition(ledger: Site, running:
     assert {"counted_at", "last_sync_at", "acl_checked_at"} <= set(second)
 
 
-def test_the_ledger_balances_when_what_waits_to_go_is_taken_off(ledger: Site, running: Running) -> None:
+def test_completeness_subtracts_held_deletions(ledger: Site, running: Running) -> None:
     ledger.sql("UPDATE partitions SET source_count = 6 WHERE partition = 'C2'")
     assert told(running)["slack"]["partitions"][1]["complete"] is True
 
 
-def test_a_source_tells_its_state_its_jobs_and_its_totals(ledger: Site, running: Running) -> None:
+def test_a_source_has_a_state_a_last_job_and_totals(ledger: Site, running: Running) -> None:
     sources = told(running)
     assert list(sources) == [name.value for name in names()]
     assert [sources[name]["configured"] for name in sources] == [False, False, True, True]
@@ -103,7 +103,7 @@ def test_a_source_tells_its_state_its_jobs_and_its_totals(ledger: Site, running:
     assert (sources["files"]["paused"], sources["files"]["last_job"], sources["files"]["last_sync_at"]) == (None,) * 3
 
 
-def test_others_see_what_they_may_read_and_no_name_of_anything(ledger: Site, running: Running) -> None:
+def test_other_users_see_totals_of_readable_documents_and_no_names(ledger: Site, running: Running) -> None:
     response = running.request("GET", "/api/sources", BOB)
     for name in (SECRET_CHANNEL, SECRET_FILE, "general", "C1", "C2", "ann@acme.com", "too large", "revoked"):
         assert name not in response.text
@@ -117,7 +117,7 @@ def test_others_see_what_they_may_read_and_no_name_of_anything(ledger: Site, run
     assert (slack["paused"]["reason"], slack["last_job"]["error_message"]) == (None, None)
 
 
-def test_reasons_beyond_the_first_are_summed_up(site: Site, running: Running) -> None:
+def test_further_reasons_are_summed_up(site: Site, running: Running) -> None:
     for number in range(25):
         document(site, number, "skipped", reason=f"reason {number:02}")
     reasons = told(running)["slack"]["partitions"][0]["skipped_reasons"]
@@ -133,7 +133,7 @@ def test_reasons_beyond_the_first_are_summed_up(site: Site, running: Running) ->
         ("slack", ["CONCORDANCE_SLACK_BOT_TOKEN"]),
     ],
 )
-def test_a_source_that_is_not_set_up_names_its_settings(
+def test_a_source_that_is_not_configured_names_its_settings(
     site: Site, running: Running, source: str, names: list[str]
 ) -> None:
     response = running.request("POST", f"/api/sync/{source}", ROOT, admin=True, json={})
@@ -143,7 +143,7 @@ def test_a_source_that_is_not_set_up_names_its_settings(
     assert running.request("POST", f"/api/sync/{source}", BOB, json={}).json()["type"] == "/problems/admin-only"
 
 
-def test_a_source_that_is_set_up_starts_and_may_be_busy(site: Site) -> None:
+def test_a_configured_source_can_be_started_once_at_a_time(site: Site) -> None:
     token = type(site.settings.postgres_url)("xoxb-simulator")
     site.settings = site.settings.model_copy(update={"slack_bot_token": token})
     with site.running() as running:
@@ -156,5 +156,5 @@ def test_a_source_that_is_set_up_starts_and_may_be_busy(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("quick_figures")
-def test_metrics_tell_pauses_and_held_deletions(ledger: Site, running: Running) -> None:
+def test_metrics_include_pauses_and_held_deletions(ledger: Site, running: Running) -> None:
     running.wait_for_metrics('source_paused{source="slack"} 1.0', 'held_deletions{source="slack"} 2.0')

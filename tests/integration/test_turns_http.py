@@ -1,4 +1,4 @@
-"""Limits on every route: number, size and requests under way, each refusal naming the limit."""
+"""Limits on every route: rate, size and concurrency, with refusals that name the limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refused(running: Running, method: str, path: str, **more: object) -> str:
     return ""
 
 
-def test_posts_to_track_are_limited_in_number_and_size(site: Site) -> None:
+def test_posts_to_track_are_limited_in_rate_and_size(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 5})
     with site.running() as running:
         assert "At most 15 requests" in refused(running, "POST", "/track", json=TRACKED)
@@ -73,7 +73,7 @@ def eventually(ask: Callable[[], httpx.Response], status: int) -> httpx.Response
     raise AssertionError(f"{response.status_code} instead of {status}: {response.text}")
 
 
-def test_requests_under_way_are_limited_by_person_and_in_total(site: Site) -> None:
+def test_concurrent_requests_are_limited_per_user_and_in_total(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
     with site.running(idle_seconds=300) as running:
 
@@ -98,7 +98,7 @@ def test_requests_under_way_are_limited_by_person_and_in_total(site: Site) -> No
         assert "Give one of" in eventually(lambda: ask(ANN), 400).text  # and again when they have ended
 
 
-def test_a_trusted_proxys_clients_are_counted_one_by_one(site: Site) -> None:
+def test_a_trusted_proxys_clients_are_counted_separately(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 1, "trusted_proxies": "127.0.0.1"})
     with site.running() as running:
         style, one, two = "/static/page.css", {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}

@@ -1,4 +1,4 @@
-"""`GET /api/why` and `concordance why`: traces by id and link, alike for hidden and missing, and what the operator sees."""
+"""`GET /api/why` and `concordance why`: traces by id and link, the same for hidden and missing documents, and the operator's view."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_document_that_is_found_is_traced_to_its_rank(gauge: str, running: Run
         assert why(running, ANN, source) == told | {"rank": None}
 
 
-def test_hidden_and_missing_are_answered_alike_also_for_administrators(
+def test_hidden_and_missing_documents_give_the_same_trace_for_administrators_too(
     gauge: str, site: Site, running: Running
 ) -> None:
     site.add("Stale", ["An old note."], [EVE], partition="old", acl_checked_at=datetime.now(UTC) - timedelta(days=3))
@@ -98,7 +98,7 @@ def test_every_state_has_its_reason(gauge: str, site: Site, running: Running) ->
     assert why(running, ANN, gauge) == NOTHING
 
 
-def test_what_a_query_does_not_find_and_an_index_that_is_down() -> None:
+def test_reasons_for_a_query_that_does_not_match_and_an_index_that_is_down() -> None:
     row = {
         "state": "live",
         "reason": None,
@@ -176,7 +176,7 @@ def test_the_operator_sees_the_state_and_for_whom_it_is_permitted(
     assert mine["stages"]["indexed"]
     hers = ask("--as", EVE)
     assert (hers["found"], hers["state"], hers["permitted"], hers["rank"]) == (True, "live", False, None)
-    assert hers["reason"] == "This person is none of those who may read it."
+    assert hers["reason"] == "This user has no read permission."
     assert run(["why", "docs/none.md", "--as", ADA]) == 0
     assert "docs/none.md was not found in any source" in capsys.readouterr().out
     assert run(["why", "docs/zebras.md", "--as", "nobody"]) == 2

@@ -1,4 +1,4 @@
-"""What an owner took back stays hidden while Postgres is down, though the index still holds it as it was."""
+"""A deleted or unshared upload stays hidden while Postgres is down, although the index still contains it unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field of every request has a bound: lengths, counts and ranges."""
+"""Every field of every request is limited in length, count or range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 from resources.sources.sidecars import MAX_TAG_BYTES, MAX_TAG_NAME, MAX_TAGS, check_plain
 from serving.app import create_app
-from serving.uploads import Metadata, parse_metadata
+from serving.uploads import UploadMetadata, parse_metadata
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def unbounded(kind: inspect.Type, path: str) -> Iterator[str]:
 
 def test_every_field_of_every_body_is_bounded(app: Any) -> None:
     seen: list[str] = []
-    faults = list(unbounded(inspect.type_info(Metadata), "upload"))
+    faults = list(unbounded(inspect.type_info(UploadMetadata), "upload"))
     for route in app.routes:
         for handler in route.route_handlers if isinstance(route, HTTPRoute) else ():
             data = handler.parsed_fn_signature.parameters.get("data")

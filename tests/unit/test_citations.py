@@ -1,4 +1,4 @@
-"""Citation texts, links, snippets and rebuilt texts from tables."""
+"""Citation texts, links, snippets and text rebuilt from chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a blob's path leads, what people call documents, and what other contracts make of an answer: pure parts."""
+"""Paths of ingested blobs, references to documents, and the translation of answers for other interfaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOTS = [
         ("docs", None),
     ],
 )
-def test_a_path_leads_into_a_root_or_nowhere(blob_path: str, place: tuple[str, str] | None) -> None:
+def test_a_path_is_located_in_a_root(blob_path: str, place: tuple[str, str] | None) -> None:
     assert locate(ROOTS, blob_path) == place
 
 
@@ -39,12 +39,12 @@ def test_a_path_leads_into_a_root_or_nowhere(blob_path: str, place: tuple[str, s
     "blob_path",
     ["https://x.example/a.md", "S3+http://x/a", "gopher://x/a", "//x/a", "docs/../a.md", "docs//a.md", "s3://bucket/prefix/%2e%2e/a.md"],
 )  # fmt: skip
-def test_what_leads_out_is_refused(blob_path: str) -> None:
+def test_paths_out_of_a_root_are_refused(blob_path: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"^blob_path: "):
         locate(ROOTS, blob_path)
 
 
-def test_links_and_ids_name_documents() -> None:
+def test_links_and_ids_are_parsed() -> None:
     drive = document_id(SourceName.GOOGLE_DRIVE, "1XyZ_-a")
     for link in (
         "https://docs.google.com/spreadsheets/d/1XyZ_-a/edit#gid=0",
@@ -63,7 +63,7 @@ def test_links_and_ids_name_documents() -> None:
             reference(nothing)
 
 
-def test_a_page_is_looked_for_by_path_and_address() -> None:
+def test_a_page_is_looked_up_by_path_and_url() -> None:
     named = page("/docs/intro/setup", ROOTS)
     assert "https://book.example/docs/intro/setup" in named.urls
     assert "intro/setup.md" in named.paths

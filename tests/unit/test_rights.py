@@ -1,4 +1,4 @@
-"""The list of who may read uploads: the latest entry counts, through crashes, other processes and compaction."""
+"""The list of permission changes: the latest entry counts, despite crashes, concurrent processes and compaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_latest_entry_counts_in_every_process(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_line_that_a_crash_cut_short_spoils_no_other(tmp_path: Path) -> None:
+def test_a_truncated_line_does_not_affect_others(tmp_path: Path) -> None:
     known = Rights(tmp_path, AGE)
     known.note("a", [])
     with (tmp_path / "uploads.jsonl").open("ab") as file:
@@ -36,12 +36,12 @@ def test_a_line_that_a_crash_cut_short_spoils_no_other(tmp_path: Path) -> None:
     assert set(known.current()) == {"a", "c"}
 
 
-def test_what_is_too_old_to_matter_is_forgotten(tmp_path: Path) -> None:
+def test_expired_entries_are_ignored(tmp_path: Path) -> None:
     Rights(tmp_path, AGE).note("a", [])
     assert Rights(tmp_path, timedelta(0)).current() == {}
 
 
-def test_a_long_list_is_written_anew(tmp_path: Path) -> None:
+def test_a_long_list_is_compacted(tmp_path: Path) -> None:
     known, long = Rights(tmp_path, AGE), [f"user{n}@acme.com" for n in range(60_000)]
     for _ in range(6):
         known.note("a", long)
@@ -49,7 +49,7 @@ def test_a_long_list_is_written_anew(tmp_path: Path) -> None:
     assert set(known.current()["a"]) == set(long)
 
 
-def test_a_disk_that_refuses_is_an_error(tmp_path: Path) -> None:
+def test_a_write_failure_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "rights").touch()
     with pytest.raises(RetryLaterError, match="was not made"):
         Rights(tmp_path / "rights", AGE).note("a", [])

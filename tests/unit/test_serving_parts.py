@@ -1,4 +1,4 @@
-"""Tokens, rate limit, plans, log masking, multipart and names of uploads: the serving parts that need no server."""
+"""Tokens, the rate limit, search plans, log masking, multipart parsing and file names, without a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANN = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com", "domain
 BOB = Access(email="bob@acme.com", principals=frozenset({"bob@acme.com", "domain:acme.com", "public"}))
 
 
-def test_a_token_names_email_domain_and_groups_in_one_form() -> None:
+def test_a_token_normalises_email_domain_and_groups() -> None:
     access = auth.verify(auth.encode(KEY, "Ann@Acme.COM", ["Eng@Acme.com"], admin=True), KEY)
     assert access.email == "ann@acme.com"
     assert access.principals == {"ann@acme.com", "domain:acme.com", "group:eng@acme.com", "public"}
@@ -78,7 +78,7 @@ def test_a_group_that_looks_like_an_email_grants_no_email() -> None:
     assert "domain:acme.com" not in access.principals
 
 
-def test_admin_must_be_true_itself() -> None:
+def test_the_admin_claim_must_be_true() -> None:
     assert not auth.verify(jwt.encode(_claims(admin="true"), KEY), KEY).admin
 
 
@@ -93,12 +93,12 @@ def test_a_token_that_was_accepted_still_expires(monkeypatch: pytest.MonkeyPatch
         auth.verify(token, OTHER)
 
 
-def test_minting_for_nobody_is_refused() -> None:
+def test_a_token_requires_a_valid_email() -> None:
     with pytest.raises(InvalidRequestError):
         auth.encode(KEY, "nobody")
 
 
-def test_the_rate_limit_is_each_persons_own_and_refills() -> None:
+def test_the_rate_limit_is_per_caller_and_refills() -> None:
     now = [0.0]
     limit = RateLimit(2, clock=lambda: now[0])
     assert [limit.take("a"), limit.take("a")] == [0, 0]
@@ -188,7 +188,7 @@ def test_masking_reaches_nested_values_and_spares_ids() -> None:
         ("a" * 400 + ".md", "a" * 197 + ".md"),
     ],
 )
-def test_file_names_lose_folders_and_control_characters(name: str, clean: str) -> None:
+def test_folders_and_control_characters_are_removed_from_file_names(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
@@ -230,7 +230,7 @@ def test_multipart_in_pieces_of_any_size(size: int) -> None:
     assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--bytes"
 
 
-def test_multipart_that_ends_early_or_is_none() -> None:
+def test_truncated_and_invalid_multipart_is_refused() -> None:
     reader = Multipart("multipart/form-data; boundary=B")
     list(reader.feed(BODY[:-20]))
     with pytest.raises(InvalidRequestError, match="ends before"):

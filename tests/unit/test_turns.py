@@ -1,4 +1,4 @@
-"""Every route has limits."""
+"""Every route belongs to a class of limits."""
 
 from __future__ import annotations
 
