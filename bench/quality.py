@@ -30,7 +30,7 @@ from resources.logging import configure
 from resources.settings import Settings, load
 from resources.stores import qdrant
 from resources.stores.lake import Lake
-from resources.stores.qdrant_search import Searches
+from resources.stores.qdrant_search import VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.engines import Engines
@@ -109,7 +109,7 @@ async def _rankings(
     """Return the product's rankings."""
     queries = QueryEmbedder(lambda: model)
     await queries.start()
-    searches = Searches(settings)
+    searches = VectorSearch(settings)
     # never opened: Postgres answers only while the vector server is down
     searcher = Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))
     try:

@@ -18,7 +18,7 @@ from resources.core.durations import duration
 from resources.core.errors import ServiceUnavailableError
 from resources.core.permissions import principals_of
 from resources.settings import Settings
-from resources.stores.qdrant_search import Searches
+from resources.stores.qdrant_search import VectorSearch
 from serving.access.rights import Rights
 from serving.audit import Audit
 from serving.background import Background
@@ -66,7 +66,7 @@ class QuestionResult(msgspec.Struct, frozen=True):
 class QuestionRunner:
     """Runs questions against open stores; created by `question_runner`."""
 
-    def __init__(self, settings: Settings, database: Database, searches: Searches) -> None:
+    def __init__(self, settings: Settings, database: Database, searches: VectorSearch) -> None:
         self._settings = settings.model_copy(update={"search_cache_seconds": 0})
         self._database = database
         self._searches = searches
@@ -105,7 +105,7 @@ class QuestionRunner:
 async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
     """Open the stores for the block and yield a runner."""
     database = Database(settings.postgres_dsn)
-    searches = Searches(settings)
+    searches = VectorSearch(settings)
     await database.open()
     try:
         yield QuestionRunner(settings, database, searches)

@@ -34,7 +34,7 @@ from resources.servers.processes import free_port, tail
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.lake import Lake
-from resources.stores.qdrant_search import Searches
+from resources.stores.qdrant_search import VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.agree import agreed
@@ -243,7 +243,7 @@ class Searcher:
 async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Searcher]:
     queries = QueryEmbedder(lambda: embedder(settings))
     await queries.start()
-    searches = Searches(settings)
+    searches = VectorSearch(settings)
     try:
         # The database is never opened: it would be used only while the vector server is down.
         yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))

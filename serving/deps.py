@@ -26,7 +26,7 @@ from resources.settings import Settings
 from resources.stores import disk
 from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
-from resources.stores.qdrant_search import Searches
+from resources.stores.qdrant_search import VectorSearch
 from serving.access.limits import RateLimit
 from serving.access.rights import Rights
 from serving.access.sign_ins import SignIns
@@ -114,7 +114,7 @@ class Services:
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)
         self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))
-        self.searches = Searches(settings)
+        self.searches = VectorSearch(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
         model = language_model(settings)

@@ -6,9 +6,7 @@ ambiguous, and the name is chosen by the attacker. Rejections are `SkipDocumentE
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
-from typing import IO
 
 from resources.core.errors import SkipDocumentError
 
@@ -106,26 +104,6 @@ def mime_type(name: str, head: bytes) -> str:
             raise _mismatch(name, head)
     elif not _is_text(head):
         raise _mismatch(name, head)
-    return found
-
-
-def mime_type_of(name: str, file: IO[bytes]) -> str:
-    """Return the mime type like `mime_type`, and also check the archive of an Office file; `file` is seekable.
-
-    Leaves the file at its start. Reads only the head and the archive's directory, so an archive bomb costs nothing.
-    """
-    file.seek(0)
-    head = file.read(HEAD_BYTES)
-    found = mime_type(name, head)
-    if found in _OFFICE:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                names = archive.namelist()
-        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise SkipDocumentError(f"{name} is damaged or truncated ({error}). Save it again.") from error
-        if not any(entry.startswith(_OFFICE[found]) for entry in names):
-            raise _mismatch(name, head)
-    file.seek(0)
     return found
 
 

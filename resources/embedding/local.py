@@ -53,9 +53,9 @@ class LocalEmbedder:
             )
         self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
         self._cls = folder.pooling == "cls"
-        self._model = folder.name if folder.bundled else f"{folder.name}@{folder.fingerprint()[:8]}"
-        self._dimensions = folder.dimensions
-        self._window = window or folder.window
+        self.model = folder.name if folder.bundled else f"{folder.name}@{folder.fingerprint()[:8]}"
+        self.dimensions = folder.dimensions
+        self.window = window or folder.window
         self.price_per_million = price or 0.0
         self._workers = threads or min(8, _cores())
         path = converted(folder, cache, quantization)
@@ -69,21 +69,6 @@ class LocalEmbedder:
                 "is converted again."
             ) from error
 
-    @property
-    def model(self) -> str:
-        """Name that keys the cache and the collection."""
-        return self._model
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._dimensions
-
-    @property
-    def window(self) -> int:
-        """Longest text, in tokens including the two special ones, that one pass reads."""
-        return self._window
-
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, in order."""
         return self.embed_counted(texts)[0]
@@ -91,7 +76,7 @@ class LocalEmbedder:
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Return one row per text, in order, and the number of tokens processed."""
         ids = self._pieces.ids(texts)
-        room = self._window - len(self._pieces.prefix) - len(self._pieces.suffix)
+        room = self.window - len(self._pieces.prefix) - len(self._pieces.suffix)
         windows: list[list[int]] = []
         owners: list[int] = []
         for owner, tokens in enumerate(ids):
@@ -99,7 +84,7 @@ class LocalEmbedder:
                 windows.append(tokens[start : start + room])
                 owners.append(owner)
         pooled = self._pooled(windows)
-        vectors = np.zeros((len(ids), self._dimensions), dtype=np.float32)
+        vectors = np.zeros((len(ids), self.dimensions), dtype=np.float32)
         weights = np.fromiter((max(1, len(window)) for window in windows), dtype=np.float32, count=len(windows))
         np.add.at(vectors, owners, _normalized(pooled) * weights[:, None])
         return _normalized(vectors), sum(map(len, ids))
@@ -118,7 +103,7 @@ class LocalEmbedder:
                 batches[-1].append(index)
             else:
                 batches.append([index])
-        out = np.empty((len(windows), self._dimensions), dtype=np.float32)
+        out = np.empty((len(windows), self.dimensions), dtype=np.float32)
 
         def run(batch: list[int]) -> None:
             out[batch] = self._forward([windows[index] for index in batch])

@@ -55,21 +55,16 @@ class OpenAICompatible:
     ) -> None:
         from openai import OpenAI
 
-        self._model = model or DEFAULT_MODEL
-        own, limit, cost = KNOWN.get(self._model, (None, 8191, None))
+        self.model = model or DEFAULT_MODEL
+        own, limit, cost = KNOWN.get(self.model, (None, 8191, None))
         self._asked = dimensions if dimensions != own else None
         self._known_dimensions = dimensions or own
-        self._window = window or limit
+        self.window = window or limit
         self.price_per_million = price if price is not None else cost
         self._batch = batch
         self._query_timeout = query_timeout
         self._url = base_url
         self._client = OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=RETRIES, timeout=timeout)
-
-    @property
-    def model(self) -> str:
-        """Name that keys the cache and the collection."""
-        return self._model
 
     @property
     def dimensions(self) -> int:
@@ -78,11 +73,6 @@ class OpenAICompatible:
             rows, _ = self._request(["dimensions"])
             self._known_dimensions = rows.shape[1]
         return self._known_dimensions
-
-    @property
-    def window(self) -> int:
-        """Longest text, in tokens, that the model reads without truncation."""
-        return self._window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
@@ -126,7 +116,7 @@ class OpenAICompatible:
         try:
             # OpenAI rejects an empty text but accepts a space
             answer = client.embeddings.create(
-                model=self._model, input=[text or " " for text in texts], encoding_format="base64", **extra
+                model=self.model, input=[text or " " for text in texts], encoding_format="base64", **extra
             )
         except openai.OpenAIError as error:
             raise self._explained(error) from error
@@ -152,7 +142,7 @@ class OpenAICompatible:
         return vectors / norms
 
     def _wrong(self, what: str) -> ConfigurationError:
-        return ConfigurationError(f"The embedding service at {self._url} (model {self._model}) {what}.")
+        return ConfigurationError(f"The embedding service at {self._url} (model {self.model}) {what}.")
 
     def _explained(self, error: Exception) -> ConcordanceError:
         import openai

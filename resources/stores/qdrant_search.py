@@ -22,7 +22,7 @@ from resources.settings import Settings
 from resources.watch import Watch
 
 
-class Hit(msgspec.Struct, frozen=True):
+class ScoredHit(msgspec.Struct, frozen=True):
     """A point with its score and the requested part of its payload."""
 
     id: str | int
@@ -30,14 +30,14 @@ class Hit(msgspec.Struct, frozen=True):
     payload: dict[str, Any] | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QueryHits(msgspec.Struct, frozen=True):
     """The hits of one query, best first."""
 
-    points: list[Hit]
+    points: list[ScoredHit]
 
 
 class _Answers(msgspec.Struct):
-    result: list[Answer]
+    result: list[QueryHits]
 
 
 PING_SECONDS = 2.0
@@ -45,7 +45,7 @@ _DECODER = msgspec.json.Decoder(_Answers)
 _HEADERS = {"content-type": "application/json"}
 
 
-class Searches:
+class VectorSearch:
     """One session of keep-alive connections; the first search opens it."""
 
     def __init__(self, settings: Settings) -> None:
@@ -55,7 +55,7 @@ class Searches:
         self._session: aiohttp.ClientSession | None = None
         self.watch = Watch("qdrant", self._ping)
 
-    async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[Answer]:
+    async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[QueryHits]:
         """Return one answer per query, in order.
 
         Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `AbortSyncError` if it rejects a query.

@@ -17,7 +17,7 @@ from resources.core.bm25 import encode_query
 from resources.core.domain import Access
 from resources.core.errors import AbortSyncError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
-from resources.stores.qdrant_search import Answer, Searches
+from resources.stores.qdrant_search import QueryHits, VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.cache import Candidate, Candidates
@@ -64,7 +64,7 @@ class _IndexDownError(Exception):
 class Engines:
     """Finds candidates; degrades, and says so."""
 
-    def __init__(self, searches: Searches, database: Database, embedder: QueryEmbedder) -> None:
+    def __init__(self, searches: VectorSearch, database: Database, embedder: QueryEmbedder) -> None:
         self._searches = searches
         self._database = database
         self._embedder = embedder
@@ -166,7 +166,7 @@ class Engines:
         told = msgspec.structs.replace(found.candidates, ranked=ranked, expansions=expansion.texts)
         return found._replace(candidates=told)
 
-    async def _ask(self, collection: str, batch: Sequence[models.QueryRequest]) -> list[Answer]:
+    async def _ask(self, collection: str, batch: Sequence[models.QueryRequest]) -> list[QueryHits]:
         if not batch:
             return []
         try:
@@ -175,11 +175,11 @@ class Engines:
             raise _IndexDownError(str(error)) from error
 
 
-def _scores(answer: Answer, scale: float = 1.0) -> dict[str, float]:
+def _scores(answer: QueryHits, scale: float = 1.0) -> dict[str, float]:
     return {str(point.id): point.score * scale for point in answer.points}
 
 
-def _payloads(answers: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
+def _payloads(answers: Sequence[QueryHits]) -> dict[str, Mapping[str, Any]]:
     return {str(point.id): point.payload for answer in answers for point in answer.points if point.payload}
 
 

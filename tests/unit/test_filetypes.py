@@ -7,7 +7,7 @@ import pytest
 
 from assets.stages.parse import SUPPORTED
 from resources.core.errors import SkipDocumentError
-from resources.core.filetypes import DOCX, MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, mime_type, mime_type_of
+from resources.core.filetypes import DOCX, MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, mime_type
 
 EXE = b"MZ\x90\x00\x03\x00\x00\x00" + b"\x00" * 120
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -49,7 +49,6 @@ SHEET = office("[Content_Types].xml", "xl/workbook.xml")
 )
 def test_content_that_fits_its_name(name: str, content: bytes, mime: str) -> None:
     assert mime_type(name, content) == mime
-    assert mime_type_of(name, io.BytesIO(content)) == mime
 
 
 @pytest.mark.parametrize(
@@ -92,19 +91,6 @@ def test_an_empty_file_says_so() -> None:
 def test_an_office_file_under_a_password_says_what_to_do() -> None:
     with pytest.raises(SkipDocumentError, match=r"password.*save it without"):
         mime_type("plan.docx", OLE)
-
-
-def test_an_archive_cut_short_or_of_another_kind_is_found_when_the_file_is_at_hand() -> None:
-    with pytest.raises(SkipDocumentError, match="damaged or truncated"):
-        mime_type_of("plan.docx", io.BytesIO(WORD[: len(WORD) // 2]))
-    with pytest.raises(SkipDocumentError, match="not match its extension"):
-        mime_type_of("plan.docx", io.BytesIO(office("[Content_Types].xml", "readme.txt")))
-
-
-def test_the_file_is_left_at_its_start() -> None:
-    file = io.BytesIO(WORD)
-    mime_type_of("plan.docx", file)
-    assert file.tell() == 0
 
 
 def test_every_supported_type_has_a_parser() -> None:
