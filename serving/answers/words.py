@@ -1,6 +1,6 @@
-"""What a text says, for comparing two of them: content words, numbers, numbers with their units, negations. Pure.
+"""Compare texts by their content words, numbers, measures and negations. Pure.
 
-The gate, the extractive answer and the check of an answer all compare by these, so that they mean the same by "the same word".
+The answer gate, the extractive answer and the check of an answer all use these functions, so that they agree on what the same word is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _PREFIX = 5
-"""Words that share their beginning are one word from this many letters: calibrating and calibration."""
+"""Words that share a prefix of at least this many letters count as the same word: calibrating and calibration."""
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -50,7 +50,7 @@ UNITS: frozenset[str] = frozenset().union(
         """.split(),  # noqa: SIM905 (a list of forty quoted words says less)
     )
 )
-"""Stems of units: what a number of one counts is not what a number of another counts."""
+"""Stems of units. Numbers with different units never support each other."""
 _SAME = {"annual": "year", "annuall": "year", "yearl": "year", "dail": "da", "weekl": "week", "monthl": "month"}
 
 STOPWORDS = frozenset(
@@ -94,7 +94,7 @@ OPPOSITES = tuple(
     (frozenset(one.split()), frozenset(other.split()))
     for one, _, other in (line.partition("|") for line in _PAIRS.strip().splitlines())
 )
-"""Pairs of words of which a claim and its source must not hold one each."""
+"""Pairs of opposites: a claim with a word of one side contradicts a source with a word of the other."""
 
 
 def digits(text: str) -> str:
@@ -123,7 +123,7 @@ def _stems(word: str) -> frozenset[str]:
 
 
 def holds(words: frozenset[str], term: str) -> bool:
-    """Tell whether the words hold the term, or one that begins alike."""
+    """Return True if the words contain the term, or a word with the same prefix."""
     if term in words:
         return True
     if len(term) < _PREFIX or term.isdigit():
@@ -133,7 +133,7 @@ def holds(words: frozenset[str], term: str) -> bool:
 
 @lru_cache(4096)
 def _lines(words: frozenset[str]) -> str:
-    """Return the words each after a line break, in which a beginning is found at once."""
+    """Return the words, each after a line break, so that one substring search finds a prefix."""
     return "\n" + "\n".join(words)
 
 
@@ -150,12 +150,12 @@ def _plain(number: str) -> str:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """Return the numbers, spelled ones too, each in one writing: 1,900 and 1900, 6,5 and 6.50 are the same."""
+    """Return the numbers, including spelled ones, in one notation: 1,900 equals 1900, and 6,5 equals 6.50."""
     return frozenset(_plain(number) for number in _NUMBERS.findall(digits(text)))
 
 
 def measures(text: str) -> Measures:
-    """Return (number, unit) of each number that a word or sign follows, ranges with the unit of their end."""
+    """Return (number, unit) of each number followed by a word or sign; both ends of a range get its unit."""
     found: set[tuple[str, str]] = set()
     text = digits(text)
     for first, second, word in _MEASURE.findall(text):
@@ -175,12 +175,12 @@ def units(words: AbstractSet[str]) -> frozenset[str]:
 
 
 def negated(text: str) -> bool:
-    """Tell whether the text denies something."""
+    """Return True if the text contains a negation."""
     return _NEGATION.search(text) is not None
 
 
 def opposed(claim: str, source: str) -> bool:
-    """Tell whether the claim says the opposite of a word of the source: before for after, rises for falls."""
+    """Return True if the claim contradicts a word of the source, such as before for after or rises for falls."""
     said, stands = ({word.casefold() for word in _WORD.findall(text)} for text in (claim, source))
     return any(
         (said & a and not said & b and stands & b and not stands & a)
