@@ -91,7 +91,7 @@ class FormattedCitation(msgspec.Struct, frozen=True):
     doc_id: str
 
 
-class Place(msgspec.Struct, frozen=True):
+class DocumentReference(msgspec.Struct, frozen=True):
     """Another document with an identical passage, which the caller may read."""
 
     doc_id: str
@@ -148,7 +148,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None
     modified_at: datetime | None
     acl_checked_at: datetime | None
-    also_in: list[Place]
+    also_in: list[DocumentReference]
     citation: Citation
     neighbours: list[Neighbour] | UnsetType = UNSET
     explain: Explanation | UnsetType = UNSET

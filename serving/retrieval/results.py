@@ -14,7 +14,7 @@ from serving.retrieval.highlight import held, snippet, terms
 from serving.retrieval.hits import Hit
 from serving.retrieval.rank import SCORE_DIGITS, Ranked
 from serving.retrieval.scale import Shown, heading
-from serving.schemas import Citation, Explanation, Neighbour, Place, Result, Span
+from serving.schemas import Citation, DocumentReference, Explanation, Neighbour, Result, Span
 
 
 def link_of(hit: Hit, base_url: str, offset: int = 0) -> str:
@@ -116,7 +116,9 @@ def results(
                 modified_at=hit.modified_at,
                 acl_checked_at=hit.acl_checked_at,
                 also_in=[
-                    Place(other.doc_id, other.title, other.source_type, link_of(other, base_url, shown.start))
+                    DocumentReference(
+                        other.doc_id, other.title, other.source_type, link_of(other, base_url, shown.start)
+                    )
                     for other in one.also_in
                 ],
                 citation=cite(hit, index, style, base_url, now, shown.start),
