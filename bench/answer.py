@@ -196,10 +196,9 @@ def _streamed(http: httpx.Client, model: ModelServer, token: str, question: str)
 
 async def _gate(settings: Settings) -> dict[str, Any]:
     """Return the gate's figures for hybrid and for keyword search."""
-    from serving.answers.extractive import headings
-    from serving.answers.gate import GATES, POOL, Evidence, judge
+    from serving.answers.gate import GATES, POOL, judge
     from serving.deps import Services
-    from serving.schemas import SearchRequest
+    from serving.retrieval.query import search_query
 
     services = Services(settings)
     await services.open()
@@ -216,11 +215,8 @@ async def _gate(settings: Settings) -> dict[str, Any]:
             groups = {f"group:{name}" for name in person.groups}
             principals = frozenset({person.email, f"domain:{person.email.partition('@')[2]}", "public", *groups})
             access = Access(email=person.email, principals=principals)
-            wanted = SearchRequest(query=one.question, top_k=POOL, group_by_document=False)
-            found = [
-                Evidence(f"{headings(r.hit.title, r.hit.section_path)} {r.hit.chunk_text}", r.candidate.dense_score)
-                for r in (await services.retriever.passages(wanted, access)).ranked
-            ]
+            query = search_query(one.question, access, settings, limit=POOL, group=False)
+            found = (await services.retriever.search(query)).passages
             kind = "with" if one.source_id else "without"
             gate = GATES.get(services.embedder.model, 0.5)
             scores[kind].append((judge(one.question, found, gate).score, one.question))

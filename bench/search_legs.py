@@ -29,9 +29,12 @@ from serving.access.auth import access_from
 from serving.database import Database
 from serving.deps import Services
 from serving.embedding import QueryEmbedder
+from serving.retrieval.cache import CandidateCache
 from serving.retrieval.engines import Engines
+from serving.retrieval.query import search_query
+from serving.retrieval.registry import Registry
 from serving.retrieval.retriever import Retriever
-from serving.schemas import SearchRequest
+from serving.routes.search import recorded_search
 
 WARM = 20
 LEGS = ("sign_in", "cache_lookup", "embed", "qdrant", "recheck", "rest", "encode")
@@ -87,15 +90,13 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
         embedder: QueryEmbedder = _Timed(services.embedder, watch, {"query": "embed"})  # type: ignore[assignment]
         qdrant: Any = _Timed(services.searches, watch, {"query": "qdrant"})
         database: Database = _TimedDatabase(services.database, watch)  # type: ignore[assignment]
-        retriever = Retriever(
+        services.retriever = Retriever(
             services.settings,
-            database,
             Engines(qdrant, database, embedder),
+            Registry(database),
             embedder,
-            services.background,
-            services.audit,
-            services.rights,
-            services.metrics,
+            cache=CandidateCache(database, services.background, services.settings.search_cache_seconds),
+            rights=services.rights,
         )
         seen: list[dict[str, float]] = []
         results: list[int] = []
@@ -103,12 +104,16 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             watch.spent.clear()
             access = await watch.time("sign_in", access_from(services, token, None))
             began = time.perf_counter()
-            answer = await retriever.search(SearchRequest(query=question, top_k=top_k), access)
+            query = search_query(question, access, services.settings, limit=top_k)
+            _, outcome = await recorded_search(services, query)
+            answer = results(
+                outcome.passages, style="inline", base_url=services.settings.base_url, now=services.clock()
+            )
             searched = time.perf_counter() - began
             msgspec.json.encode(answer)
             whole = time.perf_counter() - began
             waited = sum(took for leg, took in watch.spent.items() if leg != "sign_in")
-            results.append(len(answer.results))
+            results.append(len(answer))
             seen.append(dict(watch.spent) | {"rest": searched - waited, "encode": whole - searched})
         legs = {leg: round(float(np.median([one[leg] for one in seen[WARM:]])) * 1000, 2) for leg in LEGS}
         found = {"legs": legs, "results": round(float(np.mean(results)), 2)}

@@ -35,8 +35,8 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.migrate import migrate
 from resources.syncing import SyncRun, open_sync
-from serving.retrieval.plan import plan, queries
-from serving.schemas import SearchRequest
+from serving.retrieval.plan import queries
+from serving.retrieval.query import search_query
 from tests.fixtures.vector import VectorProcess
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -149,8 +149,8 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
     rows = np.stack([model.embed_query(question) for question in questions])
     bodies: list[str] = []
     for question, vector in zip(questions, rows, strict=True):
-        search = plan(SearchRequest(query=question), settings)
-        batch = queries(search, access, vector.tolist(), encode_query(question), with_payload=False)
+        query = search_query(question, access, settings, limit=5)
+        batch = queries(query, vector.tolist(), encode_query(question), with_payload=False)
         body = jsonable_encoder(QueryRequestBatch(searches=batch))
         bodies.append(body if isinstance(body, str) else body.decode())
     (folder / "batches.jsonl").write_text("\n".join(bodies))

@@ -19,16 +19,13 @@ from resources.core.errors import ServiceUnavailableError
 from resources.core.permissions import principals_of
 from resources.settings import Settings
 from resources.stores.qdrant_search import VectorSearch
-from serving.access.rights import Rights
-from serving.audit import Audit
-from serving.background import Background
 from serving.database import Database
 from serving.directory import with_directory
 from serving.embedding import QueryEmbedder
-from serving.metrics import Metrics
 from serving.retrieval.engines import Engines
-from serving.retrieval.retriever import Retriever
-from serving.schemas import Filters, SearchRequest
+from serving.retrieval.query import Narrowing, search_query
+from serving.retrieval.registry import Registry
+from serving.retrieval.retriever import HELD_BACK, Retriever
 
 DEPTH = 10
 """Documents per question that count as found."""
@@ -67,7 +64,7 @@ class QuestionRunner:
     """Runs questions against open stores; created by `question_runner`."""
 
     def __init__(self, settings: Settings, database: Database, searches: VectorSearch) -> None:
-        self._settings = settings.model_copy(update={"search_cache_seconds": 0})
+        self._settings = settings
         self._database = database
         self._searches = searches
 
@@ -81,24 +78,26 @@ class QuestionRunner:
     async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
         """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""
         embedder = QueryEmbedder.pinned(target.embedder, target.collection.name)
-        metrics = Metrics()
-        retriever = Retriever(
-            self._settings,
-            self._database,
-            Engines(self._searches, self._database, embedder),
-            embedder,
-            Background(self._database, metrics),  # never started: nothing is written
-            Audit(self._settings.home / "audit", self._database, metrics),  # likewise: only whole searches are audited
-            Rights(self._settings.home / "rights", duration(self._settings.acl_max_age)),
-            metrics,
-        )
+        engines = Engines(self._searches, self._database, embedder)
+        retriever = Retriever(self._settings, engines, Registry(self._database), embedder)
         limit = asyncio.Semaphore(CONCURRENT_QUESTIONS)
 
         async def one(question: EvaluationQuestion) -> QuestionResult:
             async with limit:
-                return await _search(retriever, question)
+                return await self._search(retriever, question)
 
         return list(await asyncio.gather(*(one(question) for question in questions)))
+
+    async def _search(self, retriever: Retriever, question: EvaluationQuestion) -> QuestionResult:
+        only = Narrowing(document_ids=tuple(sorted(question.documents)), include_archived=True)
+        narrowing = only if question.never else None
+        query = search_query(question.text, question.access, self._settings, limit=DEPTH, narrowing=narrowing)
+        outcome = await retriever.search(query)
+        degraded = [one.message for one in outcome.degradations if one.code != HELD_BACK]
+        if degraded:
+            raise ServiceUnavailableError(f"The question set could not be run: {degraded[0]}")
+        ranks = [[one.doc_id for one in (passage, *passage.also_in)] for passage in outcome.passages]
+        return QuestionResult(ranks, outcome.held_back)
 
 
 @asynccontextmanager
@@ -112,13 +111,3 @@ async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
     finally:
         await database.close()
         await searches.close()
-
-
-async def _search(retriever: Retriever, question: EvaluationQuestion) -> QuestionResult:
-    filters = Filters(document_ids=sorted(question.documents), include_archived=True) if question.never else None
-    found = await retriever.passages(SearchRequest(query=question.text, top_k=DEPTH, filters=filters), question.access)
-    degraded = [message for code, message in found.warnings if code != "held_back"]
-    if degraded:
-        raise ServiceUnavailableError(f"The question set could not be run: {degraded[0]}")
-    ranks = [[hit.doc_id for hit in (ranked.hit, *ranked.also_in)] for ranked in found.ranked]
-    return QuestionResult(ranks, found.held_back)

@@ -37,19 +37,16 @@ from resources.stores.lake import Lake
 from resources.stores.qdrant_search import VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
-from serving.retrieval.agree import agreed
 from serving.retrieval.engines import Engines
 from serving.retrieval.fuse import FUSIONS
-from serving.retrieval.hits import Hit, from_payloads
-from serving.retrieval.plan import Plan, plan
-from serving.retrieval.rank import rank
-from serving.schemas import MAX_QUERY, SearchRequest
+from serving.retrieval.query import MAX_DEPTH, MAX_QUERY, SearchQuery, search_query
+from serving.retrieval.registry import Checked, Registry, from_payloads
+from serving.retrieval.retriever import Retriever
 
 Mode = Literal["vector", "keyword", "hybrid"]
 DOCUMENTS = 50
 """Length of a ranking; recall is measured down to rank 50."""
 SHOWN = 10
-MAX_DEPTH = 2000
 DEEPER = 4
 START_SECONDS = 60
 READER = Access(email="evaluation@localhost", principals=frozenset({"public"}))
@@ -184,15 +181,24 @@ async def _evaluate(
     )
 
 
-class Searcher:
-    """Searches the index like the HTTP service, without cache, registry and audit."""
+class _EveryPassage(Registry):
+    """Stands in for the registry: everyone may read every passage of the test collection."""
 
-    def __init__(self, settings: Settings, indexed: Indexed, engines: Engines) -> None:
+    def __init__(self, indexed: Indexed) -> None:
+        ever = datetime.min.replace(tzinfo=UTC)
+        self._checked = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=())
+
+    async def readable(self, query: SearchQuery, chunk_ids: Sequence[str], fresh_since: datetime) -> Checked:  # noqa: ARG002 (as in the registry)
+        return self._checked
+
+
+class Searcher:
+    """Searches the index with the search service, without HTTP, cache, registry and audit."""
+
+    def __init__(self, settings: Settings, indexed: Indexed, engines: Engines, queries: QueryEmbedder) -> None:
         self._settings = settings
         self._ids = indexed.ids
-        self._engines = engines
-        ever = datetime.min.replace(tzinfo=UTC)
-        self._hits: dict[str, Hit] = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=()).hits
+        self._retriever = Retriever(settings, engines, _EveryPassage(indexed), queries)
 
     async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:
         """Return the ranked document ids, and the duration of the first page in seconds.
@@ -200,43 +206,36 @@ class Searcher:
         If the candidates do not fill the ranking, deeper searches append to it, as they would for a user who requests more pages.
         """
         began = time.perf_counter()
-        search = self._plan(query, wanted)
-        shown, saturated = await self._ranked(search)
+        shown, saturated = await self._ranked(query, wanted, wanted.depth)
         took = time.perf_counter() - began
-        while len(shown) < DOCUMENTS and saturated and search.depth < MAX_DEPTH:
-            search = search._replace(depth=min(MAX_DEPTH, search.depth * DEEPER))
-            deeper, saturated = await self._ranked(search)
+        depth = wanted.depth
+        while len(shown) < DOCUMENTS and saturated and depth < MAX_DEPTH:
+            depth = min(MAX_DEPTH, depth * DEEPER)
+            deeper, saturated = await self._ranked(query, wanted, depth)
             shown |= {doc_id: None for doc_id in deeper if doc_id not in shown}
         return [self._ids[doc_id] for doc_id in shown][:DOCUMENTS], took
 
-    def _plan(self, query: str, wanted: Configuration) -> Plan:
-        """Return the plan of a search. The HTTP interface's limit on query length does not apply: test queries may be whole abstracts."""
-        text = " ".join(query.split())
-        request = SearchRequest(query=text[:MAX_QUERY], mode=wanted.mode, top_k=SHOWN)
-        return plan(request, self._settings)._replace(
-            query=text,
+    async def _ranked(self, text: str, wanted: Configuration, depth: int) -> tuple[dict[str, None], bool]:
+        """Return the documents in order, those with identical text next to each other, and whether a deeper search may find more.
+
+        The HTTP interface's limit on query length does not apply: test queries may be whole abstracts.
+        """
+        text = " ".join(text.split())
+        query = search_query(text[:MAX_QUERY], READER, self._settings, limit=SHOWN, mode=wanted.mode)._replace(
+            text=text,
             fusion=wanted.fusion,
-            depth=wanted.depth,
+            depth=depth,
+            deepest=depth,
+            limit=depth,
             dense_weight=wanted.dense_weight,
             agreement=wanted.agreement,
             keyword_engine="qdrant",  # there is no Postgres here
         )
-
-    async def _ranked(self, search: Plan) -> tuple[dict[str, None], bool]:
-        """Return the documents in order, those with identical text next to each other, and whether a deeper search may find more."""
-        found = await self._engines.find(search, READER, with_payload=False)
-        if found.warnings:
-            raise ServiceUnavailableError(f"The evaluation is not complete: {found.warnings[0][1]}")
-        ranked = rank(
-            agreed(found.candidates, self._hits),
-            self._hits,
-            reader=READER.email,
-            now=datetime.now(UTC),
-            threshold=None,
-            group=True,
-        )
-        shown = {hit.doc_id: None for one in ranked for hit in (one.hit, *one.also_in)}
-        return shown, found.candidates.saturated
+        outcome = await self._retriever.search(query)
+        if outcome.degradations:
+            raise ServiceUnavailableError(f"The evaluation is not complete: {outcome.degradations[0].message}")
+        shown = {one.doc_id: None for passage in outcome.passages for one in (passage, *passage.also_in)}
+        return shown, outcome.saturated
 
 
 @asynccontextmanager
@@ -246,7 +245,7 @@ async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Sear
     searches = VectorSearch(settings)
     try:
         # The database is never opened: it would be used only while the vector server is down.
-        yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries))
+        yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries), queries)
     finally:
         await searches.close()
 

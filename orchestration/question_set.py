@@ -102,7 +102,7 @@ def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -
 
 def resolve(connection: Connection, lines: Iterable[QuestionLine]) -> list[NewQuestion]:
     """Look up the documents of each line. Raises `InvalidRequestError` that names every unknown document."""
-    from serving.retrieval.plan import (
+    from serving.retrieval.query import (
         normalise,
     )  # `up` adds the sample's questions without loading the search libraries
 

@@ -19,7 +19,7 @@ from orchestration.question_set import StoredQuestion, stored
 from resources.core.domain import Access
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from serving.schemas import MAX_QUERY
+from serving.retrieval.query import MAX_QUERY
 from sql import queries
 
 TITLES = 100

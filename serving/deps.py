@@ -39,8 +39,10 @@ from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.figures import StatusMonitor
 from serving.metrics import Metrics
 from serving.remote import for_searches
+from serving.retrieval.cache import CandidateCache
 from serving.retrieval.engines import Engines
 from serving.retrieval.expand import Expander
+from serving.retrieval.registry import Registry
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.slack_events import SlackEvents
@@ -121,18 +123,17 @@ class Services:
         expander = None
         if model is not None and settings.query_expansion != "off":
             expander = Expander(model, self.embedder, settings.query_expansion_seconds)
+        seconds = settings.search_cache_seconds
         self.retriever = Retriever(
             settings,
-            self.database,
             engines,
+            Registry(self.database),
             self.embedder,
-            self.background,
-            self.audit,
-            self.rights,
-            self.metrics,
-            clock=clock,
+            cache=CandidateCache(self.database, self.background, seconds) if seconds else None,
+            rights=self.rights,
             reranker=self.reranker,
             expander=expander,
+            clock=clock,
             incomplete=lambda: self.monitor.incomplete,
         )
         self.answers = Answers(

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec import Meta
 
 from resources.core import filetypes, permissions
 from resources.core.domain import Access, Item, SourceName, document_id
@@ -24,15 +27,39 @@ from resources.stores.postgres import session
 from resources.stores.quotas import quota_of
 from serving.access.rights import Rights
 from serving.access.sharing import check_provenance, check_share, check_tenant
-from serving.contracts.ingest import IngestRequest
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
+from serving.schemas import MAX_TAGS, Name
 from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
 OWN_ID_TAG = "external_id"
 """Tag with the caller's own `doc_id`, to filter searches by."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|//|data:|[A-Za-z]+:\\", re.IGNORECASE)
+
+
+MAX_CONTENT = 8 * 1024 * 1024
+"""Largest body of an ingest; what is larger is uploaded, or named by its path in a file root."""
+OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+
+
+class IngestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A document: one of `blob_path` (in a file root), `content` (text) and `content_base64` (bytes).
+
+    `doc_id` is a name of your own for it, unique among your documents of the tenant: sent again, it replaces the content.
+    `share` are the principals that may read it beside you; what was taken from a root is never shared wider than there.
+    """
+
+    blob_path: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
+    content: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
+    content_base64: Annotated[bytes, Meta(max_length=MAX_CONTENT)] | None = None
+    filename: Annotated[str, Meta(max_length=1000)] | None = None
+    content_type: Annotated[str, Meta(max_length=200)] | None = None
+    doc_id: Annotated[str, Meta(pattern=OWN_ID)] | None = None
+    title: Annotated[str, Meta(max_length=500)] | None = None
+    description: Annotated[str, Meta(max_length=10_000)] | None = None
+    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
+    share: Annotated[list[Name], Meta(max_length=200)] = []
 
 
 class IngestContent(NamedTuple):

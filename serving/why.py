@@ -14,7 +14,7 @@ import msgspec
 
 from resources.core.domain import STAGES, Access, State
 from serving.references import Reference
-from serving.schemas import Result
+from serving.retrieval.passage import Passage
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""
@@ -58,10 +58,10 @@ def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[
     }
 
 
-def rank_of(doc_id: str | None, results: Sequence[Result]) -> int | None:
-    """Return the rank of a document among results, counting a result that lists it in `also_in`."""
-    for rank, result in enumerate(results, start=1):
-        if doc_id in (result.doc_id, *(other.doc_id for other in result.also_in)):
+def rank_of(doc_id: str | None, passages: Sequence[Passage]) -> int | None:
+    """Return the rank of a document among passages, counting one that lists it in `also_in`."""
+    for rank, one in enumerate(passages, start=1):
+        if doc_id in (one.doc_id, *(other.doc_id for other in one.also_in)):
             return rank
     return None
 

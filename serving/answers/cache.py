@@ -1,6 +1,6 @@
-"""Answers of the language model used again: for the same question, caller, model and sources, word for word.
+"""Cache of the language model's answers to the same question of the same caller, from the same sources, word for word.
 
-Retrieval runs each time, with the registry's recheck; only the model's turn is saved. The key holds the caller's principals and
+Retrieval runs each time, with its permission check; only the call of the model is saved. The key holds the caller's principals and
 the very texts that the answer would be made from, so that an entry is found only while every source is the same and still
 readable by this caller, and never by another. A better source that came since is another key, too.
 """
@@ -17,7 +17,7 @@ from serving.answers.prompt import VERSION
 from serving.answers.schemas import AskRequest
 from serving.answers.support import Verdict
 from serving.database import Database
-from serving.retrieval.hits import Hit
+from serving.retrieval.passage import Passage
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
@@ -34,12 +34,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Written)
 
 
-def key(request: AskRequest, question: str, access: Access, model: str, hits: Sequence[Hit]) -> str:
-    """Return the cache key: sha256 of all that decides what the model is told, the caller's principals included."""
-    sources = [[h.chunk_id, h.text_hash, h.title, h.section_path, h.page_start, h.modified_at] for h in hits]
+def key(request: AskRequest, question: str, access: Access, model: str, sources: Sequence[Passage]) -> str:
+    """Return the sha256 of everything that decides the prompt, the caller's principals included."""
+    texts = [[p.chunk_id, p.text_hash, p.title, p.section_path, p.page_start, p.modified_at] for p in sources]
     asked = [question, request.conversation_history, request.selection, request.filters, request.mode, request.fusion]
     return hashlib.sha256(
-        _encoder.encode([VERSION, model, asked, sorted(access.principals), access.email, sources])
+        _encoder.encode([VERSION, model, asked, sorted(access.principals), access.email, texts])
     ).hexdigest()
 
 

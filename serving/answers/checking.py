@@ -1,4 +1,4 @@
-"""Each sentence of an answer held against its sources, the undecided ones by meaning: the pure rules of `support`, with the embedder."""
+"""Check each sentence of an answer against its sources: the rules of `support`, with the embedder for undecided sentences."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from collections.abc import Sequence
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.answers.citations import Sentence
-from serving.answers.extractive import headings
-from serving.answers.support import MEANING, Passage, Verdict, check, verdict
+from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
 from serving.embedding import QueryEmbedder
-from serving.retrieval.hits import Hit
+from serving.retrieval.passage import Passage
 
 log = logger("serving")
 
 
 class Checker:
-    """Checks answers with the model that queries are embedded with; without it the words alone decide."""
+    """Checks answers with the model that embeds queries; without it, only the words decide."""
 
     def __init__(self, embedder: QueryEmbedder) -> None:
         self._embedder = embedder
 
     @property
     def by_meaning(self) -> bool:
-        """Whether it is known what a cosine of this model means."""
+        """True if cosines of this model are calibrated."""
         return self._embedder.model in MEANING
 
-    async def check(self, cut: Sequence[Sentence], sources: Sequence[Hit]) -> list[Verdict]:
+    async def check(self, cut: Sequence[Sentence], sources: Sequence[Passage]) -> list[Verdict]:
         """Return a verdict a sentence, in order. `sources` are numbered from 1."""
-        passages = {
-            number: Passage(hit.chunk_text, headings(hit.title, hit.section_path))
-            for number, hit in enumerate(sources, start=1)
-        }
+        passages = {number: CitedText(one.chunk_text, one.heading) for number, one in enumerate(sources, start=1)}
         claims = [check(sentence, passages, by_meaning=self.by_meaning) for sentence in cut]
         unsettled = [(one.sentence.text, one.evidence) for one in claims if one.evidence is not None]
         near = iter(await self.cosines(unsettled) or [])

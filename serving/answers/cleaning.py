@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from serving.answers.addresses import holds_address, without_addresses
+from serving.quoting import INVISIBLE
 
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""
@@ -23,9 +24,6 @@ _SPACES = re.compile(r"\s+")
 _TIGHT = re.compile(r"[.,;:!?)\"'”’*_]+")
 _LINKING = re.compile(r"\](?=[(:])")
 """What makes a Markdown link of a label in brackets (`[a](x)`) or defines one (`[a]: x`)."""
-INVISIBLE = re.compile(
-    "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-)
 
 
 class Cleaner:

@@ -1,4 +1,4 @@
-"""An answer in the making: what the steps of writing it leave for each other."""
+"""The state of an answer while it is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serving.schemas import Warning_
 
 @dataclass
 class Draft:
-    """An answer in the making."""
+    """An answer that is being written."""
 
     text: str = ""
     mode: Literal["model", "extractive", "none"] = "none"
@@ -23,15 +23,11 @@ class Draft:
     removed_citations: int = 0
     removed_links: int = 0
     model_ms: float = 0.0
-    warnings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    warnings: list[Warning_] = field(default_factory=list[Warning_])
     completed: bool = False
-
-    def told(self) -> list[Warning_]:
-        """Return the warnings as people are told them."""
-        return [Warning_(code, message) for code, message in self.warnings]
 
 
 def says_no_data(text: str) -> bool:
-    """Tell whether a model's reply says that the sources do not answer."""
+    """Return True if a model's reply says that the sources do not answer."""
     plain = text.strip().strip("\"'“”.*").casefold()
     return plain.startswith(NO_DATA.casefold()) and len(plain) < 2 * len(NO_DATA)

@@ -1,4 +1,4 @@
-"""An answer without a language model: the sentences of the passages that answer best, quoted and cited. Pure.
+"""Answer without a language model: quote and cite the sentences of the passages that answer best. Pure.
 
 Pieces that hold most of the question's words, by weight, come first; the caller may add how near each is in meaning.
 """
@@ -26,7 +26,7 @@ _MARK = re.compile(r"\[(\d{1,4})\]")
 _LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
 
 
-class Piece(NamedTuple):
+class Quote(NamedTuple):
     """A sentence or table row of source `number`, and the share of the question's words that it holds, by weight."""
 
     number: int
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     share: float
 
 
-def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Piece]:
+def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Quote]:
     """Return the pieces that hold most of the question, best first. `passages`: (heading, text) of sources 1, 2, …"""
     asked = content(question)
     cut: list[tuple[int, str, frozenset[str]]] = []
@@ -50,7 +50,7 @@ def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Piece]
     weighed = weights(asked, [words for _, _, words in cut])
     # the heading says what "it" is: its words count half
     found = [
-        Piece(
+        Quote(
             number,
             text,
             (coverage(words, weighed) + coverage(words | content(passages[number - 1][0]), weighed)) / 2,
@@ -60,14 +60,14 @@ def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Piece]
     return sorted(found, key=lambda piece: (-piece.share, piece.number))[:SHORTLIST]
 
 
-def choose(found: Sequence[Piece], meaning: Sequence[float] | None) -> list[Piece]:
+def choose(found: Sequence[Quote], meaning: Sequence[float] | None) -> list[Quote]:
     """Return the pieces to quote, best first, none twice. `meaning`: cosines to the question, in order, when known."""
     scores = [
         (piece.share + max(0.0, meaning[index])) / 2 if meaning is not None else piece.share
         for index, piece in enumerate(found)
     ]
     order = sorted(range(len(found)), key=lambda index: (-scores[index], index))
-    chosen: dict[str, Piece] = {}
+    chosen: dict[str, Quote] = {}
     for index in order:
         if len(chosen) < QUOTES and scores[index] >= NEAR_BEST * scores[order[0]]:
             chosen.setdefault(found[index].text.casefold(), found[index])
@@ -82,7 +82,7 @@ def _quote(text: str) -> str:
     return clean(text, 0)[0].replace("“", "‘").replace("”", "’")
 
 
-def compose(chosen: Sequence[Piece]) -> tuple[str, list[Sentence]]:
+def compose(chosen: Sequence[Quote]) -> tuple[str, list[Sentence]]:
     """Return the answer, a quote a line, and its sentences."""
     lines: list[str] = []
     found: list[Sentence] = []
@@ -94,8 +94,3 @@ def compose(chosen: Sequence[Piece]) -> tuple[str, list[Sentence]]:
         lines.append(line)
         at += len(line) + 1
     return "\n".join(lines), found
-
-
-def headings(title: str, section_path: Sequence[str]) -> str:
-    """Return what a passage stands under, in one line."""
-    return " ".join([title, *section_path])

@@ -1,10 +1,10 @@
-"""What is counted of answers, in the app's registry."""
+"""Prometheus metrics of answers."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from serving.answers.schemas import Answer
+from serving.answers.schemas import AnswerResponse
 
 BUCKETS_MS = (10, 25, 50, 75, 100, 150, 250, 500, 1000, 2000, 5000, 10_000, 30_000)
 
@@ -29,7 +29,7 @@ class AnswerMetrics:
             registry=registry,
         )  # fmt: skip
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: AnswerResponse) -> None:
         """Count one answer."""
         self._answers.labels(answer.mode, str(answer.cached).lower()).inc()
         self._latency.observe(answer.latency_ms - answer.model_ms)

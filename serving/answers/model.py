@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
 from resources.settings import Settings
-from serving.answers.prompt import ChatMessage
+from serving.quoting import ChatMessage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -1,4 +1,4 @@
-"""What the model is told: a question and its sources enter, messages leave. Pure.
+"""Build the messages for the language model from a question and its sources. Pure.
 
 A document's text is material, never an instruction. Each of its lines is led by a bar, so that nothing inside can look like our
 own lines; the block is fenced by a word that is drawn anew for each question; invisible characters are taken out. The model has
@@ -8,18 +8,15 @@ no tools, and what it writes is cleaned and checked afterwards whatever it was t
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 from collections.abc import Sequence
-from typing import TypedDict
 
 from resources.sources import capabilities, label
-from serving.answers.cleaning import INVISIBLE
 from serving.answers.schemas import Message
-from serving.retrieval.hits import Hit
+from serving.quoting import BAR, INVISIBLE, ChatMessage, quoted
+from serving.retrieval.passage import Passage
 
 NO_DATA = "No data found"
-BAR = "| "
 
 SYSTEM = f"""You answer a colleague's question from the company's documents.
 
@@ -40,46 +37,42 @@ and omissions refer to. Change nothing else, answer nothing. Reply with the ques
 VERSION = hashlib.sha256(f"{SYSTEM}{CONDENSE}".encode()).hexdigest()[:12]
 """Part of the answer cache's key: another prompt is another answer."""
 
-_BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-
-
-class ChatMessage(TypedDict):
-    """A message as OpenAI's interface takes it."""
-
-    role: str
-    content: str
-
-
-def quoted(text: str) -> str:
-    """Return the text with every line led by a bar, and without characters that nobody sees."""
-    return "\n".join(BAR + line.rstrip() for line in INVISIBLE.sub("", _BREAKS.sub("\n", text)).strip().split("\n"))
-
 
 def _line(text: str, limit: int = 200) -> str:
     return " ".join(INVISIBLE.sub("", text).split())[:limit]
 
 
-def _place(hit: Hit) -> str:
+def _place(passage: Passage) -> str:
     parts: list[str] = []
-    if hit.page_start is not None:
-        pages = f"{hit.page_start}" if hit.page_end in {None, hit.page_start} else f"{hit.page_start}-{hit.page_end}"
+    if passage.page_start is not None:
+        pages = (
+            f"{passage.page_start}"
+            if passage.page_end in {None, passage.page_start}
+            else f"{passage.page_start}-{passage.page_end}"
+        )
         parts.append(f"page {pages}")
-    if hit.section_path:
-        parts.append(" > ".join(hit.section_path))
+    if passage.section_path:
+        parts.append(" > ".join(passage.section_path))
     return quoted(_line(" · ".join(parts))) + "\n" if parts else ""
 
 
-def render(hits: Sequence[Hit], fence: str) -> str:
+def render(passages: Sequence[Passage], fence: str) -> str:
     """Return the sources numbered from 1, grouped under their documents, between two lines with the fence word."""
     lines = [f"=== SOURCES {fence} ==="]
     document = ""
-    for number, hit in enumerate(hits, start=1):
-        if hit.doc_id != document:
-            document = hit.doc_id
-            when = f", {hit.modified_at.date().isoformat()}" if hit.modified_at else ""
-            by = f"\n{quoted(_line(f'uploaded by {hit.owner}'))}" if capabilities(hit.source_type).user_supplied else ""
-            lines.append(f"--- document {fence} ({label(hit.source_type)}{when}):\n{quoted(_line(hit.title))}{by}")
-        lines.append(f"[{number}]\n{_place(hit)}{quoted(hit.chunk_text)}")
+    for number, passage in enumerate(passages, start=1):
+        if passage.doc_id != document:
+            document = passage.doc_id
+            when = f", {passage.modified_at.date().isoformat()}" if passage.modified_at else ""
+            by = (
+                f"\n{quoted(_line(f'uploaded by {passage.owner}'))}"
+                if capabilities(passage.source_type).user_supplied
+                else ""
+            )
+            lines.append(
+                f"--- document {fence} ({label(passage.source_type)}{when}):\n{quoted(_line(passage.title))}{by}"
+            )
+        lines.append(f"[{number}]\n{_place(passage)}{quoted(passage.chunk_text)}")
     lines.append(f"=== END OF SOURCES {fence} ===")
     return "\n".join(lines)
 
@@ -93,7 +86,7 @@ def _conversation(history: Sequence[Message], fence: str) -> str:
 
 def messages(
     question: str,
-    hits: Sequence[Hit],
+    passages: Sequence[Passage],
     *,
     history: Sequence[Message] = (),
     selection: str | None = None,
@@ -106,8 +99,8 @@ def messages(
         picked = (
             f"=== TEXT THAT THE COLLEAGUE SELECTED {fence} ===\n{quoted(selection)}\n=== END OF SELECTION {fence} ===\n"
         )
-    body = f"{_conversation(history, fence)}{render(hits, fence)}\n{picked}Question:\n{quoted(question)}\n"
-    body += f'Answer it by the rules, citing [1] to [{len(hits)}], or reply "{NO_DATA}".'
+    body = f"{_conversation(history, fence)}{render(passages, fence)}\n{picked}Question:\n{quoted(question)}\n"
+    body += f'Answer it by the rules, citing [1] to [{len(passages)}], or reply "{NO_DATA}".'
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": body}]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,25 +13,17 @@ from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.context import gather
-from serving.answers.extractive import headings
-from serving.answers.gate import POOL, Evidence, Judged, gate_of, judge
+from serving.answers.gate import POOL, Judged, gate_of, judge
 from serving.answers.model import LanguageModel
 from serving.answers.prompt import condensing
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
-from serving.retrieval.plan import normalise
-from serving.retrieval.rank import Ranked
-from serving.retrieval.retriever import Passages
-from serving.schemas import MAX_QUERY, Filters, SearchRequest
+from serving.filters import Filters, narrowing
+from serving.retrieval.highlight import terms
+from serving.retrieval.passage import Passage, SearchOutcome
+from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
+from serving.retrieval.retriever import Retriever
 
 log = logger("serving")
-
-
-class FindsPassages(Protocol):
-    """The one search service, as answers use it."""
-
-    async def passages(self, request: SearchRequest, access: Access) -> Passages:
-        """Return passages that the caller may read, best first."""
-        ...
 
 
 class PreparedQuestion(NamedTuple):
@@ -40,11 +32,9 @@ class PreparedQuestion(NamedTuple):
     question: str
     searched: str
     history: list[Message]
-    sources: list[Ranked]
+    sources: list[Passage]
     judged: Judged
-    warnings: list[tuple[str, str]]
-    held_back: int
-    registry: bool
+    outcome: SearchOutcome
     model_ms: float
 
 
@@ -54,7 +44,7 @@ class QuestionPreparer:
     def __init__(
         self,
         settings: Settings,
-        retriever: FindsPassages,
+        retriever: Retriever,
         model: LanguageModel | None,
         count: Callable[[str], int],
         embedding_model: Callable[[], str],
@@ -72,25 +62,21 @@ class QuestionPreparer:
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
         searched, model_ms = await self._standalone(question, history)
-        found = await self._retriever.passages(self._search(request, searched), access)
-        evidence = [
-            Evidence(f"{headings(one.hit.title, one.hit.section_path)} {one.hit.chunk_text}", one.candidate.dense_score)
-            for one in found.ranked
-        ]
+        outcome = await self._retriever.search(self._query(request, searched, access))
         about = f"{searched} {request.selection.text}" if request.selection else searched
-        judged = judge(about, evidence, gate_of(self._embedding_model(), self._settings.answer_gate))
-        sources: list[Ranked] = []
+        judged = judge(about, outcome.passages, gate_of(self._embedding_model(), self._settings.answer_gate))
+        sources: list[Passage] = []
         if judged.passed:
             sources = gather(
-                found.ranked,
+                outcome.passages,
                 documents=request.top_k,
                 passages=request.passages,
                 budget=self._settings.answer_context_tokens,
                 count=self._count,
             )
-        return PreparedQuestion(
-            question, searched, history, sources, judged, found.warnings, found.held_back, found.registry, model_ms
-        )
+        if request.selection:  # found by the selected text, too, but shown with the words of the question
+            sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
+        return PreparedQuestion(question, searched, history, sources, judged, outcome, model_ms)
 
     async def _standalone(self, question: str, history: list[Message]) -> tuple[str, float]:
         """Return the question as it is understood without the conversation, and the model's time in ms."""
@@ -108,21 +94,22 @@ class QuestionPreparer:
         joined = f"{before[: MAX_QUERY - len(question) - 1]} {question}"
         return normalise(joined[:MAX_QUERY]), (self._clock() - began) * 1000 if self._model else 0.0
 
-    @staticmethod
-    def _search(request: AskRequest, searched: str) -> SearchRequest:
-        filters, query = request.filters, searched
+    def _query(self, request: AskRequest, searched: str, access: Access) -> SearchQuery:
+        filters, text = request.filters, searched
         if request.selection is not None:
             doc_id = _document(request.selection.document_id)
             filters = msgspec.structs.replace(filters or Filters(), document_ids=[doc_id], include_archived=True)
-            query = f"{searched} {request.selection.text}"[:MAX_QUERY]
-        return SearchRequest(
-            query=query,
-            top_k=POOL,
+            text = f"{searched} {request.selection.text}"[:MAX_QUERY]
+        return search_query(
+            text,
+            access,
+            self._settings,
+            limit=POOL,
             mode=request.mode,
             fusion=request.fusion,
             threshold=request.threshold,
-            group_by_document=False,
-            filters=filters,
+            group=False,
+            narrowing=narrowing(filters),
         )
 
 

@@ -1,4 +1,4 @@
-"""What goes in and out of answers: the request, the answer, its events while it streams, what is kept of it, and feedback."""
+"""Requests and responses of the answer service, the events of a stream, kept answers, and feedback."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from msgspec import Meta
 
 from serving.answers.support import Verdict
 from serving.citations.format import Format
-from serving.schemas import Filters, Name, Question, Result, Warning_
+from serving.filters import Filters
+from serving.results import Result
+from serving.schemas import Name, Question, Warning_
 
 MAX_HISTORY = 5
-"""Earlier messages that are used, the latest ones. Source: the platform's requirement 4.3."""
+"""Earlier messages that are used, the latest ones. Source: the platform's requirements."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +48,7 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An answer. `[n]` in `answer` is `sources[n - 1]`. `mode` is `model`, `extractive`, or `none` when nothing was found.
 
     `standalone` is the question as it was searched, when earlier messages made it differ.
@@ -71,11 +73,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[Warning_]
 
 
-class Event(msgspec.Struct, frozen=True):
+class AnswerEvent(msgspec.Struct, frozen=True):
     """A step of a streamed answer; `data` is what stands in the server-sent event, as JSON."""
 
     name: Literal["sources", "token", "restart", "check", "done"]
-    data: dict[str, Any] | Answer
+    data: dict[str, Any] | AnswerResponse
 
 
 class KeptSource(msgspec.Struct, frozen=True):

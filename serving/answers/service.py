@@ -1,8 +1,8 @@
-"""Answers: a question and the caller's access enter; sources, tokens, the check and the whole answer leave, in this order.
+"""The answer service: search, write an answer from the passages found, and check each of its sentences.
 
-`ask` waits for the whole, `stream` hands out each step. Nothing found by the gate: "No data found", and no model is called. A
-model that fails costs its words, not the answer: the best sentences are quoted instead, with a warning. Every answer is kept
-(`store`), queued and never waited for, also when the reader leaves before its end.
+`ask` returns the whole answer, `stream` each step. If the gate finds no answer in the passages, the answer is "No data found"
+and no model is called. If the model fails, the best sentences are quoted instead, with a warning. Every answer is kept (`store`), queued
+and never waited for, also when the reader leaves before its end.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from serving.answers.checking import Checker
 from serving.answers.citations import sentences
 from serving.answers.cleaning import Cleaner
 from serving.answers.draft import Draft, says_no_data
-from serving.answers.extractive import choose, compose, headings, shortlist
+from serving.answers.extractive import choose, compose, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA, messages
-from serving.answers.question import FindsPassages, PreparedQuestion, QuestionPreparer
-from serving.answers.schemas import Answer, AskRequest, Event
+from serving.answers.question import PreparedQuestion, QuestionPreparer
+from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest
 from serving.answers.words import content
 from serving.audit import Audit, AuditEvent
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
-from serving.retrieval.results import results
-from serving.schemas import Result
+from serving.results import Result, results
+from serving.retrieval.retriever import Retriever
+from serving.schemas import Warning_
 
 COUNTED = 4096
-"""Passages whose tokens are remembered."""
-MODEL_DOWN = (
+"""Passages whose number of tokens is cached."""
+MODEL_DOWN = Warning_(
     "model_unavailable",
     "The language model does not answer: the best sentences of the sources are quoted instead.",
 )
@@ -49,13 +50,13 @@ log = logger("serving")
 
 
 class Answers:
-    """The one answer service; every route only translates to it and from it."""
+    """Answers questions; every interface translates to it and from it."""
 
     def __init__(
         self,
         settings: Settings,
         database: Database,
-        retriever: FindsPassages,
+        retriever: Retriever,
         embedder: QueryEmbedder,
         background: Background,
         audit: Audit,
@@ -85,17 +86,17 @@ class Answers:
         """Name of the language model, None when answers are extractive."""
         return self._model.name if self._model else None
 
-    async def ask(self, request: AskRequest, access: Access, *, fallback: bool = True) -> Answer:
+    async def ask(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AnswerResponse:
         """Return the whole answer. Raises `InvalidRequestError`, or `ServiceUnavailableError` when nothing can be searched.
 
         With `fallback` false a language model that fails raises as well, instead of being replaced by quotes.
         """
         async for event in self._events(request, access, live=False, fallback=fallback):
-            if isinstance(event.data, Answer):
+            if isinstance(event.data, AnswerResponse):
                 return event.data
-        raise ServiceUnavailableError("The answer came to no end. Try again.")
+        raise ServiceUnavailableError("The answer was not completed. Try again.")
 
-    def stream(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AsyncGenerator[Event]:
+    def stream(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AsyncGenerator[AnswerEvent]:
         """Yield `sources`, then `token`s (after a `restart` what came before is void), `check`, and `done` with the answer."""
         return self._events(request, access, live=True, fallback=fallback)
 
@@ -106,31 +107,25 @@ class Answers:
 
     async def _events(
         self, request: AskRequest, access: Access, *, live: bool, fallback: bool
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[AnswerEvent]:
         began = time.perf_counter()
         asked = await self._preparer.prepare(request, access)
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
-        shown_ids = list(dict.fromkeys(one.hit.doc_id for one in asked.sources))
+        shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources))
         await self._audit.record(
             AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.searched, doc_ids=shown_ids)
         )
         shown = results(
-            asked.sources,
-            query=asked.searched,
-            style=request.citation_format,
-            base_url=self._settings.base_url,
-            now=self._clock(),
-            explain=False,
-            neighbours=None,
+            asked.sources, style=request.citation_format, base_url=self._settings.base_url, now=self._clock()
         )
-        draft = Draft(model_ms=asked.model_ms, warnings=list(asked.warnings))
+        draft = Draft(model_ms=asked.model_ms, warnings=[Warning_(*one) for one in asked.outcome.degradations])
         first: dict[str, Any] = {"answer_id": answer_id, "query_id": query_id, "sources": shown}
         try:
-            yield Event("sources", first | {"warnings": draft.told()})
+            yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
             async for event in self._write(request, asked, access, draft, live=live, fallback=fallback):
                 yield event
             draft.completed = True
-            yield Event(
+            yield AnswerEvent(
                 "check",
                 {
                     "sentences": draft.sentences,
@@ -141,14 +136,14 @@ class Answers:
         finally:
             answer = self._answer(asked, draft, shown, answer_id, query_id, began)
             self._keep(answer, asked, access, completed=draft.completed)
-        yield Event("done", answer)
+        yield AnswerEvent("done", answer)
 
     async def _write(
         self, request: AskRequest, asked: PreparedQuestion, access: Access, draft: Draft, *, live: bool, fallback: bool
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[AnswerEvent]:
         if not asked.sources:
             draft.text = NO_DATA
-            yield Event("token", {"text": NO_DATA})
+            yield AnswerEvent("token", {"text": NO_DATA})
             return
         if self._model is not None:
             try:
@@ -160,11 +155,11 @@ class Answers:
                     raise
                 draft.warnings.append(MODEL_DOWN)
                 if draft.text:
-                    yield Event("restart", {"warnings": draft.told()})
+                    yield AnswerEvent("restart", {"warnings": list(draft.warnings)})
             else:
                 return
         await self._quote(request, asked, draft)
-        yield Event("token", {"text": draft.text})
+        yield AnswerEvent("token", {"text": draft.text})
 
     async def _from_model(
         self,
@@ -175,42 +170,41 @@ class Answers:
         draft: Draft,
         *,
         live: bool,
-    ) -> AsyncGenerator[Event]:
-        hits = [one.hit for one in asked.sources]
-        seconds = self._settings.answer_cache_seconds if asked.registry else 0
-        cache_key = cache.key(request, asked.searched, access, model.name, hits)
+    ) -> AsyncGenerator[AnswerEvent]:
+        seconds = self._settings.answer_cache_seconds if asked.outcome.registry else 0
+        cache_key = cache.key(request, asked.searched, access, model.name, asked.sources)
         if seconds and (written := await self._cached(cache_key)) is not None:
             draft.mode, draft.cached = "model" if written.found else "none", True
             draft.text, draft.sentences = written.answer, written.sentences
             draft.removed_citations, draft.removed_links = written.removed_citations, written.removed_links
-            yield Event("token", {"text": draft.text})
+            yield AnswerEvent("token", {"text": draft.text})
             return
-        draft.mode, draft.cleaner = "model", Cleaner(len(hits))
-        told = messages(
+        draft.mode, draft.cleaner = "model", Cleaner(len(asked.sources))
+        prompt = messages(
             asked.searched,
-            hits,
+            asked.sources,
             history=asked.history,
             selection=request.selection.text if request.selection else None,
         )
         began = time.perf_counter()
         try:
-            pieces = model.stream(told) if live else _whole(await model.complete(told))
+            pieces = model.stream(prompt) if live else _whole(await model.complete(prompt))
             async for piece in pieces:
                 if text := draft.cleaner.feed(piece):
                     draft.text += text
-                    yield Event("token", {"text": text})
+                    yield AnswerEvent("token", {"text": text})
         finally:
             draft.model_ms += (time.perf_counter() - began) * 1000
         if text := draft.cleaner.finish():
             draft.text += text
-            yield Event("token", {"text": text})
+            yield AnswerEvent("token", {"text": text})
         if not draft.text.strip():
             raise ServiceUnavailableError("The language model answered nothing.")
         draft.removed_citations, draft.removed_links = draft.cleaner.citations, draft.cleaner.links
         if says_no_data(draft.text):
             draft.text, draft.mode = NO_DATA, "none"
         else:
-            draft.sentences = await self._checker.check(sentences(draft.text), hits)
+            draft.sentences = await self._checker.check(sentences(draft.text), asked.sources)
         if seconds and not draft.warnings:
             written = cache.Written(
                 draft.text, draft.mode == "model", draft.sentences, draft.removed_citations, draft.removed_links
@@ -220,7 +214,7 @@ class Answers:
     async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
         """Answer with the best sentences of the sources."""
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
-        passages = [(headings(one.hit.title, one.hit.section_path), one.hit.chunk_text) for one in asked.sources]
+        passages = [(one.heading, one.chunk_text) for one in asked.sources]
         question = asked.searched
         if request.selection is not None and not content(question):
             question = request.selection.text
@@ -232,7 +226,7 @@ class Answers:
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
             return
-        draft.sentences = await self._checker.check(cut, [one.hit for one in asked.sources])
+        draft.sentences = await self._checker.check(cut, asked.sources)
 
     async def _cached(self, cache_key: str) -> cache.Written | None:
         try:
@@ -242,9 +236,9 @@ class Answers:
 
     def _answer(
         self, asked: PreparedQuestion, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
-    ) -> Answer:
+    ) -> AnswerResponse:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
-        return Answer(
+        return AnswerResponse(
             answer_id=answer_id,
             query_id=query_id,
             answer=draft.text,
@@ -258,23 +252,22 @@ class Answers:
             removed_citations=draft.removed_citations,
             removed_links=draft.removed_links,
             cached=draft.cached,
-            held_back=asked.held_back,
+            held_back=asked.outcome.held_back,
             latency_ms=round((time.perf_counter() - began) * 1000, 2),
             model_ms=round(draft.model_ms, 2),
-            warnings=draft.told(),
+            warnings=list(draft.warnings),
         )
 
-    def _keep(self, answer: Answer, asked: PreparedQuestion, access: Access, *, completed: bool) -> None:
+    def _keep(self, answer: AnswerResponse, asked: PreparedQuestion, access: Access, *, completed: bool) -> None:
         self._metrics.answered(answer)
-        hits = [one.hit for one in asked.sources]
-        if asked.registry:
-            kept = store.row(answer, asked.question, access, hits, completed=completed)
+        if asked.outcome.registry:
+            kept = store.row(answer, asked.question, access, asked.sources, completed=completed)
             self._background.put("answer_insert", kept)
         log.info(
             "answer",
             query_id=answer.query_id,
             mode=answer.mode,
-            sources=len(hits),
+            sources=len(asked.sources),
             cached=answer.cached,
             unsupported=sum(not one.supported for one in answer.sentences),
             gate_score=round(asked.judged.score, 3),

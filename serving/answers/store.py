@@ -1,4 +1,4 @@
-"""Answers kept: what was asked, answered and from which passages enters a row; later, what became of those passages leaves.
+"""Keep answers with the passages they were made from, and load them with what became of those passages.
 
 Only who asked may read it again. While every source is readable the answer is shown, flagged where one has changed; once one is
 not (deleted, access withdrawn), the text that was made from it is withheld and nothing more is told of that source.
@@ -13,12 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from resources.core.domain import Access
-from serving.answers.schemas import Answer, KeptAnswer, KeptSource
+from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
 from serving.database import Database
-from serving.retrieval import hits
-from serving.retrieval.hits import Hit
-from serving.retrieval.results import link_of
+from serving.results import link_of
+from serving.retrieval.passage import Passage
+from serving.retrieval.registry import recheck
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -31,11 +31,13 @@ class Used(msgspec.Struct, frozen=True):
     cited: bool
 
 
-def row(answer: Answer, question: str, access: Access, sources: Sequence[Hit], *, completed: bool) -> dict[str, Any]:
+def row(
+    answer: AnswerResponse, question: str, access: Access, sources: Sequence[Passage], *, completed: bool
+) -> dict[str, Any]:
     """Return the parameters of `answer_insert`."""
     used = [
-        Used(index, hit.chunk_id, hit.doc_id, hit.text_hash, index in answer.cited)
-        for index, hit in enumerate(sources, start=1)
+        Used(index, passage.chunk_id, passage.doc_id, passage.text_hash, index in answer.cited)
+        for index, passage in enumerate(sources, start=1)
     ]
     return {
         "answer_id": answer.answer_id,
@@ -74,7 +76,7 @@ async def load(
     kept = rows[0]
     used = msgspec.convert(kept.pop("sources"), list[Used])
     sentences = msgspec.convert(kept.pop("sentences"), list[Verdict])
-    checked = await hits.recheck(
+    checked = await recheck(
         database, access, [one.chunk_id for one in used], fresh_since, archived=True, collection_ids=()
     )
     may = {
@@ -83,7 +85,7 @@ async def load(
         "fresh_since": fresh_since,
     }
     readable = {one["doc_id"] for one in await database.fetch("document", may)} if used else set[str]()
-    sources = [_today(one, checked.hits.get(one.chunk_id), readable, base_url) for one in used]
+    sources = [_today(one, checked.passages.get(one.chunk_id), readable, base_url) for one in used]
     revoked = kept["erased"] or any(one.status == "revoked" for one in sources)
     return KeptAnswer(
         answer_id=kept["answer_id"],
@@ -106,10 +108,12 @@ async def load(
     )
 
 
-def _today(used: Used, hit: Hit | None, readable: set[str], base_url: str) -> KeptSource:
+def _today(used: Used, passage: Passage | None, readable: set[str], base_url: str) -> KeptSource:
     if used.doc_id not in readable:
         return KeptSource(used.index, "revoked", used.cited)
-    if hit is None:
+    if passage is None:
         return KeptSource(used.index, "changed", used.cited, used.doc_id)
-    status: Literal["current", "changed"] = "current" if hit.text_hash == used.text_hash else "changed"
-    return KeptSource(used.index, status, used.cited, hit.doc_id, hit.chunk_id, hit.title, link_of(hit, base_url))
+    status: Literal["current", "changed"] = "current" if passage.text_hash == used.text_hash else "changed"
+    return KeptSource(
+        used.index, status, used.cited, passage.doc_id, passage.chunk_id, passage.title, link_of(passage, base_url)
+    )

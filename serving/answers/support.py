@@ -1,4 +1,4 @@
-"""Does the source say so? Each sentence of an answer against the passages that it cites: supported or not, and why not. Pure.
+"""Decide whether the passages that a sentence of an answer cites support it, and if not, why. Pure.
 
 A sentence is held against the few pieces of its passages that say most of it. Its words must stand there, its numbers in a piece
 that speaks of the same, names anywhere in the passage, and it must deny what they deny. Where its words are other ones, the
@@ -34,7 +34,7 @@ _CLAUSE = re.compile(r"[;:—–,]\s+|\s+(?:but|while|whereas|although|unless|ex
 _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 
-class Passage(NamedTuple):
+class CitedText(NamedTuple):
     """What a number stands for: the passage, and its title and headings, which a claim may name."""
 
     text: str
@@ -108,11 +108,11 @@ def _otherwise(number: str, unit: str, stated: Measures) -> bool:
     return any(n == number and u in UNITS for n, u in stated) or any(u == unit for _, u in stated)
 
 
-def _units_stand(words: frozenset[str], passages: Sequence[Passage]) -> bool:
+def _units_stand(words: frozenset[str], passages: Sequence[CitedText]) -> bool:
     return units(words) <= units(content(" ".join(f"{passage.heading} {passage.text}" for passage in passages)))
 
 
-def _names_stand(claim: str, passages: Sequence[Passage]) -> bool:
+def _names_stand(claim: str, passages: Sequence[CitedText]) -> bool:
     words = content(" ".join(f"{passage.heading} {passage.text}" for passage in passages))
     names = {term for name in _NAME.findall(claim) for term in content(name)}
     return all(holds(words, term) for term in names)
@@ -133,7 +133,7 @@ def _denies_alike(claim: str, words: frozenset[str], evidence: Sequence[str]) ->
     return alike and not opposed(claim, whole)
 
 
-def check(sentence: Sentence, sources: Mapping[int, Passage], *, by_meaning: bool) -> Claim:
+def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: bool) -> Claim:
     """Hold a sentence against what it cites. With `by_meaning` false the words decide alone."""
     passages = [sources[number] for number in sentence.cited if number in sources]
     if not passages:

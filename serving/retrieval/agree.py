@@ -1,4 +1,4 @@
-"""Passages that say the same support each other: fused scores and sketches of vectors enter, smoothed scores leave.
+"""Smooth fused scores over similar passages: passages that say the same support each other.
 
 A passage whose nearest neighbours among the candidates score well is more likely to answer than one that stands alone with the same
 score. Source: Diaz, "Regularizing ad hoc retrieval scores", CIKM 2005; the cluster hypothesis of van Rijsbergen. Invariant under
@@ -14,7 +14,7 @@ import numpy as np
 
 from resources.core.sketch import decode
 from serving.retrieval.cache import Candidate, Candidates
-from serving.retrieval.hits import Hit
+from serving.retrieval.passage import Passage
 
 NEIGHBOURS = 8
 """Measured: 3 to 12 are within 0.005 nDCG@10 of each other."""
@@ -38,15 +38,15 @@ def agree(fused: Mapping[str, float], sketches: Mapping[str, str], share: float)
     return dict(sorted(smoothed.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def agreed(found: Candidates, hits: Mapping[str, Hit]) -> list[Candidate]:
-    """Return the candidates that have a hit, best first, with the scores that they agree on.
+def agreed(found: Candidates, readable: Mapping[str, Passage]) -> list[Candidate]:
+    """Return the readable candidates, best first, with the scores that they agree on.
 
-    What the caller may not read has no hit, and so no voice.
+    Passages that the caller may not read do not influence the scores of others.
     """
-    readable = {one.chunk_id: one for one in found.ranked if one.chunk_id in hits}
+    known = {one.chunk_id: one for one in found.ranked if one.chunk_id in readable}
     if found.agreement <= 0:
-        return list(readable.values())
-    fused = {chunk_id: one.fused for chunk_id, one in readable.items()}
-    sketches = {chunk_id: small for chunk_id in readable if (small := hits[chunk_id].sketch) is not None}
+        return list(known.values())
+    fused = {chunk_id: one.fused for chunk_id, one in known.items()}
+    sketches = {chunk_id: small for chunk_id in known if (small := readable[chunk_id].sketch) is not None}
     scores = agree(fused, sketches, found.agreement)
-    return [msgspec.structs.replace(readable[chunk_id], fused=score) for chunk_id, score in scores.items()]
+    return [msgspec.structs.replace(known[chunk_id], agreed=score) for chunk_id, score in scores.items()]

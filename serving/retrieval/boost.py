@@ -1,4 +1,4 @@
-"""Factors on a passage's score: recency, and less for what another person uploaded."""
+"""Boosts of a passage's score: recency, and less for uploads of other people."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 from resources.sources import capabilities
 
 STEPS: tuple[tuple[timedelta, float], ...] = ((timedelta(days=7), 1.10), (timedelta(days=30), 1.05))
-"""Younger than the first, then its factor. Source: the platform's requirement 3.3 (under 7 days +10 %, under 30 days +5 %)."""
-
+"""Younger than the first, then its factor. Source: the platform's requirements (under 7 days +10 %, under 30 days +5 %)."""
 
 OTHERS_UPLOAD = 0.95
-"""Anyone may upload anything: at equal relevance a managed source comes first, and a fresh upload of somebody else is not lifted."""
+"""Anyone may upload anything: at equal relevance a managed source comes first, and recent uploads of others get no boost."""
 
 
 def boosts(

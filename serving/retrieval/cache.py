@@ -1,7 +1,7 @@
-"""Cached candidates of searches: which chunks in which order, never texts or rights; every use passes the registry recheck.
+"""Cache of candidates: which chunks a search found in which order, never texts or permissions; every use passes the permission check.
 
-The key holds the caller's principals, so that no result ever crosses from one person to another; the index's version and a time
-limit end an entry.
+The key holds the caller's principals, so no result crosses from one person to another. A new version of the index and a time limit end an
+entry.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from typing import NamedTuple
 
 import msgspec
 
-from resources.core.domain import Access
+from serving.background import Background
 from serving.database import Database
-from serving.retrieval.plan import Plan
+from serving.retrieval.query import SearchQuery
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
-    """One chunk that the legs found, with its fused score and how it came by it."""
+    """A chunk that the legs found, with its fused score and the score and rank of each leg."""
 
     chunk_id: str
     fused: float
-    dense_score: float | None = None
+    dense: float | None = None
     dense_rank: int | None = None
-    keyword_score: float | None = None
+    keyword: float | None = None
     keyword_rank: int | None = None
+    agreed: float | None = None
+    """The fused score after the agreement of similar passages, which is never cached."""
 
 
 class Candidates(msgspec.Struct, frozen=True, array_like=True):
     """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more. `expansions`: what a model added.
 
-    `agreement`: how much of a score is yet to be taken from passages that say the same; see `serving.retrieval.agree`.
+    `agreement` is the share of the scores still to be taken from similar passages; see `serving.retrieval.agree`.
     """
 
     ranked: list[Candidate]
@@ -40,9 +42,10 @@ class Candidates(msgspec.Struct, frozen=True, array_like=True):
     agreement: float = 0.0
 
 
-class Found(NamedTuple):
-    """What the cache knows: the index's version now, and candidates if there are any."""
+class Lookup(NamedTuple):
+    """A search's cache key, the version of the index now, and cached candidates if there are any."""
 
+    key: str
     version: int
     candidates: Candidates | None
 
@@ -51,23 +54,35 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Candidates)
 
 
-def key(search: Plan, access: Access, model: str) -> str:
-    """Return the cache key: sha256 of all that decides the candidates, the caller's principals included."""
-    return hashlib.sha256(_encoder.encode([search, model, sorted(access.principals)])).hexdigest()
+def key(query: SearchQuery, model: str) -> str:
+    """Return the sha256 of everything that decides the candidates, the caller's principals included."""
+    # what only decides which of the candidates are returned is the same for all searches
+    shared = query._replace(limit=0, deepest=0, threshold=None, rerank=False, group=False, neighbours=0)._asdict()
+    shared["access"] = sorted(query.access.principals)
+    return hashlib.sha256(_encoder.encode([shared, model])).hexdigest()
 
 
-async def lookup(database: Database, cache_key: str) -> Found:
-    """Return the version and, if still valid, the candidates. Raises `ServiceUnavailableError`."""
-    row = (await database.fetch("cache_lookup", {"cache_key": cache_key}))[0]
-    data: bytes | None = row["candidates"]
-    return Found(row["version"], _decoder.decode(data) if data is not None else None)
+class CandidateCache:
+    """Candidates kept in Postgres for some seconds."""
 
+    def __init__(self, database: Database, background: Background, seconds: int) -> None:
+        self._database = database
+        self._background = background
+        self._seconds = seconds
 
-def row(cache_key: str, candidates: Candidates, version: int, seconds: int) -> dict[str, object]:
-    """Return the parameters of `cache_store`."""
-    return {
-        "cache_key": cache_key,
-        "candidates": _encoder.encode(candidates),
-        "index_version": version,
-        "seconds": seconds,
-    }
+    async def lookup(self, query: SearchQuery, model: str) -> Lookup:
+        """Return what is cached for a search. Raises `ServiceUnavailableError`."""
+        cache_key = key(query, model)
+        row = (await self._database.fetch("cache_lookup", {"cache_key": cache_key}))[0]
+        data: bytes | None = row["candidates"]
+        return Lookup(cache_key, row["version"], _decoder.decode(data) if data is not None else None)
+
+    def store(self, found: Lookup, candidates: Candidates) -> None:
+        """Queue candidates to be written."""
+        row = {
+            "cache_key": found.key,
+            "candidates": _encoder.encode(candidates),
+            "index_version": found.version,
+            "seconds": self._seconds,
+        }
+        self._background.put("cache_store", row)

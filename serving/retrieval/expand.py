@@ -1,4 +1,4 @@
-"""Query expansion: a query enters; what a language model adds to it, with its vectors, leaves, or a warning when there is none in time.
+"""Query expansion: ask a language model for other wordings of a query, or for a made-up answer, and search with their vectors too.
 
 The model's words are untrusted text. They become vectors and nothing else: they never reach a filter, a right or the keyword leg, and the
 query keeps the larger share. Other wordings: Jagerman et al., "Query expansion by prompting large language models", 2023; a made-up
@@ -16,17 +16,16 @@ import numpy as np
 
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
-from serving.answers.cleaning import INVISIBLE
-from serving.answers.prompt import BAR, ChatMessage, quoted
 from serving.embedding import QueryEmbedder
-from serving.retrieval.plan import Plan
-from serving.schemas import MAX_QUERY
+from serving.quoting import BAR, INVISIBLE, ChatMessage, quoted
+from serving.retrieval.passage import Degradation
+from serving.retrieval.query import MAX_QUERY, SearchQuery
 
 MOST = 4
 """Other wordings that count."""
 OWN_SHARE = 0.6
 """Share of the query's own cosine; the mean of the others has the rest."""
-UNAVAILABLE = (
+UNAVAILABLE = Degradation(
     "expansion_unavailable",
     "The language model added nothing to the query in time: it was searched as it stands.",
 )
@@ -52,7 +51,7 @@ class Completes(Protocol):
 
 
 class Expansion(NamedTuple):
-    """Texts that stand beside a query, and the collection whose model made their vectors."""
+    """Texts added to a query, and the collection whose model made their vectors."""
 
     texts: list[str]
     vectors: list[list[float]]
@@ -69,22 +68,22 @@ class Expansion(NamedTuple):
 
 
 class Expander:
-    """Asks the model and embeds what it says, within one limit of seconds."""
+    """Asks the model and embeds its reply, within a time limit."""
 
     def __init__(self, model: Completes, embedder: QueryEmbedder, seconds: float) -> None:
         self._model = model
         self._embedder = embedder
         self._seconds = seconds
 
-    async def expand(self, search: Plan) -> Expansion | None:
+    async def expand(self, query: SearchQuery) -> Expansion | None:
         """Return what the model adds to the query; None when it failed, took too long or said nothing of use."""
         messages: list[ChatMessage] = [
-            {"role": "system", "content": PROMPTS[search.expansion]},
-            {"role": "user", "content": f"Search query:\n{quoted(search.query)}"},
+            {"role": "system", "content": PROMPTS[query.expansion]},
+            {"role": "user", "content": f"Search query:\n{quoted(query.text)}"},
         ]
         try:
             async with asyncio.timeout(self._seconds):
-                texts = read(search, await self._model.complete(messages))
+                texts = read(query, await self._model.complete(messages))
                 if not texts:
                     log.warning("expansion_unavailable", error="The language model's reply held nothing of use.")
                     return None
@@ -95,11 +94,11 @@ class Expander:
             return None
 
 
-def read(search: Plan, reply: str) -> list[str]:
+def read(query: SearchQuery, reply: str) -> list[str]:
     """Return the texts in a model's reply, cleaned: at most `MOST` wordings, each once and none the query itself, or one passage."""
     lines = [" ".join(_BULLET.sub("", line).split())[:MAX_QUERY] for line in INVISIBLE.sub("", reply).splitlines()]
-    if search.expansion == "hyde":
+    if query.expansion == "hyde":
         passage = " ".join(line for line in lines if line)[:MAX_QUERY]
         return [passage] if passage else []
-    others = {line.casefold(): line for line in reversed(lines) if line and line.casefold() != search.query.casefold()}
+    others = {line.casefold(): line for line in reversed(lines) if line and line.casefold() != query.text.casefold()}
     return list(reversed(others.values()))[:MOST]

@@ -1,6 +1,6 @@
-"""The keyword leg in Postgres: a plan and the caller's access enter, `ts_rank` by chunk leaves, the best first.
+"""The keyword leg in Postgres: full-text search ranked by `ts_rank`.
 
-It has the same access and the same filters as the vector index; fusion divides its scores by the best, as it does BM25's.
+It uses the same access and the same filters as the vector index. Fusion divides its scores by the best, as it does BM25's.
 """
 
 from __future__ import annotations
@@ -10,37 +10,34 @@ from typing import Any
 
 import msgspec
 
-from resources.core.domain import Access
 from resources.core.naming import split_compounds
 from serving.database import Database
-from serving.retrieval.plan import Plan
+from serving.retrieval.query import SearchQuery
 
 MOST_PASSAGES = 2000
 """Passages of one word, and of all words together, that are ranked; ranking is what takes the time."""
 MOST_WORDS = 16
-"""Words of a query that passages are sought by, the longest first; all of its words count in the ranking."""
+"""Words of a query that passages are searched for, the longest first; all of its words count in the ranking."""
 
 
-async def full_text(
-    database: Database, search: Plan, access: Access, chunk_ids: Sequence[str] | None = None
-) -> dict[str, float]:
+async def full_text(database: Database, query: SearchQuery, chunk_ids: Sequence[str] | None = None) -> dict[str, float]:
     """Return the score of chunks with any of the query's words, or of those of `chunk_ids`. Raises `ServiceUnavailableError`."""
     if chunk_ids is not None and not chunk_ids:
         return {}
     # one plan for all words would go over every passage: 2 s instead of 0.2 s at 100,000
-    rows = await database.fetch("full_text", parameters(search, access, chunk_ids), prepare=False)
+    rows = await database.fetch("full_text", parameters(query, chunk_ids), prepare=False)
     return {row["chunk_id"]: row["score"] for row in rows}
 
 
-def parameters(search: Plan, access: Access, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
+def parameters(query: SearchQuery, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
     """Return the parameters of `full_text.sql`."""
-    wanted = search.narrowing
+    wanted = query.narrowing
     # a tag may hold one value or a list of them; Qdrant matches either
     tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
     return {
-        "query": split_compounds(search.query),
-        "principals": sorted(access.principals),
-        "depth": search.depth,
+        "query": split_compounds(query.text),
+        "principals": sorted(query.access.principals),
+        "depth": query.depth,
         "most": MOST_PASSAGES,
         "most_words": MOST_WORDS,
         "chunk_ids": None if chunk_ids is None else list(chunk_ids),

@@ -1,6 +1,6 @@
-"""Snippets: a chunk's text and the query enter, 100 characters of the sentence or row that answers best and spans leave.
+"""Cut a snippet of 100 characters from the sentence or row of a chunk that answers the query best.
 
-Best is what holds most of the query's words, those rare within the chunk counting more: a page on vacations says "vacation" in
+The best one holds most of the query's words, those rare within the chunk counting more: a page on vacations says "vacation" in
 every sentence and "Lisbon" in one. The snippet's start is also the place that a citation points at.
 """
 
@@ -44,8 +44,6 @@ class Snippet(NamedTuple):
     text: str
     start: int
     spans: list[tuple[int, int]]
-    held: frozenset[str] = frozenset()
-    """The wanted words that the whole chunk holds."""
 
 
 @lru_cache(50_000)
@@ -74,11 +72,12 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
-    """Return those of the wanted words that stand in the text."""
-    return _stems(text, spans(text, wanted))
+    """Return the wanted words that are in the text."""
+    return stems(text, spans(text, wanted))
 
 
-def _stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
+def stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
+    """Return the stems of the words at these places."""
     return frozenset(_stem(text[start:end]) for start, end in found)
 
 
@@ -152,12 +151,11 @@ def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int
     return earliest if earliest == piece.start else space.end() if space else best
 
 
-def snippet(text: str, wanted: frozenset[str], size: int = SNIPPET_CHARACTERS) -> Snippet:
-    """Return at most `size` characters of the piece that holds most of the wanted words; of a table never more than a row."""
+def snippet(text: str, found: Sequence[tuple[int, int]], size: int = SNIPPET_CHARACTERS) -> Snippet:
+    """Return at most `size` characters of the piece with most of the words that `spans` found; of a table never more than a row."""
     parts = list(pieces(text))
     if not parts:
         return Snippet("", 0, [])
-    found = spans(text, wanted)
     piece = _best(text, parts, found)
     start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end], size)
     while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
@@ -169,4 +167,4 @@ def snippet(text: str, wanted: frozenset[str], size: int = SNIPPET_CHARACTERS) -
         end = cut if not any(s < end and e > cut for s, e in found if e <= end) and cut > start else end
     passage = _SPACE.sub(" ", text[start:end]).rstrip(" |" if piece.row else None)
     shown = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]
-    return Snippet(passage, start, shown, _stems(text, found))
+    return Snippet(passage, start, shown)

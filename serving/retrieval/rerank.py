@@ -1,4 +1,4 @@
-"""The reranker as searches use it: a query and the best passages enter, a relevance in 0..1 for each leaves, or None when it fails."""
+"""Score the best passages of a search with a cross-encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.retrieval.cache import Candidate
-from serving.retrieval.hits import Hit
+from serving.retrieval.passage import Passage
 
 log = logger("serving")
 
@@ -26,7 +26,7 @@ class ScoresPairs(Protocol):
 
 
 class Reranker:
-    """Runs the cross-encoder in a thread, outside the GIL. Without a model it is there and answers None."""
+    """Runs the cross-encoder in a thread, outside the GIL; without a model it returns no scores."""
 
     def __init__(self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float) -> None:
         self._load = load
@@ -43,14 +43,14 @@ class Reranker:
             log.warning("reranker_not_ready", error=str(error))
 
     async def scores(
-        self, query: str, candidates: Sequence[Candidate], hits: Mapping[str, Hit]
+        self, query: str, candidates: Sequence[Candidate], readable: Mapping[str, Passage]
     ) -> dict[str, float] | None:
-        """Return the relevance of the first candidates that may be shown, by chunk id; None when there is no reranker."""
+        """Return the relevance of the first readable candidates, by chunk id; None without a model."""
         if self._model is None:
             return None
-        best = [hits[one.chunk_id] for one in candidates if one.chunk_id in hits][: self._depth]
+        best = [readable[one.chunk_id] for one in candidates if one.chunk_id in readable][: self._depth]
         texts = [
-            hit.chunk_text if hit.chunk_text.startswith(hit.title) else f"{hit.title}\n{hit.chunk_text}" for hit in best
+            one.chunk_text if one.chunk_text.startswith(one.title) else f"{one.title}\n{one.chunk_text}" for one in best
         ]
         found = await asyncio.to_thread(self._model.score, query, texts)
-        return {hit.chunk_id: float(score) for hit, score in zip(best, found, strict=True)}
+        return {one.chunk_id: float(score) for one, score in zip(best, found, strict=True)}

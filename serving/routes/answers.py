@@ -18,7 +18,14 @@ from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from serving.answers import store
-from serving.answers.schemas import Answer, AskRequest, Event, FeedbackRequest, FeedbackResponse, KeptAnswer
+from serving.answers.schemas import (
+    AnswerEvent,
+    AnswerResponse,
+    AskRequest,
+    FeedbackRequest,
+    FeedbackResponse,
+    KeptAnswer,
+)
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.references import parse_id
@@ -30,11 +37,11 @@ EVENT_STREAM = "text/event-stream"
 log = logger("serving")
 
 
-def _message(event: Event) -> ServerSentEventMessage:
+def _message(event: AnswerEvent) -> ServerSentEventMessage:
     return ServerSentEventMessage(data=msgspec.json.encode(event.data).decode(), event=event.name)
 
 
-async def as_events(first: Event, rest: AsyncGenerator[Event]) -> AsyncGenerator[ServerSentEventMessage]:
+async def as_events(first: AnswerEvent, rest: AsyncGenerator[AnswerEvent]) -> AsyncGenerator[ServerSentEventMessage]:
     """Yield server-sent events. A failure becomes the event `error`, since the status has been sent."""
     try:
         yield _message(first)
@@ -61,7 +68,7 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
 )
 async def ask(
     request: Request[Access, Any, Any], data: JSONBody[AskRequest], services: NamedDependency[Services]
-) -> Response[Answer] | ServerSentEvent:
+) -> Response[AnswerResponse] | ServerSentEvent:
     """Answer from documents that the caller may read; each sentence is cited and checked against its source.
 
     With `stream: true` or `Accept: text/event-stream`, the answer is sent as server-sent events: `sources`, `token`…, `check`, `done`.

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
-from serving.citations.format import Cited, citation
+from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
 from serving.deps import Services
 from serving.references import parse_id
-from serving.schemas import CitationsRequest, CitationsResponse, FormattedCitation
+from serving.schemas import Name
+
+
+class FormattedCitation(msgspec.Struct, frozen=True):
+    """A citation of one document."""
+
+    index: int
+    text: str
+    link: str
+    source_type: str
+    doc_id: str
+
+
+class CitationsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Documents to cite, numbered in this order."""
+
+    doc_ids: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+    format: Format = "inline"
+
+
+class CitationsResponse(msgspec.Struct, frozen=True):
+    """Citations of the documents that the caller may read."""
+
+    citations: list[FormattedCitation]
 
 
 @post(

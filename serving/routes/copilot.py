@@ -2,26 +2,126 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import uuid
+from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec import Meta
 
-from resources.core.domain import Access
-from serving.answers.gate import gate_of
-from serving.contracts.copilot import (
-    ChatRequest,
-    ChatResponse,
-    DriveSearchRequest,
-    DriveSearchResponse,
-    from_answer,
-    from_search,
-    to_ask,
-    to_search,
-)
+from resources.core.domain import Access, SourceName, document_id
+from resources.sources import names
+from serving.answers.gate import FLOOR, gate_of, judge
+from serving.answers.schemas import AskRequest, Message
 from serving.deps import Services
-from serving.routes.search import enforce_rate_limit
+from serving.filters import Filters, narrowing
+from serving.results import Result, link_of
+from serving.retrieval.engines import NO_RERANKER
+from serving.retrieval.highlight import snippet
+from serving.retrieval.passage import Passage
+from serving.retrieval.query import search_query
+from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
+from serving.schemas import Question, Warning_
+
+CHAT_PASSAGES = 15
+"""Passages an answer is made from at most. Source: NeuroDrive, CHAT_LIMIT."""
+MAX_LIMIT = 50
+
+Id = Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class DriveSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A search; `folder_id` includes what lies below it."""
+
+    query: Question
+    folder_id: Id | None = None
+    file_id: Id | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = CHAT_PASSAGES
+
+
+class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message; the latest five of `conversation_history` are used."""
+
+    message: Question
+    folder_id: Id | None = None
+    file_id: Id | None = None
+    conversation_history: Annotated[list[Message], Meta(max_length=100)] = []
+
+
+class File(msgspec.Struct, frozen=True, rename="camel"):
+    """A document; `id` is Drive's for a file there, else ours. Either is taken as `file_id`."""
+
+    id: str
+    name: str
+    path: str
+    mime_type: str
+    web_view_link: str
+
+
+class DriveResult(msgspec.Struct, frozen=True, rename="camel"):
+    """A passage; `highlights` are the query's words in the snippet."""
+
+    file: File
+    snippet: str
+    relevance_score: float
+    highlights: list[str]
+
+
+class DriveSearchResponse(msgspec.Struct, frozen=True):
+    """Relevant passages, best first, at most `limit`."""
+
+    results: list[DriveResult]
+    warnings: list[Warning_]
+
+
+class ChatSource(msgspec.Struct, frozen=True, rename="camel"):
+    """What the answer was made from; `[n]` in the message is the n-th."""
+
+    file: File
+    snippet: str
+    relevance_score: float
+
+
+class ChatResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer. `unsupported` are sentences that no source of theirs bears out."""
+
+    message: str
+    sources: list[ChatSource]
+    answer_id: str
+    unsupported: list[str]
+    warnings: list[Warning_]
+
+
+def _filters(folder_id: str | None, file_id: str | None) -> Filters | None:
+    """Return the filters. A source's own id leads to its document without looking anything up.
+
+    Of files that id is their path, which not everyone who may read one may know: they are named by their `doc_id` alone.
+    """
+    if folder_id is None and file_id is None:
+        return None
+    documents: list[str] = []
+    if file_id is not None:
+        documents += [document_id(source, file_id) for source in names() if source is not SourceName.FILES]
+        with contextlib.suppress(ValueError):  # an id of the source's own
+            documents.append(str(uuid.UUID(file_id)))
+    return Filters(collection_ids=[folder_id] if folder_id is not None else [], document_ids=documents)
+
+
+def _file(source: Passage | Result, link: str) -> File:
+    own = source.source_type == SourceName.GOOGLE_DRIVE
+    path = source.path if source.path.startswith(("/", "#")) else f"/{source.path}"
+    return File(source.source_id if own else source.doc_id, source.title, path, source.mime_type, link)
+
+
+def _result(passage: Passage, base_url: str) -> DriveResult:
+    cut = snippet(passage.chunk_text, passage.matches)
+    words = {cut.text[start:end].casefold(): (start, end) for start, end in reversed(cut.spans)}
+    highlights = [cut.text[start:end] for start, end in sorted(words.values())]
+    file = _file(passage, link_of(passage, base_url, cut.start))
+    return DriveResult(file, cut.text, passage.relevance, highlights)
 
 
 @post("/api/search", operation_id="searchFiles", status_code=200, tags=["search"], summary="Search, as NeuroDrive asks")
@@ -30,8 +130,25 @@ async def search_files(
 ) -> DriveSearchResponse:
     """Find relevant passages that the caller may read; irrelevant ones are omitted."""
     enforce_rate_limit(services, request.user)
-    found = await services.retriever.search(to_search(data), request.user)
-    return from_search(data, found, gate_of(services.embedder.model, services.settings.answer_gate))
+    query = search_query(
+        data.query,
+        request.user,
+        services.settings,
+        limit=MAX_LIMIT,
+        rerank=True,
+        group=False,
+        narrowing=narrowing(_filters(data.folder_id, data.file_id)),
+    )
+    _, outcome = await recorded_search(services, query)
+    kept = outcome.passages
+    if not outcome.reranked:  # a reranker leaves irrelevant passages out itself
+        gate = gate_of(services.embedder.model, services.settings.answer_gate)
+        relevant = judge(data.query, kept, gate).passed
+        kept = [one for one in kept if relevant and one.relevance >= FLOOR]
+    return DriveSearchResponse(
+        [_result(one, services.settings.base_url) for one in kept[: data.limit]],
+        warnings_of([one for one in outcome.degradations if one != NO_RERANKER]),
+    )
 
 
 @post(
@@ -42,4 +159,19 @@ async def chat(
 ) -> ChatResponse:
     """Answer from documents that the caller may read, in the context of up to five earlier messages."""
     enforce_rate_limit(services, request.user)
-    return from_answer(await services.answers.ask(to_ask(data), request.user))
+    question = AskRequest(
+        query=data.message,
+        top_k=CHAT_PASSAGES,
+        passages=CHAT_PASSAGES,
+        filters=_filters(data.folder_id, data.file_id),
+        conversation_history=data.conversation_history,
+    )
+    answer = await services.answers.ask(question, request.user)
+    sources = answer.sources if answer.found else []
+    return ChatResponse(
+        message=answer.answer,
+        sources=[ChatSource(_file(one, one.citation.link), one.snippet, one.relevance_score) for one in sources],
+        answer_id=answer.answer_id,
+        unsupported=[sentence.text for sentence in answer.sentences if not sentence.supported],
+        warnings=answer.warnings,
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
@@ -20,7 +22,7 @@ from serving.documents import rebuild
 from serving.errors import not_found
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
-from serving.schemas import Citation, DeleteResponse, DocumentPlace, DocumentResponse
+from serving.schemas import Citation
 from sql import statement
 
 DEFAULT_CONTEXT = 1000
@@ -29,6 +31,54 @@ MAX_RANGE = 200_000
 MAX_INTEGER = 2**31 - 1
 
 Index = Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)]
+
+
+class DeleteResponse(msgspec.Struct, frozen=True):
+    """The document is hidden at once; the next sync deletes its points."""
+
+    doc_id: str
+    status: str
+    message: str
+    job_id: str | None = None
+
+
+class DocumentPlace(msgspec.Struct, frozen=True):
+    """The cited range, in characters of the whole document's text."""
+
+    start: int
+    end: int
+    chunk_index: int | None
+    page_start: int | None
+    page_end: int | None
+    section_path: list[str]
+
+
+class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A document and the text around a location. `text` begins at character `text_start` of the whole text."""
+
+    doc_id: str
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    author: str | None
+    tags: dict[str, Any]
+    created_at: datetime | None
+    modified_at: datetime | None
+    indexed_at: datetime | None
+    acl_checked_at: datetime | None
+    language: str | None
+    page_count: int | None
+    chunk_count: int
+    text: str
+    text_start: int
+    text_end: int
+    place: DocumentPlace | None
+    citation: Citation
 
 
 async def open_document(

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 from typing import Any
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -17,7 +18,26 @@ from resources.core.errors import ConcordanceError
 from serving.access.auth import access_from, credential_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
-from serving.schemas import Health, Readiness, ServiceState
+
+
+class ServiceState(msgspec.Struct, frozen=True):
+    """`state` is `ok`, `down`, `not_loaded` or, of the index, `incomplete`."""
+
+    state: str
+    detail: str | None = None
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The process is alive."""
+
+    status: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """`status` is `ready`, `degraded` (results come with a warning) or `unavailable`; `services` is for administrators and monitoring."""
+
+    status: str
+    services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET
 
 
 @get("/healthz", operation_id="alive", tags=["health"], summary="Alive", exclude_from_auth=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal
 
+import msgspec
 from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
@@ -12,14 +13,40 @@ from litestar.params import FromPath, JSONBody
 from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
-from serving.contracts.ingest import MAX_CONTENT, Counts, IngestJob, IngestRequest, IngestResponse
 from serving.deps import Services
 from serving.errors import ProblemError
-from serving.ingest import ingest
+from serving.ingest import MAX_CONTENT, IngestRequest, ingest
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync
 
 log = logger("serving")
+
+
+class IngestResponse(msgspec.Struct, frozen=True):
+    """The document is kept and waits for its sync."""
+
+    job_id: str
+    doc_id: str
+    status: Literal["queued"] = "queued"
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What the index holds of the document."""
+
+    documents: int
+    chunks: int
+    pages: int
+
+
+class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job stands. `stage` is the one it is in, or that it ended in; `error` is set when it failed."""
+
+    job_id: str
+    doc_id: str
+    status: Literal["queued", "running", "success", "failed"]
+    stage: str | None
+    counts: Counts
+    error: str | None
 
 
 @post(

@@ -1,24 +1,111 @@
-"""`POST /api/rag.search`: search through Outline's interface, with Outline's names for errors."""
+"""`POST /api/rag.search`: Outline's RAG search in its own spelling (camelCase), with its errors by name."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
+import msgspec
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import JSONBody
+from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
-from serving.answers.gate import gate_of
-from serving.contracts.rag_search import MIN_QUERY, RagSearchRequest, RagSearchResponse, from_search, to_search
-from serving.contracts.relevance import NOT_EMBEDDED, least_cosine
+from serving.answers.gate import COSINES, FLOOR, gate_of, judge
 from serving.deps import Services
 from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
+from serving.filters import Filters, narrowing
 from serving.references import parse_id
-from serving.retrieval.plan import normalise
-from serving.routes.search import enforce_rate_limit
+from serving.results import link_of
+from serving.retrieval.engines import EMBEDDING_DOWN
+from serving.retrieval.fuse import clamp
+from serving.retrieval.highlight import snippet
+from serving.retrieval.passage import SCORE_DIGITS, Passage
+from serving.retrieval.query import normalise, search_query
+from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
+from serving.schemas import Name, Question, Warning_
+
+MIN_QUERY = 3
+MAX_LIMIT = 50
+
+
+class RagSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A search. `query` has 3 to 1000 characters; without `threshold` the model's calibrated one counts."""
+
+    query: Question
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = 10
+    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    collection_id: Annotated[str, Meta(max_length=2000)] | None = None
+    document_id: Name | None = None
+    include_context: bool = True
+    mode: Literal["vector", "hybrid"] = "vector"
+
+
+class RagDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """The document that a passage belongs to."""
+
+    id: str
+    title: str
+    url: str
+    collection_id: str | None
+    updated_at: datetime | None
+
+
+class RagResult(msgspec.Struct, frozen=True, rename="camel"):
+    """A passage; `score` is its cosine, in mode `hybrid` the `relevance_score` of a search. `context` is empty unless asked for."""
+
+    id: str
+    document: RagDocument
+    score: float
+    context: str
+    chunk_index: int
+
+
+class Pagination(msgspec.Struct, frozen=True):
+    """`total` counts what passed the threshold, at most 50."""
+
+    limit: int
+    total: int
+
+
+class RagSearchResponse(msgspec.Struct, frozen=True):
+    """Passages, best first. `warnings` as in `POST /api/rag/search`."""
+
+    data: list[RagResult]
+    pagination: Pagination
+    warnings: list[Warning_]
+
+
+def _kept(body: RagSearchRequest, passages: Sequence[Passage], model: str, setting: float | None) -> list[Passage]:
+    """Return the relevant passages, best first."""
+    if body.threshold is not None:
+        least = body.threshold
+    elif body.mode == "vector":
+        least = COSINES.get(model, 0.0)
+    else:
+        least = FLOOR if judge(body.query, passages, gate_of(model, setting)).passed else 2.0
+    kept = [one for one in passages if _score(body, one) >= least]
+    return sorted(kept, key=lambda one: -_score(body, one)) if body.mode == "vector" else kept
+
+
+def _score(body: RagSearchRequest, passage: Passage) -> float:
+    cosine = passage.scores.dense
+    if body.mode == "vector" and cosine is not None:
+        return round(clamp(cosine), SCORE_DIGITS)
+    return passage.relevance
+
+
+def _result(body: RagSearchRequest, passage: Passage, base_url: str) -> RagResult:
+    cut = snippet(passage.chunk_text, passage.matches)
+    address = link_of(passage, base_url, cut.start)
+    document = RagDocument(passage.doc_id, passage.title, address, passage.collection_id, passage.modified_at)
+    context = passage.chunk_text if body.include_context else ""
+    return RagResult(passage.chunk_id, document, _score(body, passage), context, passage.chunk_index)
+
 
 NAMES = {
     "invalid-request": "InvalidQueryError",
@@ -80,13 +167,29 @@ async def rag_search(
     """Find passages that the caller may read, by meaning (`vector`) or by meaning and keywords (`hybrid`)."""
     enforce_rate_limit(services, request.user)
     _check(data)
-    found = await services.retriever.search(to_search(data), request.user)
-    if data.mode == "vector" and any(warning.code == NOT_EMBEDDED for warning in found.warnings):
+    wanted = Filters(
+        collection_ids=[data.collection_id] if data.collection_id is not None else [],
+        document_ids=[data.document_id] if data.document_id is not None else [],
+    )
+    query = search_query(
+        data.query,
+        request.user,
+        services.settings,
+        limit=MAX_LIMIT,
+        mode=data.mode,
+        group=data.mode == "hybrid",
+        narrowing=narrowing(wanted),
+    )
+    _, outcome = await recorded_search(services, query)
+    if data.mode == "vector" and EMBEDDING_DOWN in outcome.degradations:
         raise _no_vectors(services)
-    if not found.results:
+    if not outcome.passages:
         readable = await services.database.fetch("any_chunk", {"principals": sorted(request.user.principals)})
         if not readable[0]["indexed"]:
             raise ProblemError("not-found", "No document that you may read has been indexed yet.")
-    model = services.embedder.model
-    gate = gate_of(model, services.settings.answer_gate)
-    return from_search(data, found, default=least_cosine(model), gate=gate)
+    kept = _kept(data, outcome.passages, services.embedder.model, services.settings.answer_gate)
+    return RagSearchResponse(
+        [_result(data, one, services.settings.base_url) for one in kept[: data.limit]],
+        Pagination(data.limit, len(kept)),
+        warnings_of(outcome.degradations),
+    )

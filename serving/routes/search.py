@@ -1,17 +1,59 @@
-"""`POST /api/rag/search`."""
+"""`POST /api/rag/search`, and what all search interfaces have in common: rate limit, audit and metrics."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
+import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec import Meta
 
 from resources.core.domain import Access
+from resources.logging import logger
+from serving.audit import AuditEvent
+from serving.citations.format import Format
 from serving.deps import Services
 from serving.errors import rate_limited
-from serving.schemas import SearchRequest, SearchResponse
+from serving.filters import Filters, narrowing
+from serving.results import Result, results
+from serving.retrieval.passage import Degradation, SearchOutcome
+from serving.retrieval.query import SearchQuery, search_query
+from serving.schemas import Question, Warning_
+
+log = logger("serving")
+
+
+class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A search. `query` has 1 to 1000 characters."""
+
+    query: Question
+    top_k: Annotated[int, Meta(ge=1, le=50)] = 5
+    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
+    depth: Annotated[int, Meta(ge=10, le=500)] | None = None
+    threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    rerank: bool = False
+    group_by_document: bool = True
+    neighbours: Annotated[int, Meta(ge=0, le=3)] = 0
+    explain: bool = False
+    citation_format: Format = "inline"
+    filters: Filters | None = None
+
+
+class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of a search. `held_back` counts documents withheld because their permissions were checked too long ago."""
+
+    results: list[Result]
+    query_id: str
+    latency_ms: float
+    cached: bool
+    held_back: int
+    warnings: list[Warning_]
 
 
 def enforce_rate_limit(services: Services, access: Access) -> None:
@@ -22,10 +64,73 @@ def enforce_rate_limit(services: Services, access: Access) -> None:
         raise rate_limited(f"At most {services.settings.search_rate_limit} searches a minute.", wait)
 
 
+def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
+    """Return degradations as the interfaces show them."""
+    return [Warning_(code, message) for code, message in degradations]
+
+
+async def recorded_search(services: Services, query: SearchQuery) -> tuple[str, SearchOutcome]:
+    """Search, record it in the audit log and count it; return its id and outcome. The event is kept before the answer leaves."""
+    began = time.perf_counter()
+    query_id = str(uuid.uuid4())
+    outcome = await services.retriever.search(query)
+    found = [one.doc_id for one in outcome.passages]
+    await services.audit.record(
+        AuditEvent(email=query.access.email, action="search", query_id=query_id, query=query.text, doc_ids=found)
+    )
+    seconds = time.perf_counter() - began
+    codes = [one.code for one in outcome.degradations]
+    services.metrics.searched(
+        mode=query.mode, cached=outcome.cached, seconds=seconds, results=len(found), warnings=codes
+    )
+    log.info(
+        "search",
+        query_id=query_id,
+        mode=query.mode,
+        fusion=query.fusion,
+        results=len(found),
+        cached=outcome.cached,
+        warnings=codes,
+        duration_ms=round(seconds * 1000, 2),
+    )
+    return query_id, outcome
+
+
 @post("/api/rag/search", operation_id="search", status_code=200, tags=["search"], summary="Search passages")
 async def search(
     request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
 ) -> SearchResponse:
     """Find passages that the caller may read, best first, each with its source and location."""
     enforce_rate_limit(services, request.user)
-    return await services.retriever.search(data, request.user)
+    began = time.perf_counter()
+    query = search_query(
+        data.query,
+        request.user,
+        services.settings,
+        limit=data.top_k,
+        mode=data.mode,
+        fusion=data.fusion,
+        depth=data.depth,
+        narrowing=narrowing(data.filters),
+        threshold=data.threshold,
+        rerank=data.rerank,
+        group=data.group_by_document,
+        neighbours=data.neighbours,
+    )
+    query_id, outcome = await recorded_search(services, query)
+    shown = results(
+        outcome.passages,
+        style=data.citation_format,
+        base_url=services.settings.base_url,
+        now=services.clock(),
+        explain=data.explain,
+        expansions=outcome.expansions,
+    )
+    return SearchResponse(
+        results=shown,
+        query_id=query_id,
+        latency_ms=round((time.perf_counter() - began) * 1000, 2),
+        cached=outcome.cached,
+        held_back=outcome.held_back,
+        warnings=warnings_of(outcome.degradations),
+    )

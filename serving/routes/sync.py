@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import BodyKwarg, FromPath
+from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.sources import configured, parse, spec_of
 from serving.access.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
-from serving.ledger import job_facts
+from serving.ledger import LastJob, job_facts
 from serving.references import parse_id
-from serving.schemas import SyncFault, SyncRequest, SyncResponse, SyncStatus
+from serving.schemas import Name
 
 LAUNCH_SECONDS = 25.0
 """Less than the launch's own timeout for Dagster, so that a hang is noticed here."""
+
+
+class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Partitions to sync (default: all); `folder_ids` is another name for `partitions`."""
+
+    partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    full_sync: bool = False
+
+
+class SyncResponse(msgspec.Struct, frozen=True):
+    """The sync that was started."""
+
+    job_id: str
+    status: str
+    started_at: datetime
+
+
+class SyncFault(msgspec.Struct, frozen=True):
+    """An error of one document; `file_id` is its `source_id`."""
+
+    file_id: str
+    error: str
+    stage: str
+    outcome: str
+
+
+class SyncStatus(LastJob, frozen=True, kw_only=True):
+    """A sync. Counts, exact times and `error_message` are for administrators; `errors` of uploads are for their owner too."""
+
+    source: str
+    errors: list[SyncFault]
 
 
 @post("/api/sync/{source:str}", operation_id="startSync", status_code=202, tags=["sync"], summary="Start a sync")

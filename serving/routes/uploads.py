@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
@@ -19,13 +20,21 @@ from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
 from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
-from serving.schemas import UploadResponse
 from serving.uploads import UploadReceiver
 
 LAUNCH_SECONDS = 10.0
 """A sync that does not start within this time is left to the sensor for waiting uploads."""
 
 log = logger("serving")
+
+
+class UploadResponse(msgspec.Struct, frozen=True):
+    """The result of an upload. `job_id` is null if no sync could be started; a later one picks it up."""
+
+    doc_id: str
+    status: str
+    message: str
+    job_id: str | None = None
 
 
 @dataclass

@@ -23,8 +23,7 @@ from serving.citations.links import is_web
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page
-from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, open_document
-from serving.schemas import DocumentResponse
+from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, DocumentResponse, open_document
 
 _FIELDS_BYTES = 16 * 1024
 

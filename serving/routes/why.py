@@ -15,9 +15,9 @@ from resources.logging import logger
 from resources.stores.qdrant import qdrant_errors
 from serving.deps import Services
 from serving.references import MAX_LENGTH, reference
-from serving.retrieval.plan import Narrowing, filter_for
-from serving.routes.search import enforce_rate_limit
-from serving.schemas import MAX_QUERY, SearchRequest
+from serving.retrieval.plan import filter_for
+from serving.retrieval.query import MAX_QUERY, Narrowing, search_query
+from serving.routes.search import enforce_rate_limit, recorded_search
 from serving.why import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
 
 COUNT_SECONDS = 5.0
@@ -43,8 +43,8 @@ async def why(
     doc_id = row["doc_id"] if row is not None else NO_DOCUMENT
     points, rank = await _points(services, access, doc_id), None
     if asked is not None:
-        search = SearchRequest(query=asked, top_k=RANKS)
-        rank = rank_of(doc_id, (await services.retriever.search(search, access)).results)
+        query = search_query(asked, access, services.settings, limit=RANKS)
+        rank = rank_of(doc_id, (await recorded_search(services, query))[1].passages)
     return trace(row, points=points, asked=asked is not None, rank=rank, max_age=services.acl_max_age)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from resources.core.domain import Access
 from resources.core.errors import ConfigurationError
 from resources.settings import load
 from serving.retrieval.expand import MOST, read
-from serving.retrieval.plan import plan
-from serving.schemas import SearchRequest
+from serving.retrieval.query import search_query
 from tests.fixtures.llm import ModelServer, Prompt
 from tests.fixtures.serving import Running, Site
 
@@ -143,7 +143,8 @@ def test_replies_are_read_with_care(site: Site, subtests: pytest.Subtests) -> No
         ("w" * 5000, ["w" * 1000]),
     ]:
         with subtests.test(reply=reply, texts=texts):
-            search = plan(SearchRequest(query=QUERY), site.settings)._replace(expansion="paraphrases")
+            access = Access(email="ann@acme.com", principals=frozenset())
+            search = search_query(QUERY, access, site.settings, limit=5)._replace(expansion="paraphrases")
             assert read(search, reply) == texts
             assert len(texts) <= MOST
 

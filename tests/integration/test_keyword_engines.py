@@ -12,8 +12,7 @@ import pytest
 from resources.core.domain import Access
 from serving.database import Database
 from serving.retrieval.full_text import full_text
-from serving.retrieval.plan import plan
-from serving.schemas import SearchRequest
+from serving.retrieval.query import search_query
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -110,14 +109,14 @@ def test_each_leg_scores_what_only_the_other_found(site: Site, fusion: str) -> N
 
 def test_the_leg_itself_gives_nobody_what_is_not_theirs(site: Site) -> None:
     fill(site)
-    wanted = plan(SearchRequest(query="ferry contract pier"), site.settings)
 
     async def leg(email: str, chunk_ids: list[str] | None = None) -> set[str]:
         database = Database(site.settings.postgres_dsn)
         await database.open()
         try:
             access = Access(email=email, principals=frozenset({email, "domain:acme.com"}))
-            return set(await full_text(database, wanted, access, chunk_ids))
+            query = search_query("ferry contract pier", access, site.settings, limit=5)
+            return set(await full_text(database, query, chunk_ids))
         finally:
             await database.close()
 

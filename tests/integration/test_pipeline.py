@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,8 @@ from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from resources.syncing import CreatedJob, create_job, open_sync
 from serving.database import Database
-from serving.retrieval.hits import Hit, from_payloads, recheck
+from serving.retrieval.passage import Passage
+from serving.retrieval.registry import from_payloads, recheck
 from tests.fixtures.installation import Installation
 
 STRIPES = (
@@ -95,11 +96,11 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
 
     since = datetime.now(UTC) - timedelta(days=1)
 
-    async def rechecked() -> dict[str, Hit]:
+    async def rechecked() -> Mapping[str, Passage]:
         database = Database(installation.settings.postgres_dsn)
         await database.open()
         try:
-            return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False, collection_ids=())).hits
+            return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False, collection_ids=())).passages
         finally:
             await database.close()
 

@@ -14,7 +14,7 @@ from resources.core.domain import SourceName
 from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
 from serving.access.auth import access_of
-from serving.retrieval.hits import from_payloads
+from serving.retrieval.registry import from_payloads
 from tests.fixtures.slack_desk import ADA, SlackDesk
 
 BOB = "bob@acme.example"
@@ -99,8 +99,8 @@ def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     access = access_of(ADA, [], admin=False)
     access = msgspec.structs.replace(access, principals=access.principals | {f"slack:{desk.slack.team}"})
     ages_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    assert from_payloads({point["id"]: point}, access, ages_ago, {}, collection_ids=()).hits != {}
-    assert from_payloads({point["id"]: point}, access, ages_ago, narrowed, collection_ids=()).hits == {}
+    assert from_payloads({point["id"]: point}, access, ages_ago, {}, collection_ids=()).passages != {}
+    assert from_payloads({point["id"]: point}, access, ages_ago, narrowed, collection_ids=()).passages == {}
 
 
 def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:

@@ -12,16 +12,14 @@ from resources.settings import BUNDLED_MODEL
 from serving.answers.context import gather
 from serving.answers.draft import says_no_data
 from serving.answers.extractive import choose, compose, shortlist
-from serving.answers.gate import COVERAGE_GATE, GATES, Evidence, gate_of, judge
+from serving.answers.gate import COVERAGE_GATE, GATES, gate_of, judge
 from serving.answers.prompt import condensing, messages
 from serving.answers.schemas import Message
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
-from serving.retrieval.cache import Candidate
-from serving.retrieval.hits import Hit
-from serving.retrieval.rank import Ranked
+from serving.retrieval.passage import Passage, Scores
 
 
-def hit(doc: str, index: int, text: str, **fields: Any) -> Hit:
+def hit(doc: str, index: int, text: str, **fields: Any) -> Passage:
     plain: dict[str, Any] = dict.fromkeys(
         (
             "anchor",
@@ -43,14 +41,10 @@ def hit(doc: str, index: int, text: str, **fields: Any) -> Hit:
         "title": doc,
         "source_type": "files",
     }
-    return Hit(
+    return Passage(
         **plain | fields,
         chunk_id=f"{doc}-{index}", doc_id=doc, chunk_index=index, chunk_text=text, text_hash=text, source_id=doc,
     )  # fmt: skip
-
-
-def ranked(*hits: Hit) -> list[Ranked]:
-    return [Ranked(one, Candidate(one.chunk_id, 0.5), 0.5, {}, []) for one in hits]
 
 
 @pytest.mark.parametrize(
@@ -87,10 +81,14 @@ def test_content_leaves_out_what_says_nothing() -> None:
     assert content("Calibrating the gauges") == content("calibrating gauge")
 
 
+def near(text: str, cosine: float | None) -> Passage:
+    return hit("", 0, text, scores=Scores(dense=cosine))
+
+
 FOUND = [
-    Evidence("Guests get a badge and a Wi-Fi password at the desk in Harwick.", 0.45),
-    Evidence("The field test in Tromsø was cold.", 0.30),
-    Evidence("Drivers need a licence; field teams drive.", 0.25),
+    near("Guests get a badge and a Wi-Fi password at the desk in Harwick.", 0.45),
+    near("The field test in Tromsø was cold.", 0.30),
+    near("Drivers need a licence; field teams drive.", 0.25),
 ]
 
 
@@ -104,18 +102,18 @@ FOUND = [
     ],
 )
 def test_the_gate(question: str, cosine: float, passes: bool) -> None:
-    found = [FOUND[0]._replace(cosine=cosine), *FOUND[1:]]
+    found = [near(FOUND[0].chunk_text, cosine), *FOUND[1:]]
     assert judge(question, found, GATES[BUNDLED_MODEL]).passed is passes
 
 
 def test_the_gate_of_a_model_nobody_calibrated_goes_by_words() -> None:
     assert gate_of("other-model", None) is None
     assert gate_of("other-model", 0.6) == 0.6
-    nearly = [Evidence("Nothing of the kind at all.", 0.99)]
+    nearly = [near("Nothing of the kind at all.", 0.99)]
     assert not judge("What does a drone licence cost?", nearly, None).passed
     decided = judge("Who gets a badge?", FOUND, None)
     assert (decided.passed, decided.gate) == (True, COVERAGE_GATE)
-    assert judge("Who gets a badge?", [one._replace(cosine=None) for one in FOUND], 0.41).gate == COVERAGE_GATE
+    assert judge("Who gets a badge?", [near(one.chunk_text, None) for one in FOUND], 0.41).gate == COVERAGE_GATE
 
 
 def test_nothing_found_is_no_answer() -> None:
@@ -123,15 +121,15 @@ def test_nothing_found_is_no_answer() -> None:
 
 
 def test_context_takes_every_documents_best_first_and_keeps_documents_together() -> None:
-    found = ranked(hit("a", 3, "x" * 10), hit("a", 1, "x" * 10), hit("b", 0, "x" * 10), hit("c", 0, "x" * 10))
+    found = [hit("a", 3, "x" * 10), hit("a", 1, "x" * 10), hit("b", 0, "x" * 10), hit("c", 0, "x" * 10)]
     chosen = gather(found, documents=2, passages=3, budget=1000, count=len)
-    assert [one.hit.chunk_id for one in chosen] == ["a-1", "a-3", "b-0"]
-    assert [one.hit.chunk_id for one in gather(found, documents=2, passages=2, budget=1000, count=len)] == [
+    assert [one.chunk_id for one in chosen] == ["a-1", "a-3", "b-0"]
+    assert [one.chunk_id for one in gather(found, documents=2, passages=2, budget=1000, count=len)] == [
         "a-3",
         "b-0",
     ]
-    assert [one.hit.chunk_id for one in gather(found, documents=3, passages=9, budget=85, count=len)] == ["a-3", "b-0"]
-    assert [one.hit.chunk_id for one in gather(found, documents=3, passages=9, budget=1, count=len)] == ["a-3"]
+    assert [one.chunk_id for one in gather(found, documents=3, passages=9, budget=85, count=len)] == ["a-3", "b-0"]
+    assert [one.chunk_id for one in gather(found, documents=3, passages=9, budget=1, count=len)] == ["a-3"]
 
 
 INJECTIONS = [

@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 
 from serving.answers.citations import Sentence
-from serving.answers.support import MEANING, Passage, Verdict, check, verdict
+from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
 
 SOURCES = {
-    1: Passage(
+    1: CitedText(
         "The Heron is powered by two D cells. With a reading every 15 minutes a pair of cells lasts 6.5 years. At minus 20 degrees "
         "the life falls to 4 years. The housing does not need to be opened to change them.",
         "Heron specification Power",
     ),
-    2: Passage(
+    2: CitedText(
         "Employees accrue twenty five vacation days a year and may carry over five of them until March. Unused days are not paid "
         "out. Parental leave is 16 weeks at full pay for either parent.",
         "Time off",
     ),
-    3: Passage(
+    3: CitedText(
         "Product | Monthly price | Term\nHeron gauge | 890 | 12 months\nKingfisher gateway, satellite | 1,250 | 24 months\n"
         "Weir Flood plan | 75 | 12 months",
         "Price list 2026 Hardware",
     ),
-    4: Passage(
+    4: CitedText(
         "GPL and AGPL code may not be used in firmware. Tools that only run on our own machines may use any licence. Helen Marsh "
         "signs exceptions before the release.",
         "Open source policy",

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +15,9 @@ from resources.core.domain import Place
 from serving.citations.format import Cited, citation
 from serving.citations.links import is_web, link
 from serving.documents import rebuild
-from serving.retrieval.cache import Candidate
+from serving.results import results
 from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, spans, terms
-from serving.retrieval.hits import Hit
-from serving.retrieval.rank import Ranked
-from serving.retrieval.results import results
+from serving.retrieval.passage import Passage
 
 TODAY = date(2025, 11, 20)
 LINK = "https://drive.google.com/file/d/1XyZ"
@@ -99,14 +98,14 @@ def test_a_snippet_shows_the_querys_words_where_they_are_densest() -> None:
         + "The vacation policy grants days of paid vacation."
         + " More." * 30
     )
-    made = snippet(text, terms("What is the vacation policy on days?"))
+    made = snippet(text, spans(text, terms("What is the vacation policy on days?")))
     assert "vacation policy" in made.text
     assert len(made.text) <= SNIPPET_CHARACTERS
     assert {made.text[start:end] for start, end in made.spans} == {"vacation", "policy", "days"}
 
 
 def starts(text: str, query: str) -> str:
-    made = snippet(text, terms(query))
+    made = snippet(text, spans(text, terms(query)))
     assert len(made.text) <= SNIPPET_CHARACTERS
     return made.text
 
@@ -145,8 +144,8 @@ def test_rare_words_weigh_more_than_common_ones() -> None:
     assert starts("Nothing here. Nor here.", "zebra") == "Nothing here. Nor here."
 
 
-def passage(text: str, **more: Any) -> Hit:
-    return Hit(
+def passage(text: str, **more: Any) -> Passage:
+    return Passage(
         chunk_id="c", doc_id="d", chunk_index=4, chunk_text=text, text_hash="h", section_path=["Book", "Hours"], anchor="hours",
         page_start=1, page_end=2, title="T", source_type="files", source_id="s", collection_id=None, path="",
         owner=None, tags={}, created_at=None, modified_at=None, acl_checked_at=None,
@@ -154,11 +153,10 @@ def passage(text: str, **more: Any) -> Hit:
     )  # fmt: skip
 
 
-def cited(hit: Hit, query: str) -> str:
-    ranked = Ranked(hit, Candidate("c", 1.0), 1.0, {}, [])
+def cited(found: Passage, query: str) -> str:
     now = datetime(2025, 11, 20, tzinfo=UTC)
     (made,) = results(
-        [ranked], query=query, style="inline", base_url="https://s.example", now=now, explain=False, neighbours=None
+        [msgspec.structs.replace(found, words=terms(query))], style="inline", base_url="https://s.example", now=now
     )
     assert (made.page_start, made.page_end, made.section_path) == (1, 2, ["Book", "Hours"])
     return made.citation.link
@@ -190,7 +188,7 @@ def test_pieces_cover_the_text_in_order(text: str) -> None:
 
 @given(text=st.text(max_size=400), query=st.text(max_size=60))
 def test_snippets_are_stretches_of_the_text_with_true_spans(text: str, query: str) -> None:
-    made = snippet(text, terms(query))
+    made = snippet(text, spans(text, terms(query)))
     assert len(made.text) <= SNIPPET_CHARACTERS
     original = text[made.start : made.start + len(made.text)]
     assert [a if not a.isspace() else " " for a in original] == list(made.text)
@@ -198,7 +196,8 @@ def test_snippets_are_stretches_of_the_text_with_true_spans(text: str, query: st
 
 
 def test_inflected_words_are_highlighted() -> None:
-    made = snippet("Employees requested holidays.", terms("employee request holiday"))
+    text = "Employees requested holidays."
+    made = snippet(text, spans(text, terms("employee request holiday")))
     assert [made.text[start:end] for start, end in made.spans] == ["Employees", "requested", "holidays"]
 
 

@@ -18,10 +18,11 @@ from orchestration.cli import app as command_line
 from resources.settings import FileRoot, Settings
 from resources.settings.variables import FIXED, GROUPS
 from resources.sources.sidecars import Sidecar
-from serving import schemas
+from serving import filters, results, schemas
 from serving.app import create_app
 from serving.errors import PROBLEMS
 from serving.metrics import Metrics
+from serving.routes import search, sync
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -141,7 +142,7 @@ def test_every_route_is_documented_and_no_other(routes: set[str]) -> None:
 
 def test_every_field_of_a_search_is_documented_with_its_default() -> None:
     documented = rows("docs/http.md", "field")
-    for field in msgspec.structs.fields(schemas.SearchRequest):
+    for field in msgspec.structs.fields(search.SearchRequest):
         default = documented[f"`{field.name}`"][0]
         if field.default is msgspec.NODEFAULT:
             assert default == "required", field
@@ -154,17 +155,17 @@ def test_every_field_of_a_search_is_documented_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("struct", "table"),
     [
-        (schemas.SearchRequest, "field"),
-        (schemas.Filters, "filter"),
-        (schemas.SearchResponse, "field of the answer"),
-        (schemas.Result, "field of a result"),
+        (search.SearchRequest, "field"),
+        (filters.Filters, "filter"),
+        (search.SearchResponse, "field of the answer"),
+        (results.Result, "field of a result"),
     ],
 )
 def test_the_fields_of_a_search_are_documented_and_no_others(struct: type[msgspec.Struct], table: str) -> None:
     assert names_in_tables("docs/http.md", table) == set(struct.__struct_fields__)
 
 
-@pytest.mark.parametrize("struct", [schemas.Citation, schemas.Explanation, schemas.DateRange, schemas.SyncStatus])
+@pytest.mark.parametrize("struct", [schemas.Citation, results.Explanation, filters.DateRange, sync.SyncStatus])
 def test_the_inner_fields_are_named(struct: type[msgspec.Struct]) -> None:
     page = read("docs/http.md")
     assert [name for name in struct.__struct_fields__ if not re.search(rf"\b{name}\b", page)] == []

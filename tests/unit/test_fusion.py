@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from resources.core.domain import Access, text_hash
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
+from resources.settings import Settings
 from serving.retrieval.boost import recency
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
-from serving.retrieval.hits import Hit, from_payloads
+from serving.retrieval.passage import Passage
+from serving.retrieval.query import search_query
 from serving.retrieval.rank import rank
+from serving.retrieval.registry import from_payloads
 
 NOW = datetime(2025, 11, 20, tzinfo=UTC)
+ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))
+QUERY = search_query("ferry", ANN, Settings(_env_file=None), limit=5)  # type: ignore[call-arg]
 
 
 def test_weighted_takes_cosine_and_bm25_over_its_best() -> None:
@@ -88,8 +93,8 @@ def test_recency_of_an_unknown_date_is_neutral() -> None:
     assert recency(None, NOW) == 1.0
 
 
-def hit(chunk: str, doc: str, text: str | None = None, modified_at: datetime | None = None) -> Hit:
-    return Hit(
+def hit(chunk: str, doc: str, text: str | None = None, modified_at: datetime | None = None) -> Passage:
+    return Passage(
         chunk_id=chunk, doc_id=doc, chunk_index=0, chunk_text=text or chunk, text_hash=text or chunk, section_path=[],
         anchor=None, page_start=None, page_end=None, title=doc, source_type="files", source_id=doc, collection_id=None, path="",
         mime_type="", url=None, owner=None, tags={}, created_at=None, modified_at=modified_at, acl_checked_at=None,
@@ -106,13 +111,13 @@ def test_ranking_boosts_groups_collapses_and_leaves_out_what_is_not_permitted() 
         "b1": hit("b1", "b", "same", NOW - timedelta(days=1)),
         "c1": hit("c1", "c", "same"),
     }
-    shown = rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=None, group=True)
-    assert [(one.hit.chunk_id, round(one.score, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
+    shown = rank(candidates, hits, QUERY, NOW)
+    assert [(one.chunk_id, round(one.scores.order, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
     assert [other.doc_id for other in shown[0].also_in] == ["c"]
-    assert [
-        one.hit.chunk_id
-        for one in rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=0.6, group=False)
-    ] == ["b1", "a1"]
+    assert [one.chunk_id for one in rank(candidates, hits, QUERY._replace(threshold=0.6, group=False), NOW)] == [
+        "b1",
+        "a1",
+    ]
 
 
 def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
@@ -121,9 +126,7 @@ def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
         "a": msgspec.structs.replace(hit("a", "a", one), text_hash=text_hash(one)),
         "b": msgspec.structs.replace(hit("b", "b", other), text_hash="names its owner", source_type="upload"),
     }
-    (shown,) = rank(
-        [Candidate("a", 0.6), Candidate("b", 0.5)], hits, reader="ann@acme.example", now=NOW, threshold=None, group=True
-    )
+    (shown,) = rank([Candidate("a", 0.6), Candidate("b", 0.5)], hits, QUERY, NOW)
     assert [other.doc_id for other in shown.also_in] == ["b"]
 
 
@@ -131,12 +134,10 @@ def test_scores_stay_within_one() -> None:
     shown = rank(
         [Candidate("a", 0.99)],
         {"a": hit("a", "a", None, NOW)},
-        reader="ann@acme.example",
-        now=NOW,
-        threshold=None,
-        group=True,
+        QUERY,
+        NOW,
     )
-    assert shown[0].score == 1.0
+    assert shown[0].scores.order == 1.0
 
 
 def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:

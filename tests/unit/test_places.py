@@ -11,7 +11,7 @@ from orchestration.demo import sample
 from resources.core import filetypes
 from resources.core.domain import Chunk, Place
 from resources.embedding import tokenizer
-from serving.retrieval.highlight import snippet, terms
+from serving.retrieval.highlight import snippet, spans, terms
 
 QUESTIONS = [question for question in (*sample.questions(), *sample.questions(more=True)) if question.source_id]
 PAGED = [question for question in QUESTIONS if question.place.page is not None]
@@ -29,7 +29,7 @@ def cited(question: sample.Question) -> tuple[Chunk, Place]:
     document = parse(data, filetypes.mime_type(path.name, data[: filetypes.HEAD_BYTES]), title=path.stem)
     pieces = chunk(document, tokenizer(), resolve("auto", 256))
     piece = next(piece for piece in pieces if question.phrase in " ".join(piece.text.split()))
-    at = piece.start_char + snippet(piece.text, terms(question.question)).start
+    at = piece.start_char + snippet(piece.text, spans(piece.text, terms(question.question))).start
     whole = Place(start_char=0, page=piece.page_start, anchor=piece.anchor, section_path=piece.section_path)
     return piece, [whole, *(place for place in piece.places if place.start_char <= at)][-1]
 

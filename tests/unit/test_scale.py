@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from resources.core.domain import Access
 from resources.settings import Settings
+from serving.results import Result, results
 from serving.retrieval.cache import Candidate
-from serving.retrieval.hits import Hit
-from serving.retrieval.plan import plan
+from serving.retrieval.passage import Passage, Scale
+from serving.retrieval.query import search_query
 from serving.retrieval.rank import rank
-from serving.retrieval.results import results
-from serving.retrieval.scale import Scale
-from serving.schemas import Result, SearchRequest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PASSAGE = Hit(
+ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))
+PASSAGE = Passage(
     chunk_id="c", doc_id="d", chunk_index=0, chunk_text="The ferry leaves the pier.", text_hash="h", section_path=["Boats"],
     anchor=None, page_start=None, page_end=None, title="Timetable", source_type="files", source_id="s", collection_id=None,
     path="", mime_type="", url=None, owner=None, tags={}, created_at=None, modified_at=None, acl_checked_at=None,
@@ -25,14 +25,14 @@ PASSAGE = Hit(
 
 
 def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None = None) -> list[Result]:
-    search = plan(msgspec.convert({"query": query, "mode": mode}, SearchRequest), Settings(_env_file=None))  # type: ignore[call-arg]
-    scale = Scale.of(search._replace(dense_weight=0.7), candidates, 0.1)
-    hits = {
+    search = search_query(query, ANN, Settings(_env_file=None), limit=5, mode=mode, threshold=threshold, group=False)  # type: ignore[call-arg]
+    readable = {
         one.chunk_id: msgspec.structs.replace(PASSAGE, chunk_id=one.chunk_id, text_hash=one.chunk_id)
         for one in candidates
     }
-    ranked = rank(candidates, hits, reader="ann@acme.example", now=NOW, threshold=threshold, group=False, scale=scale)
-    return results(ranked, query=query, style="inline", base_url="", now=NOW, explain=True, neighbours=None)
+    scale = Scale.of(search._replace(dense_weight=0.7), candidates, 0.1)
+    passages = rank(candidates, readable, search, NOW, scale)
+    return results(passages, style="inline", base_url="", now=NOW, explain=True)
 
 
 @pytest.mark.parametrize(("bm25", "fused"), [(0.1, 0.2), (14.0, 0.9)])

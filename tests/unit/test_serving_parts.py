@@ -17,10 +17,11 @@ from resources.settings import Settings
 from serving import errors
 from serving.access import auth
 from serving.access.limits import RateLimit
+from serving.filters import DateRange, Filters, narrowing
 from serving.multipart import Multipart
 from serving.retrieval import cache
-from serving.retrieval.plan import normalise, plan, queries
-from serving.schemas import DateRange, Filters, SearchRequest
+from serving.retrieval.plan import queries
+from serving.retrieval.query import SearchQuery, normalise, search_query
 from serving.uploads import clean_name, parse_metadata
 
 KEY, OTHER = "k" * 64, "o" * 64
@@ -120,8 +121,10 @@ def test_the_rate_limit_remembers_a_bounded_number_of_callers() -> None:
 
 def test_no_query_and_no_prefetch_goes_without_the_callers_principals() -> None:
     settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    search = plan(SearchRequest(query="x", filters=Filters(mime_types=["text/csv"])), settings)
-    batch = queries(search, ANN, [0.1], SparseVector([1], [1.0]), with_payload=False)
+    wanted = narrowing(Filters(mime_types=["text/csv"]))
+    batch = queries(
+        search_query("x", ANN, settings, limit=5, narrowing=wanted), [0.1], SparseVector([1], [1.0]), with_payload=False
+    )
     filters = [one.filter for request in batch for one in (request, *([request.prefetch] if request.prefetch else []))]
     assert len(filters) == 6
     for condition in filters:
@@ -131,19 +134,23 @@ def test_no_query_and_no_prefetch_goes_without_the_callers_principals() -> None:
 
 
 def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
-    settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    requests = [
-        SearchRequest(query="x"),
-        SearchRequest(query="y"),
-        SearchRequest(query="x", mode="vector"),
-        SearchRequest(query="x", fusion="rrf"),
-        SearchRequest(query="x", depth=60),
-        SearchRequest(query="x", filters=Filters(include_archived=True)),
-        SearchRequest(query="x", filters=Filters(date_range=DateRange(start="2025-01-01"))),
+    def made(access: Access, text: str = "x", **more: Any) -> SearchQuery:
+        return search_query(text, access, Settings(_env_file=None), **{"limit": 5} | more)  # type: ignore[call-arg]
+
+    wanted: list[dict[str, Any]] = [
+        {},
+        {"text": "y"},
+        {"mode": "vector"},
+        {"fusion": "rrf"},
+        {"depth": 60},
+        {"narrowing": narrowing(Filters(include_archived=True))},
+        {"narrowing": narrowing(Filters(date_range=DateRange(start="2025-01-01")))},
     ]
-    found = {cache.key(plan(request, settings), access, "m") for request in requests for access in (ANN, BOB)}
-    assert len(found) == 2 * len(requests)
-    assert cache.key(plan(requests[0], settings), ANN, "m") != cache.key(plan(requests[0], settings), ANN, "n")
+    found = {cache.key(made(access, **one), "m") for one in wanted for access in (ANN, BOB)}
+    assert len(found) == 2 * len(wanted)
+    assert cache.key(made(ANN), "m") != cache.key(made(ANN), "n")
+    shown = made(ANN, limit=7, threshold=0.5, rerank=True, group=False, neighbours=1)
+    assert cache.key(made(ANN), "m") == cache.key(shown, "m")
 
 
 def test_queries_are_normalised_before_they_are_counted() -> None:
@@ -154,10 +161,9 @@ def test_queries_are_normalised_before_they_are_counted() -> None:
 
 
 def test_an_end_date_includes_its_day() -> None:
-    settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    made = plan(SearchRequest(query="x", filters=Filters(date_range=DateRange("2025-01-01", "2025-12-31"))), settings)
-    assert made.narrowing.since == datetime(2025, 1, 1, tzinfo=UTC)
-    assert made.narrowing.before == datetime(2026, 1, 1, tzinfo=UTC)
+    made = narrowing(Filters(date_range=DateRange("2025-01-01", "2025-12-31")))
+    assert made.since == datetime(2025, 1, 1, tzinfo=UTC)
+    assert made.before == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""Filters of a search as they are sent, and their validation."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from resources.core.errors import InvalidRequestError
+from resources.sources import parse
+from serving.retrieval.query import Narrowing
+from serving.schemas import MAX_TAGS, Name
+
+SourceType = Annotated[
+    str,
+    Meta(
+        max_length=40,
+        description="google_drive, slack, upload, files, or another installed source; hyphens are accepted.",
+    ),
+]
+ShortList = Meta(max_length=100)
+MAX_VALUES = 100
+MAX_VALUE = 2000
+_TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
+
+    start: Annotated[str, Meta(max_length=64)] | None = None
+    end: Annotated[str, Meta(max_length=64)] | None = None
+    field: Literal["modified_at", "created_at"] = "modified_at"
+
+
+class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Filters of a search: any value of a list may match, and every given filter must match."""
+
+    source_types: Annotated[list[SourceType], ShortList] = []
+    collection_ids: Annotated[list[Name], ShortList] = []
+    document_ids: Annotated[list[Name], Meta(max_length=1000)] = []
+    mime_types: Annotated[list[Name], ShortList] = []
+    authors: Annotated[list[Name], ShortList] = []
+    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
+    date_range: DateRange | None = None
+    include_archived: bool = False
+
+
+def _moment(text: str, field: str, *, end: bool) -> datetime:
+    try:
+        if len(text) == 10:
+            day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+            return day + timedelta(days=1) if end else day
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        detail = f"filters.date_range.{field}: {text!r} is no date; write 2025-12-31 or 2025-12-31T18:00:00Z."
+        raise InvalidRequestError(detail) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment + timedelta(microseconds=1) if end else moment
+
+
+def _range(wanted: DateRange | None) -> tuple[str, datetime | None, datetime | None]:
+    if wanted is None:
+        return "modified_at", None, None
+    since = _moment(wanted.start, "start", end=False) if wanted.start else None
+    before = _moment(wanted.end, "end", end=True) if wanted.end else None
+    if since and before and since >= before:
+        raise InvalidRequestError("filters.date_range: start comes after end.")
+    return wanted.field, since, before
+
+
+def _document_id(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise InvalidRequestError(f"filters.document_ids: {text!r} is no document id.") from None
+
+
+def _tag_values(key: str, value: Any) -> tuple[str, tuple[Any, ...]]:
+    if not _TAG.fullmatch(key):
+        raise InvalidRequestError(
+            f"filters.tags: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
+        )
+    values = value if isinstance(value, list) else [value]
+    if len(values) > MAX_VALUES:
+        raise InvalidRequestError(f"filters.tags.{key}: has {len(values)} values; the limit is {MAX_VALUES}.")
+    if any(isinstance(one, str) and len(one) > MAX_VALUE for one in values):
+        raise InvalidRequestError(f"filters.tags.{key}: a value has more than {MAX_VALUE} characters.")
+    if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in values):
+        raise InvalidRequestError(f"filters.tags.{key}: a number must fit into 64 bits.")
+    if not values or not all(isinstance(one, str | int | bool) for one in values):
+        raise InvalidRequestError(
+            f"filters.tags.{key}: give a text, a whole number, true or false, or a list of texts."
+        )
+    if len(values) > 1 and not all(isinstance(one, str) for one in values):
+        raise InvalidRequestError(f"filters.tags.{key}: a list holds texts only.")
+    return key, tuple(values)
+
+
+def _source(text: str) -> str:
+    try:
+        return parse(text).value
+    except ValueError as error:
+        raise InvalidRequestError(f"filters.source_types: {error}") from None
+
+
+def narrowing(filters: Filters | None) -> Narrowing:
+    """Validate filters. Raises `InvalidRequestError` naming the field."""
+    if filters is None:
+        return Narrowing()
+    field, since, before = _range(filters.date_range)
+    return Narrowing(
+        source_types=tuple(sorted({_source(name) for name in filters.source_types})),
+        collection_ids=tuple(sorted(set(filters.collection_ids))),
+        document_ids=tuple(sorted({_document_id(doc_id) for doc_id in filters.document_ids})),
+        mime_types=tuple(sorted(set(filters.mime_types))),
+        authors=tuple(sorted(set(filters.authors))),
+        tags=tuple(sorted(_tag_values(key, value) for key, value in filters.tags.items())),
+        field=field,
+        since=since,
+        before=before,
+        include_archived=filters.include_archived,
+    )

@@ -1,0 +1,24 @@
+"""Quote text of documents and people in prompts, so that none of it can pass for our own lines."""
+
+from __future__ import annotations
+
+import re
+from typing import TypedDict
+
+BAR = "| "
+INVISIBLE = re.compile(
+    "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+_BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+class ChatMessage(TypedDict):
+    """A message in the format of OpenAI's chat completions."""
+
+    role: str
+    content: str
+
+
+def quoted(text: str) -> str:
+    """Return the text without invisible characters, with a bar before each line."""
+    return "\n".join(BAR + line.rstrip() for line in INVISIBLE.sub("", _BREAKS.sub("\n", text)).strip().split("\n"))

@@ -1,0 +1,183 @@
+"""The result of a search: passages with their scores and ranks, and what may be missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from resources.core.domain import Place
+from serving.retrieval.cache import Candidate
+from serving.retrieval.fuse import clamp
+from serving.retrieval.highlight import held, spans, stems
+from serving.retrieval.query import SearchQuery
+
+SCORE_DIGITS = 6
+"""Decimals of a score that is shown."""
+
+
+class Scale(NamedTuple):
+    """How the scores of a search are shown. The default shows the fused score, as the mode `vector` does."""
+
+    mode: str = "vector"
+    dense_weight: float = 1.0
+    floor: float = 0.0
+    """The cosine of unrelated texts, a constant of the embedding model."""
+
+    @classmethod
+    def of(cls, query: SearchQuery, candidates: Sequence[Candidate], floor: float) -> Scale:
+        """Return the scale of a search. If no candidate has a cosine, only keywords were searched."""
+        mode = query.mode if any(one.dense is not None for one in candidates) else "keyword"
+        return cls(mode, query.dense_weight, floor)
+
+
+OWN = Scale()
+
+
+class Scores(msgspec.Struct, frozen=True, kw_only=True):
+    """The scores and ranks that order a passage, each between 0 and 1 but for BM25."""
+
+    fused: float = 0.0
+    """The fused score of both legs."""
+    agreed: float = 0.0
+    """The fused score after the agreement of similar passages."""
+    dense: float | None = None
+    """The cosine of the query and the passage."""
+    dense_rank: int | None = None
+    keyword: float | None = None
+    keyword_rank: int | None = None
+    rerank: float | None = None
+    boosts: Mapping[str, float] = {}
+    scale: Scale = OWN
+
+    @property
+    def boost(self) -> float:
+        """The product of all boosts."""
+        return math.prod(self.boosts.values())
+
+    @property
+    def order(self) -> float:
+        """The score that orders the passage; never shown."""
+        return clamp((self.agreed if self.rerank is None else self.rerank) * self.boost)
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A chunk before or after the result's."""
+
+    chunk_id: str
+    chunk_index: int
+    chunk_text: str
+    page_start: int | None
+    page_end: int | None
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A chunk and its document as they are now, with the scores of the search that found it.
+
+    BM25 weighs words by their frequency in the whole collection, so an engine's keyword score would tell how many documents hold a word,
+    hidden ones included. It decides the order only; what is shown, `relevance`, is made of the cosine and the share of the query's words.
+    """
+
+    chunk_id: str
+    doc_id: str
+    chunk_index: int
+    chunk_text: str
+    text_hash: str
+    section_path: list[str]
+    anchor: str | None
+    page_start: int | None
+    page_end: int | None
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    tags: dict[str, Any]
+    created_at: datetime | None
+    modified_at: datetime | None
+    acl_checked_at: datetime | None
+    start_char: int = 0
+    places: list[Place] = []
+    sketch: str | None = None
+    """A small copy of the vector; see `resources.core.sketch`."""
+    scores: Scores = Scores()
+    also_in: list[Passage] = []
+    """The same text in other documents that the caller may read."""
+    words: frozenset[str] = frozenset()
+    """The query's words; they are looked up in the text when that is needed."""
+    neighbours: list[Neighbour] | None = None
+    """None unless asked for."""
+
+    @property
+    def heading(self) -> str:
+        """The title and the headings above the passage, in one line."""
+        return " ".join([self.title, *self.section_path])
+
+    def place(self, offset: int) -> Place:
+        """Return the place of the character at `offset` of the text; it is the chunk's own where the chunk has only one."""
+        whole = Place(
+            start_char=self.start_char, page=self.page_start, anchor=self.anchor, section_path=tuple(self.section_path)
+        )
+        begun = (place for place in reversed(self.places) if place.start_char <= self.start_char + offset)
+        return next(begun, whole)
+
+    @cached_property
+    def matches(self) -> list[tuple[int, int]]:
+        """Where the query's words are in the text."""
+        return spans(self.chunk_text, self.words)
+
+    @cached_property
+    def share(self) -> float | None:
+        """The share of the query's words in the passage and its headings; None if words were not searched."""
+        if self.scores.scale.mode == "vector":
+            return None
+        found = stems(self.chunk_text, self.matches) | held(self.heading, self.words)
+        return len(found) / len(self.words) if self.words else 0.0
+
+    @property
+    def shown(self) -> float:
+        """The fused score that is shown, before boosts."""
+        scale, share = self.scores.scale, self.share
+        if share is None:
+            return clamp(self.scores.agreed)
+        if scale.mode == "keyword":
+            return share
+        cosine = clamp(((self.scores.dense or 0.0) - scale.floor) / (1 - scale.floor))
+        return scale.dense_weight * cosine + (1 - scale.dense_weight) * share
+
+    @property
+    def relevance(self) -> float:
+        """The score that is shown."""
+        score = self.shown if self.scores.rerank is None else self.scores.rerank
+        return round(clamp(score * self.scores.boost), SCORE_DIGITS)
+
+
+class Degradation(NamedTuple):
+    """A reason why a search is less complete than it could be; `code` is stable and part of the HTTP interface."""
+
+    code: str
+    message: str
+
+
+class SearchOutcome(NamedTuple):
+    """Passages, best first, and what may be missing from them."""
+
+    passages: list[Passage]
+    degradations: list[Degradation]
+    held_back: int
+    """Documents left out because their permissions were checked too long ago."""
+    cached: bool
+    registry: bool
+    """The permissions were checked in Postgres, so that it may be written to."""
+    expansions: list[str]
+    """What a language model added to the query."""
+    reranked: bool
+    saturated: bool
+    """A greater depth may find more."""

@@ -1,0 +1,98 @@
+"""A validated search: what is asked, by whom, and every setting that decides its result."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.settings import Settings
+
+MAX_QUERY = 1000
+"""Characters of a query, white space collapsed."""
+MAX_DEPTH = 2000
+"""Candidates of each leg at most."""
+_SPACES = re.compile(r"\s+")
+
+
+class Narrowing(NamedTuple):
+    """Validated filters. `before` is exclusive; None or an empty tuple: not narrowed."""
+
+    source_types: tuple[str, ...] = ()
+    collection_ids: tuple[str, ...] = ()
+    document_ids: tuple[str, ...] = ()
+    mime_types: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    tags: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    field: str = "modified_at"
+    since: datetime | None = None
+    before: datetime | None = None
+    include_archived: bool = False
+
+
+class SearchQuery(NamedTuple):
+    """Everything that decides the result of a search, the caller's access included."""
+
+    text: str
+    access: Access
+    mode: str
+    fusion: str
+    depth: int
+    """Candidates taken from each leg."""
+    dense_weight: float
+    agreement: float
+    keyword_engine: str
+    expansion: str
+    narrowing: Narrowing
+    limit: int
+    """Passages returned at most."""
+    deepest: int = MAX_DEPTH
+    """A search that finds too few passages takes more candidates, up to this many."""
+    threshold: float | None = None
+    rerank: bool = False
+    group: bool = True
+    """Return one passage of each document."""
+    neighbours: int = 0
+    """Chunks before and after each passage that are returned with it."""
+
+
+def normalise(query: str) -> str:
+    """Return the query in NFC with white space collapsed. Raises `InvalidRequestError` unless 1 to 1000 characters remain."""
+    text = _SPACES.sub(" ", unicodedata.normalize("NFC", query).replace("\x00", " ")).strip()
+    if not text:
+        raise InvalidRequestError(f"query: is empty; ask something of 1 to {MAX_QUERY} characters.")
+    if len(text) > MAX_QUERY:
+        raise InvalidRequestError(f"query: has {len(text)} characters; the limit is {MAX_QUERY}.")
+    return text
+
+
+def search_query(
+    text: str,
+    access: Access,
+    settings: Settings,
+    *,
+    limit: int,
+    mode: str = "hybrid",
+    fusion: str | None = None,
+    depth: int | None = None,
+    narrowing: Narrowing | None = None,
+    **more: Any,
+) -> SearchQuery:
+    """Validate the text and take from the settings what is not given. Raises `InvalidRequestError`."""
+    return SearchQuery(
+        text=normalise(text),
+        access=access,
+        mode=mode,
+        fusion=fusion or settings.fusion,
+        depth=max(depth or settings.search_depth, limit),
+        dense_weight=settings.dense_weight,
+        agreement=settings.agreement,
+        keyword_engine=settings.keyword_engine,
+        expansion="off" if mode == "keyword" else settings.query_expansion,
+        narrowing=narrowing or Narrowing(),
+        limit=limit,
+        **more,
+    )
