@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
+from resources.core.domain import SourceName
 from resources.sources.spec import SourceSpec
 
 GROUP = "concordance.sources"
@@ -26,7 +27,7 @@ class Fault(NamedTuple):
 
 
 class Discovered(NamedTuple):
-    """The usable sources, in a fixed order (ours first, then by name), and the declarations that cannot be used."""
+    """The usable sources, in a fixed order (ours as in `SourceName`, then by name), and the declarations that cannot be used."""
 
     specs: Mapping[str, SourceSpec]
     faults: tuple[Fault, ...]
@@ -35,7 +36,7 @@ class Discovered(NamedTuple):
 def discover(entry_points: Iterable[EntryPoint]) -> Discovered:
     """Load the declarations. A name that several packages claim is ours if it is one of ours, and nobody's otherwise."""
     # equality of entry points does not regard their packages, and a package may be on the path twice
-    entries = {(_package(entry) != OURS, entry.name, _package(entry), entry.value): entry for entry in entry_points}
+    entries = {(_place(entry), entry.name, _package(entry), entry.value): entry for entry in entry_points}
     claims: dict[str, list[EntryPoint]] = defaultdict(list)
     for key in sorted(entries):
         claims[entries[key].name].append(entries[key])
@@ -51,6 +52,14 @@ def discover(entry_points: Iterable[EntryPoint]) -> Discovered:
             except Exception as error:  # noqa: BLE001 # a package of others can fail in any way, and must not stop the rest
                 faults.append(Fault(name, _package(entry), f"{type(error).__name__}: {error}"))
     return Discovered(specs, tuple(faults))
+
+
+def _place(entry: EntryPoint) -> int:
+    """Return where a source is listed: the members of `SourceName` first, among those without a place ours."""
+    members = [name.value for name in SourceName]
+    if _package(entry) != OURS:
+        return len(members) + 1
+    return members.index(entry.name) if entry.name in members else len(members)
 
 
 def _load(entry: EntryPoint) -> SourceSpec:
