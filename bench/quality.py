@@ -20,10 +20,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_collection, read_collection
-from assets.stages.measure_ranking import Comparison, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
-from orchestration.evaluation import Searcher, configuration, vector_server
+from orchestration.evaluation.collection import (
+    EvaluationTarget,
+    Indexed,
+    JudgedCollection,
+    index_collection,
+    read_collection,
+)
+from orchestration.evaluation.measures import Comparison, QueryScores, compare, score, summarise
+from orchestration.evaluation.quality import Searcher, configuration, vector_server
 from resources.core.ports import Embedder
 from resources.embedding import embedder, tokenizer
 from resources.logging import configure

@@ -9,8 +9,8 @@ import dagster as dg
 from assets.factory import source_assets
 from orchestration.checks import source_checks
 from orchestration.erasure import daily_erasure, daily_erasure_schedule
+from orchestration.evaluation.monthly import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
-from orchestration.monthly_evaluation import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs

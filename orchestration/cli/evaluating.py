@@ -12,8 +12,8 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from assets.stages.measure_ranking import Measures
-    from orchestration.evaluation import EvaluationReport
+    from orchestration.evaluation.measures import Measures
+    from orchestration.evaluation.quality import EvaluationReport
 
 HEADER = f"{'':10}{'nDCG@10':>9}{'95 % interval':>18}{'Recall@10':>11}{'Recall@50':>11}{'MRR':>8}"
 SIGNIFICANCE = 0.05
@@ -48,15 +48,15 @@ def eval(  # noqa: A001 # the name of the command
         A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv).
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this estimates
-    from orchestration import evaluation
+    from orchestration.evaluation import quality
     from resources.logging import configure
     from resources.settings import load
 
     configure("warning")
     settings = load()
-    hybrid = evaluation.configuration(settings, fusion or "", depth=depth)
-    others = [evaluation.configuration(settings, text, depth=depth) for text in compare or ()]
-    report = evaluation.evaluate(settings, folder, hybrid=hybrid, others=others, progress=note)
+    hybrid = quality.configuration(settings, fusion or "", depth=depth)
+    others = [quality.configuration(settings, text, depth=depth) for text in compare or ()]
+    report = quality.evaluate(settings, folder, hybrid=hybrid, others=others, progress=note)
     if json:
         say_json(report)
     else:

@@ -20,7 +20,7 @@ from orchestration.cli.output import note, say, say_json
 from orchestration.demo import sample
 from orchestration.demo.sample import with_sample_roots
 from orchestration.demo.simulated import simulated, with_simulators
-from orchestration.question_set import put
+from orchestration.evaluation.question_set import put
 from orchestration.supervision import run_state
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.rights import drop, write_as_owner

@@ -10,14 +10,14 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Groups, Json, operator
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
-from orchestration.question_set import QuestionLine, StoredQuestion, put, read, resolve, stored
+from orchestration.evaluation.question_set import QuestionLine, StoredQuestion, put, read, resolve, stored
 from resources.core.errors import InvalidRequestError
 from resources.logging import configure
 from resources.settings import load
 from sql import queries
 
 if TYPE_CHECKING:
-    from orchestration.relevance import RelevanceMetrics, RelevanceReport
+    from orchestration.evaluation.relevance import RelevanceMetrics, RelevanceReport
 
 HEADER = f"{'':32}{'questions':>10}{'recall@5':>10}{'recall@10':>11}{'nDCG@10':>9}{'MRR':>7}{'never':>7}{'leaks':>7}"
 HOW_TO_ADD = "Add one with: concordance questions add QUESTION --document LINK --as EMAIL"
@@ -120,7 +120,7 @@ def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> i
 
 def questions_run(*, json: Json = False) -> int:
     """Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor."""
-    from orchestration.relevance import evaluate
+    from orchestration.evaluation.relevance import evaluate
 
     configure("warning")
     settings = load()

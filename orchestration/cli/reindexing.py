@@ -16,7 +16,7 @@ from resources.settings import Settings, load
 if TYPE_CHECKING:
     from assets.index.reindex import Estimate, Reindex
     from assets.index.targets import Target
-    from orchestration.replay import ModelComparison
+    from orchestration.evaluation.comparison import ModelComparison
 
 STEPS = 20
 """Progress lines per reindex."""
@@ -163,7 +163,7 @@ def _progress() -> Any:
 
 
 def _compare(work: Reindex, made: Target) -> ModelComparison:
-    from orchestration.replay import compare
+    from orchestration.evaluation.comparison import compare
 
     verdict = compare(work.settings, work.connection, work.active(), made)
     kind = "titles" if verdict.from_titles else "questions"

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from orchestration.demo.sample_sources import FOLDER, read
-from orchestration.question_set import NewQuestion
+from orchestration.evaluation.question_set import NewQuestion
 from orchestration.supervision.run_state import read as read_state
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import ConfigurationError

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from assets.evaluate import read_collection
-from orchestration.evaluation import configuration, evaluate
+from orchestration.evaluation.collection import read_collection
+from orchestration.evaluation.quality import configuration, evaluate
 from resources.settings import Settings
 
 WHALES = "Humpback whales sing long songs under water, and other whales learn them. "

@@ -10,10 +10,10 @@ import dagster as dg
 import pytest
 from structlog.testing import capture_logs
 
-from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.cli import run as command
 from orchestration.definitions import definitions
-from orchestration.relevance import shown_without_permission
+from orchestration.evaluation.relevance import shown_without_permission
+from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult
 from resources.core.domain import Access, SourceName, document_id
 from resources.stores.postgres import session
 from tests.fixtures.desk import ADA, Desk

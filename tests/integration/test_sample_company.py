@@ -14,8 +14,8 @@ import pytest
 from orchestration.demo import sample, sample_sources
 from orchestration.demo import walkthrough as demo
 from orchestration.demo.client import Client
-from orchestration.question_set import put
-from orchestration.relevance import evaluate
+from orchestration.evaluation.question_set import put
+from orchestration.evaluation.relevance import evaluate
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources.sidecars import SUFFIX

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from orchestration.demo import sample
-from orchestration.evaluation import EvaluationReport, configuration, evaluate
+from orchestration.evaluation.quality import EvaluationReport, configuration, evaluate
 from resources.settings import Settings
 from tests.fixtures.openai_server import OpenAIServer
 

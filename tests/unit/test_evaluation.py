@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from assets.evaluate import Row, parse_row, read_collection
-from assets.stages.measure_ranking import compare, score, summarise
-from orchestration.evaluation import Configuration, configuration
+from orchestration.evaluation.collection import Row, parse_row, read_collection
+from orchestration.evaluation.measures import compare, score, summarise
+from orchestration.evaluation.quality import Configuration, configuration
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 

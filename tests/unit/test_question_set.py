@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from assets.stages.measure_ranking import QueryScores
-from orchestration.asking import EvaluationQuestion, QuestionResult
 from orchestration.demo import sample
-from orchestration.question_set import StoredQuestion, read
-from orchestration.relevance import QuestionOutcome, metrics
+from orchestration.evaluation.measures import QueryScores
+from orchestration.evaluation.question_set import StoredQuestion, read
+from orchestration.evaluation.relevance import QuestionOutcome, metrics
+from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult
 from resources.core.domain import Access, SourceName, document_id
 from resources.core.errors import InvalidRequestError
 

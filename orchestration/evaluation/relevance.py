@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assets.index.targets import Target, target
-from assets.stages.measure_ranking import QueryScores, score
-from orchestration.asking import DEPTH, EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
-from orchestration.question_set import StoredQuestion, stored
+from orchestration.evaluation.measures import QueryScores, score
+from orchestration.evaluation.question_set import StoredQuestion, stored
+from orchestration.evaluation.runner import DEPTH, EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import Connection

@@ -22,9 +22,15 @@ from typing import Literal, NamedTuple, cast
 import msgspec
 from pydantic import SecretStr
 
-from assets.evaluate import EvaluationTarget, Indexed, JudgedCollection, index_collection, read_collection
-from assets.stages.measure_ranking import Comparison, Measures, QueryScores, compare, score, summarise
 from assets.stages.profiles import resolve
+from orchestration.evaluation.collection import (
+    EvaluationTarget,
+    Indexed,
+    JudgedCollection,
+    index_collection,
+    read_collection,
+)
+from orchestration.evaluation.measures import Comparison, Measures, QueryScores, compare, score, summarise
 from orchestration.supervision.environment import bare_environment
 from orchestration.supervision.services import answers
 from resources.core.domain import Access

@@ -14,7 +14,7 @@ from resources.sources import names
 from resources.stores.postgres import session
 
 if TYPE_CHECKING:
-    from orchestration.relevance import QuestionFault, RelevanceMetrics, RelevanceReport
+    from orchestration.evaluation.relevance import QuestionFault, RelevanceMetrics, RelevanceReport
 
 CRON = "0 4 1 * *"
 """The first of each month, before working hours."""
@@ -44,7 +44,9 @@ HOW_TO_SEE = "See: concordance questions run"
 )
 def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType] (Dagster refuses one)
     """Evaluate, send alerts and attach the figures."""
-    from orchestration.relevance import evaluate  # loads the retriever, which only the run's own process needs
+    from orchestration.evaluation.relevance import (
+        evaluate,  # loads the retriever, which only the run's own process needs
+    )
 
     settings = load()
     with session(settings.postgres_dsn) as connection:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from assets.index.targets import Target
-from assets.stages.measure_ranking import score
-from orchestration.asking import EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
-from orchestration.question_set import StoredQuestion, stored
+from orchestration.evaluation.measures import score
+from orchestration.evaluation.question_set import StoredQuestion, stored
+from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
 from resources.core.domain import Access
 from resources.settings import Settings
 from resources.stores.postgres import Connection
