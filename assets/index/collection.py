@@ -23,7 +23,6 @@ from sql import queries
 
 SAMPLE_DOCUMENTS = 5000
 WARN_SHARE = 0.8
-BYTES_A_DIMENSION = 4
 
 registry = queries("registry")
 log = structlog.get_logger("index")
@@ -79,24 +78,17 @@ def record(run: SyncRun, made: Target) -> None:
 
 def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None:
     """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
-    settings = run.settings
-    if settings.max_vectors is None and settings.max_index_bytes is None:
+    limit = run.settings.max_vectors
+    if limit is None:
         return
-    held = qdrant.count_points(run.qdrant, collection.name)
-    limits = {
-        "MAX_VECTORS": (held + more, settings.max_vectors),
-        "MAX_INDEX_BYTES": ((held + more) * collection.dimensions * BYTES_A_DIMENSION, settings.max_index_bytes),
-    }
-    for variable, (amount, limit) in limits.items():
-        if limit is None:
-            continue
-        if amount > limit:
-            raise CapacityError(
-                f"The index would exceed CONCORDANCE_{variable}={limit} ({amount} needed). Nothing was lost: raise the limit "
-                "or remove documents, then sync again."
-            )
-        if amount > WARN_SHARE * limit:
-            log.warning("index_capacity", variable=variable, amount=amount, limit=limit)
+    amount = qdrant.count_points(run.qdrant, collection.name) + more
+    if amount > limit:
+        raise CapacityError(
+            f"The index would exceed max_vectors={limit} in CONCORDANCE_LIMITS ({amount} needed). Nothing was lost: raise the "
+            "limit or remove documents, then sync again."
+        )
+    if amount > WARN_SHARE * limit:
+        log.warning("index_capacity", variable="max_vectors", amount=amount, limit=limit)
 
 
 def _activate(run: SyncRun, name: str) -> None:

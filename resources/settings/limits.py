@@ -64,7 +64,6 @@ class FixedFigures(BaseModel):
     """Largest fall of recall@10 or MRR with which a reindex still switches to the new model."""
     evaluation_floor: float = 0.8
     """Recall@10 on the question set below which the monthly evaluation alerts."""
-    max_index_bytes: int | None = None
     slack_window_minutes: int = 30
     """Messages outside of threads that follow each other within this time are one document."""
     slack_lookback: str = "24h"

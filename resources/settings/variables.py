@@ -12,7 +12,8 @@ from resources.settings.limits import FixedFigures, LimitSettings, RetentionSett
 PREFIX = "concordance_"
 GROUPS = {"limits": frozenset(LimitSettings.model_fields), "retention": frozenset(RetentionSettings.model_fields)}
 """Settings that are comma lists of `part=value`, and their parts."""
-FIXED = frozenset(FixedFigures.model_fields)
+FIXED = frozenset({*FixedFigures.model_fields, "max_index_bytes"})
+"""Former settings that are ignored."""
 NOT_ALONE = FIXED.union(*GROUPS.values())
 """Fields without a variable of their own."""
 
