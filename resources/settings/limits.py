@@ -29,12 +29,27 @@ class LimitSettings(BaseModel):
     """Largest text in tokens that the model sees whole. Unset: the model's own."""
     embedding_budget: Annotated[float | None, Field(ge=0)] = None
     """US dollars a month; warns at 80 %."""
+    embedding_budget_stop: bool = True
+    """Stop embedding when the budget is used up; if false, only warn."""
     embedding_price: Annotated[float | None, Field(ge=0)] = None
     """US dollars for a million tokens. Unset: the known price of the model, 0 for local ones."""
     prune_share: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Deletions of more than this share of a root or channel wait for approval."""
     search_rate_limit: Count = 100
     """Searches a minute for one person."""
+    search_cache_seconds: Annotated[int, Field(ge=0)] = 300
+    answer_cache_seconds: Annotated[int, Field(ge=0, le=604_800)] = 86_400
+    answer_context_tokens: Annotated[int, Field(ge=256, le=200_000)] = 3000
+    llm_timeout_seconds: Annotated[float, Field(gt=0)] = 60
+    evaluation_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Recall@10 on the question set below which the monthly evaluation alerts."""
+    slack_lookback: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"
+    """How far back each sync looks for edits and deletions in every channel."""
+    http_connections: Count = 500
+    http_connections_per_address: Count = 100
+    """From one address, or from one IPv6 /64 network."""
+    sign_in_failures: Count = 60
+    """A minute, from one address."""
 
 
 class RetentionSettings(BaseModel):
@@ -53,25 +68,14 @@ class RetentionSettings(BaseModel):
 class FixedFigures(BaseModel):
     """Figures that the environment does not set: measured, or nobody had a reason to change them. Tests pass others."""
 
-    http_connections: int = 500
-    http_connections_per_address: int = 100
-    """From one address, or from one IPv6 /64 network."""
-    sign_in_failures: int = 60
-    """A minute, from one address."""
     embedding_batch: int = 100
-    embedding_budget_stop: bool = True
     reindex_max_loss: float = 0.03
     """Largest fall of recall@10 or MRR with which a reindex still switches to the new model."""
-    evaluation_floor: float = 0.8
-    """Recall@10 on the question set below which the monthly evaluation alerts."""
     slack_window_minutes: int = 30
     """Messages outside of threads that follow each other within this time are one document."""
-    slack_lookback: str = "24h"
-    """How far back each sync looks for edits and deletions in every channel."""
     prune_minimum: int = 5
     """As many deletions in one sync never wait."""
     retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
-    search_cache_seconds: int = 300
     search_depth: int = 50
     """Candidates taken from each leg."""
     fusion: Literal["weighted", "rrf", "dbsf", "minmax"] = "weighted"
@@ -82,6 +86,3 @@ class FixedFigures(BaseModel):
     query_expansion_seconds: float = 3
     rerank_depth: int = 30
     rerank_threshold: float = 0.3
-    llm_timeout_seconds: float = 60
-    answer_context_tokens: int = 3000
-    answer_cache_seconds: int = 86_400
