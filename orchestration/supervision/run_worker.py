@@ -88,7 +88,7 @@ def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> Non
             connection,
             job_id=run.tags.get(JOB_TAG),
             run_id=run.run_id,
-            error_message="The process of this sync died.",
+            error_message="The process that ran this sync died.",
         )
     instance.report_run_failed(run, DIED)
     log.warning("run_failed", run_id=run.run_id, reason=DIED)

@@ -271,7 +271,7 @@ def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> No
     following = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
     assert following.job_id != dead.job_id
     assert installation.rows("SELECT status, error_message FROM sync_jobs WHERE job_id = %s", dead.job_id) == [
-        {"status": "failed", "error_message": "The process of this sync died."}
+        {"status": "failed", "error_message": "The process that ran this sync died."}
     ]
 
 
