@@ -19,7 +19,6 @@ from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow, web
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "connector-kinto"
-UV = Path(sys.executable).with_name("uv")
 ANN, BOB = "ann@acme.example", "bob@acme.example"
 PAGES = "/buckets/main/collections/pages"
 
@@ -34,10 +33,10 @@ def server_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter with the package `kinto`, which must not share an environment with the product."""
     home = tmp_path_factory.mktemp("kinto-environment")
     python = home / "bin" / "python"
-    made = run(UV, "venv", "--quiet", "--python", sys.executable, home)
+    made = run(sys.executable, "-m", "venv", "--without-pip", home)
     needed = EXAMPLE / "tests" / "requirements.txt"
     if made.returncode == 0:
-        made = run(UV, "pip", "install", "--quiet", "--system-certs", "-r", needed, UV_PYTHON=str(python))
+        made = run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "-r", needed)
     if made.returncode != 0:
         pytest.skip(f"the Kinto server cannot be installed: {made.stderr.strip()[-500:]}")
     return python

@@ -78,7 +78,7 @@ def test_first_sync(office: Office, general: str) -> None:
     office.sync()
     office.index.check(office.workspace)
     assert set(office.index.cursors) == {general, secret}
-    talk, thread, later, file = sorted(office.index._of(general), key=lambda id_: id_.rpartition("/")[2])
+    talk, thread, later, file = sorted(office.index.of(general), key=lambda id_: id_.rpartition("/")[2])
     assert talk.startswith(f"T0LARKMOOR/{general}/")
     item = office.index.items[thread]
     assert item.title == "#general: Who orders the flour?"

@@ -75,8 +75,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 def assert_grows_linearly(small: Callable[[], object], large: Callable[[], object]) -> None:
     seconds(small)  # libraries are loaded now
-    taken = seconds(large)
-    assert taken < LEAST_SECONDS or taken < MOST_GROWTH * max(seconds(small), seconds(small))
+    most = max(LEAST_SECONDS, MOST_GROWTH * max(seconds(small), seconds(small)))
+    # A busy machine only adds processor time, to one run more than to another: the shortest of three counts.
+    assert any(seconds(large) < most for _ in range(3))
 
 
 @pytest.mark.parametrize(("mime_type", "pattern"), CASES, ids=[f"{kind}-{pattern}" for kind, pattern in CASES])
