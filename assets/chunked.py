@@ -10,7 +10,6 @@ import msgspec
 import polars as pl
 
 from assets.parsed import TABLE as PARSED
-from assets.parsed import Pending
 from assets.stages.chunk import chunk
 from assets.stages.identify import scoped_hash
 from assets.stages.parse import PARSER_VERSION
@@ -18,7 +17,9 @@ from assets.stages.profiles import Profile
 from resources.core.domain import Chunk, ParsedDocument
 from resources.core.tables import table
 from resources.embedding.wordpieces import WordPieces
-from resources.syncing import SyncRun
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob
+from sql.rows import Pending
 
 TABLE = "chunked"
 BATCH_DOCUMENTS = 500
@@ -33,15 +34,16 @@ def chunk_version(profile: Profile) -> str:
 
 
 def chunk_missing(
-    run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile], counter: WordPieces
+    job: SyncJob, pending: Sequence[Pending], profiles: Mapping[str, Profile], counter: WordPieces
 ) -> dict[str, int]:
     """Chunk texts that have no chunks in the lake. `profiles` maps each profile name to its resolved form. Returns counts."""
+    stores = job.stores
     by_version = {chunk_version(profile): profile for profile in profiles.values()}
     wanted = {(document.content_key, chunk_version(profiles[document.profile])) for document in pending}
-    todo = sorted(wanted - _present(run, {key for key, _ in wanted}))
+    todo = sorted(wanted - _present(stores, {key for key, _ in wanted}))
     totals = {"documents": len(wanted), "chunked": 0, "reused": len(wanted) - len(todo), "chunks": 0, "tokens": 0}
     for part in batches(todo, BATCH_DOCUMENTS):
-        documents = parsed_documents(run, {key for key, _ in part})
+        documents = parsed_documents(stores, {key for key, _ in part})
         rows: list[dict[str, Any]] = []
         for key, version in part:
             document = documents.get(key)
@@ -53,8 +55,8 @@ def chunk_missing(
             totals["chunks"] += len(chunks)
             totals["tokens"] += sum(piece.tokens for piece in chunks)
         if rows:
-            run.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
-        run.progress("chunked")
+            stores.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+        job.progress("chunked")
     return totals
 
 
@@ -64,9 +66,9 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[start : start + size]
 
 
-def _present(run: SyncRun, keys: set[str]) -> set[tuple[str, str]]:
+def _present(stores: Stores, keys: set[str]) -> set[tuple[str, str]]:
     frame = (
-        run.lake.scan(TABLE)
+        stores.lake.scan(TABLE)
         .filter(pl.col("content_key").is_in(list(keys)))
         .select("content_key", "version")
         .unique()
@@ -75,10 +77,10 @@ def _present(run: SyncRun, keys: set[str]) -> set[tuple[str, str]]:
     return set(frame.iter_rows())
 
 
-def parsed_documents(run: SyncRun, keys: set[str]) -> dict[str, ParsedDocument]:
+def parsed_documents(stores: Stores, keys: set[str]) -> dict[str, ParsedDocument]:
     """Read parsed documents by content key."""
     frame = (
-        run.lake.scan(PARSED)
+        stores.lake.scan(PARSED)
         .filter(
             pl.col("content_key").is_in(list(keys))
             & (pl.col("parser_version") == PARSER_VERSION)

@@ -15,15 +15,16 @@ import structlog
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version
 from assets.index.targets import Target
-from assets.parsed import Pending
 from assets.stages.profiles import Profile
 from resources.core.errors import BudgetExceededError
 from resources.core.ports import Embedder, Vectors
 from resources.core.tables import embedded_table
 from resources.embedding.budget import Budget, month_key
+from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
-from resources.syncing import SyncRun
-from sql import queries
+from resources.syncing import SyncJob
+from sql.rows import Pending
+from sql.sync import Collections
 
 WINDOW_DOCUMENTS = 5000
 """Documents whose texts are held in memory at a time."""
@@ -31,11 +32,10 @@ REQUESTS_AT_ONCE = 4
 WRITE_CHUNKS = 2000
 """Vectors between two appends to the lake. At 70 chunks/s, a crash repeats at most half a minute of work."""
 
-registry = queries("registry")
 log = structlog.get_logger("embedding")
 
 
-def embed_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> dict[str, float]:
+def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> dict[str, float]:
     """Embed chunks that have no vector yet, within the month's budget. Returns counts, tokens and cost.
 
     Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
@@ -44,50 +44,51 @@ def embed_missing(run: SyncRun, target: Target, pending: Sequence[Pending]) -> d
     if not pending:
         return totals
     table = embedded_table(target.collection.model, target.collection.dimensions)
-    known = set(run.lake.scan(table).select("text_hash").collect()["text_hash"])
+    known = set(job.stores.lake.scan(table).select("text_hash").collect()["text_hash"])
     for part in batches(pending, WINDOW_DOCUMENTS):
-        texts = texts_of(run, part, target.profiles)
+        texts = texts_of(job.stores, part, target.profiles)
         todo = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
         known.update(todo["text_hash"])
         totals["chunks"] += texts.height
         totals["reused"] += texts.height - todo.height
         for piece in todo.iter_slices(WRITE_CHUNKS):
-            tokens, cost = _embed(run, target.embedder, table, piece)
+            tokens, cost = _embed(job, target.embedder, table, piece)
             totals["embedded"] += piece.height
             totals["tokens"] += tokens
             totals["cost_usd"] += cost
     return totals
 
 
-def _embed(run: SyncRun, model: Embedder, table: str, texts: pl.DataFrame) -> tuple[int, float]:
+def _embed(job: SyncJob, model: Embedder, table: str, texts: pl.DataFrame) -> tuple[int, float]:
     """Embed texts, store their vectors and record the usage. Returns tokens and cost in US dollars."""
+    stores = job.stores
     price = model.price_per_million or 0.0
-    _check_budget(run, int(texts["tokens"].sum()) / 1e6 * price)
+    _check_budget(job, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
     tokens = 0
-    for piece in texts.iter_slices(run.settings.embedding_batch * REQUESTS_AT_ONCE):
+    for piece in texts.iter_slices(stores.settings.embedding_batch * REQUESTS_AT_ONCE):
         rows, used = model.embed_counted(piece["text"].to_list())
         vectors.append(rows)
         tokens += used
-        run.counts.embedded += piece.height
-        run.progress("embedded")
+        job.counts.embedded += piece.height
+        job.progress("embedded")
     now = datetime.now(UTC)
     matrix = np.concatenate(vectors)
-    run.lake.append_vectors(table, model.model, texts["text_hash"].to_list(), matrix, texts["tokens"].to_list(), now)
+    stores.lake.append_vectors(table, model.model, texts["text_hash"].to_list(), matrix, texts["tokens"].to_list(), now)
     cost = tokens / 1e6 * price
     month = month_key(now)
-    registry.add_usage(run.connection, month=month, model=model.model, texts=texts.height, tokens=tokens, cost_usd=cost)
-    run.counts.tokens += tokens
-    run.counts.cost_usd += cost
+    stores.collections.add_usage(month=month, model=model.model, texts=texts.height, tokens=tokens, cost_usd=cost)
+    job.counts.tokens += tokens
+    job.counts.cost_usd += cost
     return tokens, cost
 
 
-def texts_of(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
+def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
     """Return the distinct texts with the columns text_hash, text and tokens."""
     keys = list({document.content_key for document in pending})
     versions = [chunk_version(profile) for profile in profiles.values()]
     return (
-        run.lake.scan(CHUNKED)
+        stores.lake.scan(CHUNKED)
         .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
         .select("text_hash", "text", "tokens")
         .unique("text_hash", keep="any")
@@ -98,19 +99,20 @@ def texts_of(run: SyncRun, pending: Sequence[Pending], profiles: Mapping[str, Pr
 
 def spent(connection: Connection) -> float:
     """Return what embedding has cost this month, in US dollars."""
-    return registry.usage(connection, month=month_key(datetime.now(UTC)))["cost_usd"]
+    return Collections(connection).usage(month=month_key(datetime.now(UTC)))
 
 
-def _check_budget(run: SyncRun, next_cost: float) -> None:
-    limit = run.settings.embedding_budget
+def _check_budget(job: SyncJob, next_cost: float) -> None:
+    stores = job.stores
+    limit = stores.settings.embedding_budget
     if limit is None:
         return
-    used = spent(run.connection)
+    used = spent(stores.connection)
     verdict = Budget(limit=limit, spent=used + next_cost)
-    if verdict.exceeded and run.settings.embedding_budget_stop:
+    if verdict.exceeded and stores.settings.embedding_budget_stop:
         raise BudgetExceededError(
             f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used). Raise "
             "embedding_budget in CONCORDANCE_LIMITS and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
-        log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=run.job_id)
+        log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=job.job_id)

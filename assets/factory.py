@@ -5,6 +5,7 @@ backfill names its partitions and processes everything in them.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,7 +15,7 @@ from resources.core.domain import STAGES, SourceName
 from resources.sources import label
 
 if TYPE_CHECKING:
-    from resources.syncing import SyncRun
+    from resources.syncing import SyncJob
 
 SAMPLE_FAULTS = 20
 
@@ -55,42 +56,41 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
             pipeline,  # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
         )
 
-        run = syncs.of(source, context)
+        job = syncs.of(source, context)
         backfill = chosen_partitions(context) is not None
-        with run.stage(stage):
-            counts = pipeline.WORK[stage](run, everything=backfill)
-        metadata = _metadata(run, counts)
-        if not backfill and run.touched:
-            _report_partitions(context, source, run, metadata)
-        if stage == STAGES[-1] and run.error:
+        result = job.run(stage, partial(pipeline.WORK[stage], job, everything=backfill))
+        metadata = _metadata(job, result.counts)
+        if not backfill and job.touched:
+            _report_partitions(context, source, job, metadata)
+        if stage == STAGES[-1] and job.error:
             # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
-            raise dg.Failure(run.error, metadata=metadata, allow_retries=False)
+            raise dg.Failure(job.error, metadata=metadata, allow_retries=False)
         return dg.MaterializeResult(metadata=metadata)
 
     return body
 
 
 def _report_partitions(
-    context: dg.AssetExecutionContext, source: SourceName, run: "SyncRun", metadata: Mapping[str, Any]
+    context: dg.AssetExecutionContext, source: SourceName, job: "SyncJob", metadata: Mapping[str, Any]
 ) -> None:
-    keys = sorted(run.touched)
+    keys = sorted(job.touched)
     context.instance.add_dynamic_partitions(source.value, keys)
     for key in keys:
         context.log_event(dg.AssetMaterialization(context.asset_key, partition=key, metadata=metadata))
 
 
-def _metadata(run: "SyncRun", counts: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(job: "SyncJob", counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return counts, the job, tokens and a table of skipped and failed documents."""
     metadata: dict[str, Any] = {
         **counts,
-        "job_id": run.job_id,
-        "tokens": run.counts.tokens,
-        "cost_usd": run.counts.cost_usd,
+        "job_id": job.job_id,
+        "tokens": job.counts.tokens,
+        "cost_usd": job.counts.cost_usd,
     }
-    faults = run.faults()[:SAMPLE_FAULTS]
+    faults = job.faults()[:SAMPLE_FAULTS]
     if faults:
         records = [
-            dg.TableRecord({name: str(fault[name]) for name in ("source_id", "stage", "outcome", "reason")})
+            dg.TableRecord({name: str(getattr(fault, name)) for name in ("source_id", "stage", "outcome", "reason")})
             for fault in faults
         ]
         metadata["skipped_and_failed"] = dg.TableMetadataValue(

@@ -25,8 +25,9 @@ from resources.core.domain import State
 from resources.core.errors import FailedDocumentError
 from resources.core.tables import table
 from resources.sources import capabilities
-from resources.syncing import SyncRun
-from sql import queries
+from resources.stores.clients import Stores
+from resources.syncing import StageResult, SyncJob
+from sql.rows import Pending
 
 TABLE = "parsed"
 BATCH_DOCUMENTS = 1000
@@ -34,76 +35,55 @@ BATCH_SECONDS = 15.0
 BOOK_MINIMUM_WORDS = 50
 """Pages of a book with fewer words are skipped."""
 
-registry = queries("registry")
 log = structlog.get_logger("sync")
 _encode = msgspec.msgpack.Encoder().encode
-_json = msgspec.json.Encoder()
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """A document whose index entry is missing or out of date; see the SQL statement `pending`."""
-
-    doc_id: str
-    source_id: str
-    partition: str
-    content_hash: str
-    content_key: str
-    mime_type: str
-    title: str
-    description: str | None
-    profile: str
-    owner: str | None
-    tags: dict[str, Any]
-    state: str
-    attempts: int
-    was_indexed: bool
-    """True if the index may contain points of it, from an earlier version or an interrupted sync."""
-
-
-def parse_missing(run: SyncRun, pending: Sequence[Pending]) -> dict[str, int]:
-    """Parse contents without a text in the lake and write each document's outcome to the registry. Returns counts."""
+def parse_missing(job: SyncJob, pending: Sequence[Pending]) -> StageResult:
+    """Parse contents without a text in the lake and write each document's outcome to the registry."""
+    stores = job.stores
     by_key = {document.content_key: document for document in pending}
-    verdicts = _verdicts(run, by_key)
-    todo = [document for key, document in by_key.items() if _worth_a_try(run, verdicts.get(key))]
+    verdicts = _verdicts(stores, by_key)
+    todo = [document for key, document in by_key.items() if _worth_a_try(stores, verdicts.get(key))]
     totals = {"documents": len(pending), "parsed": 0, "reused": len(by_key) - len(todo), "skipped": 0, "failed": 0}
+    result = StageResult(totals)
     rows: list[dict[str, Any]] = []
     unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
-    for row in _parse(run, todo, unread):
+    for row in _parse(stores, todo, unread):
         rows.append(row)
         totals["parsed" if row["status"] == "ok" else row["status"]] += 1
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
-            _append(run, rows)
+            _append(stores, rows)
             rows, written = [], time.monotonic()
-        run.progress("parsed")
-    _append(run, rows)
+        job.progress("parsed")
+    _append(stores, rows)
     totals["failed"] += len(unread)
     if pending:
-        latest = _verdicts(run, by_key) | unread
-        deferred = {document.content_key for document in todo} - latest.keys()
-        if deferred:
-            log.info("parsed_deferred", job_id=run.job_id, documents=len(deferred))
-            run.deferred |= deferred
-        judged = [document for document in pending if document.content_key not in deferred]
-        run.touched.update(document.partition for document in judged if document.state == State.LIVE)
-        _write_outcomes(run, judged, {document.content_key for document in todo}, latest)
-    return totals
+        latest = _verdicts(stores, by_key) | unread
+        result.deferred = {document.content_key for document in todo} - latest.keys()
+        if result.deferred:
+            log.info("parsed_deferred", job_id=job.job_id, documents=len(result.deferred))
+        judged = [document for document in pending if document.content_key not in result.deferred]
+        result.touched.update(document.partition for document in judged if document.state == State.LIVE)
+        result.touched |= _write_outcomes(job, judged, {document.content_key for document in todo}, latest)
+    return result
 
 
-def _worth_a_try(run: SyncRun, verdict: dict[str, Any] | None) -> bool:
+def _worth_a_try(stores: Stores, verdict: dict[str, Any] | None) -> bool:
     if verdict is None:
         return True
     if verdict["status"] == "skipped" and str(verdict["reason"]).startswith(TOOK_TOO_LONG):
-        return bool(verdict["seconds"] < run.settings.parse_seconds)
+        return bool(verdict["seconds"] < stores.settings.parse_seconds)
     return bool(verdict["status"] == "failed" and verdict["attempts"] < MAX_ATTEMPTS)
 
 
-def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any]]:
+def _verdicts(stores: Stores, keys: dict[str, Pending]) -> dict[str, dict[str, Any]]:
     """Return the latest outcome of each key with the current parser, and how often it failed."""
     if not keys:
         return {}
     frame = (
-        run.lake.scan(TABLE)
+        stores.lake.scan(TABLE)
         .filter(pl.col("content_key").is_in(list(keys)) & (pl.col("parser_version") == PARSER_VERSION))
         .select("content_key", "status", "reason", "seconds", "at")
         .sort("at")
@@ -119,16 +99,16 @@ def _verdicts(run: SyncRun, keys: dict[str, Pending]) -> dict[str, dict[str, Any
     return {row["content_key"]: row for row in frame.iter_rows(named=True)}
 
 
-def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _parse(stores: Stores, todo: Sequence[Pending], unread: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield a lake row for each file that was tried.
 
     A file whose stored bytes are missing or damaged is added to `unread` instead and retried once its bytes are back.
     """
     if not todo:
         return
-    settings = run.settings
+    settings = stores.settings
     books = {document.content_key for document in todo if is_book(document.tags)}
-    owners = {document.content_key: _person(run, document) for document in todo}
+    owners = {document.content_key: _person(stores, document) for document in todo}
     slow: set[str] = set()
 
     def queue(owner: str) -> Iterator[ParseJob]:
@@ -137,7 +117,7 @@ def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, An
                 continue
             if owner in slow:
                 return  # do not delay other people's documents; the next sync continues with these
-            yield _job(run, document)
+            yield _job(stores, document)
 
     with ParserPool(
         workers=min(settings.parse_workers, len(todo)),
@@ -157,17 +137,17 @@ def _parse(run: SyncRun, todo: Sequence[Pending], unread: dict[str, dict[str, An
                 yield _judge(outcome, book=outcome.key in books)
 
 
-def _person(run: SyncRun, document: Pending) -> str:
+def _person(stores: Stores, document: Pending) -> str:
     """Return the key of a document's parse queue: the owner for uploads, one queue for every other source."""
-    return document.owner or "" if capabilities(run.source).user_supplied else ""
+    return document.owner or "" if capabilities(stores.source).user_supplied else ""
 
 
-def _job(run: SyncRun, document: Pending) -> ParseJob:
-    path = run.blobs.local_path(document.content_hash)
+def _job(stores: Stores, document: Pending) -> ParseJob:
+    path = stores.blobs.local_path(document.content_hash)
     return ParseJob(
         key=document.content_key,
         path=str(path) if path is not None else None,
-        data=None if path is not None else run.blobs.read(document.content_hash),
+        data=None if path is not None else stores.blobs.read(document.content_hash),
         mime_type=document.mime_type,
         title=document.title,
         description=document.description,
@@ -199,14 +179,16 @@ def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
     }
 
 
-def _append(run: SyncRun, rows: list[dict[str, Any]]) -> None:
+def _append(stores: Stores, rows: list[dict[str, Any]]) -> None:
     if rows:
-        run.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+        stores.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
 
 
 def _write_outcomes(
-    run: SyncRun, pending: Sequence[Pending], tried: set[str], verdicts: dict[str, dict[str, Any]]
-) -> None:
+    job: SyncJob, pending: Sequence[Pending], tried: set[str], verdicts: dict[str, dict[str, Any]]
+) -> set[str]:
+    """Write outcomes to the registry and return the partitions with skipped and failed documents."""
+    touched: set[str] = set()
     states = {"ok": State.LIVE, "skipped": State.SKIPPED, "failed": State.FAILED}
     rows: list[dict[str, Any]] = []
     for document in pending:
@@ -219,7 +201,8 @@ def _write_outcomes(
             reason = verdict["reason"] if state != State.LIVE else None
             rows.append({"doc_id": document.doc_id, "state": state, "reason": reason, "attempts": attempts})
         if state != State.LIVE and (state != document.state or document.content_key in tried):
-            run.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)
-            run.touched.add(document.partition)
+            job.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)
+            touched.add(document.partition)
     if rows:
-        registry.set_outcomes(run.connection, rows=_json.encode(rows).decode())
+        job.stores.documents.set_outcomes(rows=rows)
+    return touched

@@ -5,11 +5,9 @@ Partitions are collected one after another; `assets.intake.batch` stores their b
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import msgspec
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TypeVar
 
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.fetching import merged
@@ -24,80 +22,79 @@ from resources.core.errors import (
 from resources.core.ports import Source
 from resources.sources import capabilities, label, spec_of
 from resources.sources.uploads import follow_origins
-from resources.syncing import SyncRun
-from sql import queries
+from resources.stores.clients import Stores
+from resources.syncing import StageResult, SyncJob
 
 __all__ = ["collect", "raw_table"]
 
-COUNTED: tuple[str, ...] = ("seen", "fetched", "rewritten", "refused", "deleted", "failed")
+COUNTED = ("seen", "fetched", "rewritten", "refused", "deleted", "failed", "held")
 
 T = TypeVar("T")
 
-registry = queries("registry")
-_json = msgspec.json.Encoder()
 
-
-def collect(run: SyncRun, source: Source) -> dict[str, Any]:
+def collect(job: SyncJob, source: Source, *, relist: bool = False) -> StageResult:
     """Synchronise the lake and the registry with the source.
+
+    With `relist`, partitions are listed from the beginning; content with an unchanged version is still not fetched.
 
     Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions awaiting approval), calls by method.
     """
-    totals = Counter(dict.fromkeys(COUNTED, 0))
+    stores = job.stores
+    result = StageResult(dict.fromkeys(COUNTED, 0))
     try:
-        _prepare(run, source)
-        _collect_all(run, source, totals)
+        _prepare(stores, source)
+        _collect_all(job, source, result, relist=relist or job.full)
     except AuthorizationError as error:
-        _pause(run, str(error))
+        _pause(stores, str(error))
         raise
     finally:
-        if not capabilities(run.source).user_supplied and not run.connection.broken:
-            follow_origins(run.connection)
-        costs = merged([run.tally, source.tally])
-        calls = _json.encode(costs["calls"]).decode()
-        if not run.connection.broken:
-            registry.save_calls(run.connection, **{**costs, "calls": calls, "job_id": run.job_id})
-    return {**totals, "held": run.held, "calls": costs["calls"]}
+        if not capabilities(stores.source).user_supplied and not stores.connection.broken:
+            follow_origins(stores.connection)
+        costs = merged([job.tally, source.tally])
+        if not stores.connection.broken:
+            stores.jobs.save_calls(job_id=job.job_id, **costs)
+    result.counts["calls"] = costs["calls"]
+    return result
 
 
-def _prepare(run: SyncRun, source: Source) -> None:
+def _prepare(stores: Stores, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
-    name = run.source.value
-    registry.save_attempt(run.connection, source=name, credentials=spec_of(run.source).fingerprint(run.settings))
+    stores.partitions.save_attempt(credentials=spec_of(stores.source).fingerprint(stores.settings))
     people = _call(source.directory)
     if people is not None:
-        registry.save_directory(run.connection, source=name, rows=_json.encode(people).decode())
+        stores.partitions.save_directory(rows=people)
 
 
-def _collect_all(run: SyncRun, source: Source, totals: Counter[str]) -> None:
-    name = run.source.value
-    known = [row["partition"] for row in registry.partition_names(run.connection, source=name)]
+def _collect_all(job: SyncJob, source: Source, result: StageResult, *, relist: bool) -> None:
+    stores = job.stores
+    known = stores.partitions.partition_names()
     available = _call(source.partitions)
     _call(source.subscribe)
-    _prune_approved(run, totals)
+    _prune_approved(job, result)
     lost = source.lost(known)
     for partition in lost:
-        _hide_partition(run, partition, totals)
-    faults = _unknown_partitions(run, available, known)
+        _hide_partition(job, partition, result)
+    faults = _unknown_partitions(job, available, known)
     for partition in available:
-        if run.partitions is not None and partition not in run.partitions:
+        if job.partitions is not None and partition not in job.partitions:
             continue
         try:
-            _collect_partition(run, source, partition, totals)
+            _collect_partition(job, source, partition, result, relist=relist)
         except LostPartitionError as error:
-            run.fault(partition, "raw", str(error), skipped=True)
-            _hide_partition(run, partition, totals)
+            job.fault(partition, "raw", str(error), skipped=True)
+            _hide_partition(job, partition, result)
         except AuthorizationError:
             raise
         except (AbortSyncError, RetryLaterError) as error:
             faults.append(str(error))
-            run.fault(partition, "raw", str(error), skipped=False)
-    registry.pause(run.connection, source=name, reason=None)
-    if faults and len(faults) >= len(set(run.partitions or available)):
+            job.fault(partition, "raw", str(error), skipped=False)
+    stores.partitions.pause(reason=None)
+    if faults and len(faults) >= len(set(job.partitions or available)):
         raise AbortSyncError(" ".join(faults))
-    run.error = " ".join(faults) or None  # the other partitions continue; the job still ends as failed
+    job.error = " ".join(faults) or None  # the other partitions continue; the job still ends as failed
     for partition in source.retired(known):
-        if run.partitions is None or partition in run.partitions:
-            _remove_partition(run, partition, totals)
+        if job.partitions is None or partition in job.partitions:
+            _remove_partition(job, partition, result)
 
 
 def _call(question: Callable[[], T]) -> T:
@@ -108,75 +105,74 @@ def _call(question: Callable[[], T]) -> T:
         raise AbortSyncError(str(error)) from error
 
 
-def _pause(run: SyncRun, reason: str) -> None:
+def _pause(stores: Stores, reason: str) -> None:
     """Stop the schedule of a source that refuses our credentials, and send one alert."""
-    if registry.pause(run.connection, source=run.source.value, reason=reason):
+    if stores.partitions.pause(reason=reason):
         alert(
-            run.settings,
-            f"{label(run.source)} is paused: {reason} Nothing is lost; it continues where it stopped.",
+            stores.settings,
+            f"{label(stores.source)} is paused: {reason} Nothing is lost; it continues where it stopped.",
         )
 
 
-def _unknown_partitions(run: SyncRun, available: list[str], known: list[str]) -> list[str]:
+def _unknown_partitions(job: SyncJob, available: list[str], known: list[str]) -> list[str]:
     """Return an error for each requested partition that the source does not have, so that it is not silently ignored."""
     faults: list[str] = []
-    for partition in sorted(set(run.partitions or ()).difference(available, known)):
+    for partition in sorted(set(job.partitions or ()).difference(available, known)):
         there = ", ".join(available[:20]) or "none"
-        faults.append(f"The source {run.source.value} has no partition {partition!r}. It has: {there}.")
-        run.fault(partition, "raw", faults[-1], skipped=False)
+        faults.append(f"The source {job.stores.source.value} has no partition {partition!r}. It has: {there}.")
+        job.fault(partition, "raw", faults[-1], skipped=False)
     return faults
 
 
-def _collect_partition(run: SyncRun, source: Source, partition: str, totals: Counter[str]) -> None:
-    saved = registry.saved_cursor(run.connection, source=run.source.value, partition=partition)
-    cursor = None if saved is None or run.full or run.relist else saved["cursor"]
-    batches = PartitionSync(run, source, partition, totals, begun=cursor is not None)
+def _collect_partition(job: SyncJob, source: Source, partition: str, result: StageResult, *, relist: bool) -> None:
+    cursor = None if relist else job.stores.partitions.saved_cursor(partition=partition)
+    batches = PartitionSync(job, source, partition, result, begun=cursor is not None)
     last = "delta"
     for batch in source.changes(partition, cursor):
         batches.take(batch)
         if batch.notice is not None:
-            run.fault(partition, "raw", batch.notice, skipped=True)
-        run.progress("raw")
+            job.fault(partition, "raw", batch.notice, skipped=True)
+        job.progress("raw")
         last = batch.listing
     if last == "page":  # part of it could not be listed
-        registry.uncount(run.connection, source=run.source.value, partition=partition)
+        job.stores.partitions.uncount(partition=partition)
 
 
-def _prune_approved(run: SyncRun, totals: Counter[str]) -> None:
+def _prune_approved(job: SyncJob, result: StageResult) -> None:
     """Carry out held deletions that have been approved."""
-    rows = list(registry.approved(run.connection, source=run.source.value))
-    times = {row["source_id"]: row["source_time"] for row in rows if row["source_time"] is not None}
-    _remove(run, {row["source_id"]: row["partition"] for row in rows}, times, totals)
+    rows = job.stores.partitions.approved()
+    times = {row.source_id: row.source_time for row in rows if row.source_time is not None}
+    _remove(job, {row.source_id: row.partition for row in rows}, times, result)
 
 
-def _remove_partition(run: SyncRun, partition: str, totals: Counter[str]) -> None:
+def _remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:
     """Tombstone the documents of a partition that is no longer configured, since we may no longer read them."""
-    rows = registry.unseen(run.connection, source=run.source.value, partition=partition, seen=[])
-    _remove(run, {row["source_id"]: partition for row in rows}, {}, totals)
-    registry.reset_partition(run.connection, source=run.source.value, partition=partition)
-    registry.forget(run.connection, source=run.source.value, partition=partition)
+    _remove(job, dict.fromkeys(job.stores.documents.unseen(partition=partition, seen=[]), partition), {}, result)
+    job.stores.partitions.reset_partition(partition=partition)
+    job.stores.partitions.forget(partition=partition)
 
 
-def _remove(run: SyncRun, gone: dict[str, str], times: dict[str, Any], totals: Counter[str]) -> None:
+def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], result: StageResult) -> None:
+    stores = job.stores
     if not gone:
         return
-    append(run, [], list(gone.items()))
-    with run.connection.transaction():
-        deleted = tombstone(run, list(gone), times)
-        registry.raise_version(run.connection)
-    run.touched.update(gone.values())
-    totals["deleted"] += count_deleted(run, deleted)
+    append(stores, [], list(gone.items()))
+    with stores.connection.transaction():
+        deleted = tombstone(stores, list(gone), times)
+        stores.collections.raise_version()
+    result.touched.update(gone.values())
+    result.counts["deleted"] += count_deleted(job, deleted)
 
 
-def _hide_partition(run: SyncRun, partition: str, totals: Counter[str]) -> None:
+def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
     """Hide the documents of a partition that can no longer be read; it is listed from the beginning once it can."""
-    source = run.source.value
-    with run.connection.transaction():
-        registry.reset_partition(run.connection, source=source, partition=partition)
-        registry.forget(run.connection, source=source, partition=partition)
-        registry.end_listing(run.connection, source=source, partition=partition)
-        hidden = list(registry.hide_partition(run.connection, source=source, partition=partition))
+    stores = job.stores
+    with stores.connection.transaction():
+        stores.partitions.reset_partition(partition=partition)
+        stores.partitions.forget(partition=partition)
+        stores.partitions.end_listing(partition=partition)
+        hidden = stores.documents.hide_partition(partition=partition)
         if hidden:
-            registry.raise_version(run.connection)
-            run.touched.add(partition)
-    totals["deleted"] += count_deleted(run, hidden)
+            stores.collections.raise_version()
+            result.touched.add(partition)
+    result.counts["deleted"] += count_deleted(job, hidden)

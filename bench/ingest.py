@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import BUNDLED_MODEL, Settings, load
-from resources.syncing import SyncRun, open_sync
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob, open_sync
 from serving.access.auth import mint
 
 WORDS_A_DOCUMENT = 400
@@ -111,19 +113,18 @@ def _vocabulary() -> list[str]:
     return sorted(words)
 
 
-def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncRun, dict[str, float], dict[str, Any]]:
+def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncJob, dict[str, float], dict[str, Any]]:
     """Sync once in this process and return the run, seconds by stage and the counts of each stage."""
     seconds: dict[str, float] = {}
-    with without_embedding(seeded), open_sync(settings, SourceName.FILES, requested_by="bench") as run:
+    with without_embedding(seeded), open_sync(settings, SourceName.FILES, requested_by="bench") as job:
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()
-            with run.stage(stage):
-                done[stage] = pipeline.WORK[stage](run)
+            done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
             seconds[stage] = time.perf_counter() - started
-        if not agree(totals(run)):
-            sys.exit(f"The stores do not agree: {totals(run)}")
-    return run, seconds, done
+        if not agree(totals(job.stores)):
+            sys.exit(f"The stores do not agree: {totals(job.stores)}")
+    return job, seconds, done
 
 
 @contextmanager
@@ -160,14 +161,14 @@ def _fresh(settings: Settings, folder: Path, documents: int, figures: dict[str, 
     from resources.embedding import embedder
 
     embedder(settings).embed_counted(["warm up"])
-    run, seconds, done = _run(settings)
+    job, seconds, done = _run(settings)
     whole = sum(seconds.values())
     chunks = done["chunked"]["chunks"]
     figures |= {
         "documents_per_min": round(documents / whole * 60),
         "chunks": chunks,
         "chunks_per_s": round(chunks / whole, 1),
-        "embedder_chunks_per_s": round(_embedder_rate(settings, run), 1),
+        "embedder_chunks_per_s": round(_embedder_rate(settings, job.stores), 1),
         "stage_seconds": {stage: round(took, 2) for stage, took in seconds.items()},
         "stage_documents_per_min": {stage: round(documents / took * 60) for stage, took in seconds.items()},
     }
@@ -175,11 +176,11 @@ def _fresh(settings: Settings, folder: Path, documents: int, figures: dict[str, 
     _say("fresh", figures)
 
 
-def _embedder_rate(settings: Settings, run: SyncRun) -> float:
+def _embedder_rate(settings: Settings, stores: Stores) -> float:
     """Return the rate of the embedder alone on the same texts."""
     from resources.embedding import embedder
 
-    texts = run.lake.scan("chunked").select("text").head(2000).collect()["text"].to_list()
+    texts = stores.lake.scan("chunked").select("text").head(2000).collect()["text"].to_list()
     model = embedder(settings)
     started = time.perf_counter()
     for start in range(0, len(texts), settings.embedding_batch * 4):

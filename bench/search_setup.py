@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -33,8 +34,9 @@ from resources.servers.processes import free_port
 from resources.servers.vector.__main__ import COMPACT_FROM
 from resources.settings import Settings
 from resources.stores import qdrant
+from resources.stores.clients import Stores
 from resources.stores.migrate import migrate
-from resources.syncing import SyncRun, open_sync
+from resources.syncing import open_sync
 from serving.retrieval.plan import queries
 from serving.retrieval.query import search_query
 from tests.fixtures.vector import VectorProcess
@@ -75,39 +77,38 @@ def grow(settings: Settings, company: Company, folder: Path, first: int, count: 
     began = time.monotonic()
     company.write(folder, first, count)
     say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
-    with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
+    with open_sync(settings, SourceName.FILES, requested_by="bench") as job:
         for stage in STAGES:
             started = time.monotonic()
             if stage == "embedded":
-                _embed(run, company)
-            with run.stage(stage):
-                done = pipeline.WORK[stage](run)
+                _embed(job.stores, company)
+            done = job.run(stage, partial(pipeline.WORK[stage], job)).counts
             say(f"{stage} in {time.monotonic() - started:.0f} s: {json.dumps(done)}")
-        if run.counts.failed or run.counts.skipped:
-            raise SystemExit(f"Documents are missing: {run.counts}")
-        _compact(run)
+        if job.counts.failed or job.counts.skipped:
+            raise SystemExit(f"Documents are missing: {job.counts}")
+        _compact(job.stores)
     return round(time.monotonic() - began, 1)
 
 
-def _embed(run: SyncRun, company: Company) -> None:
+def _embed(stores: Stores, company: Company) -> None:
     """Write a synthetic vector to the lake for every chunk without one, so that the stage has nothing left to embed."""
-    collection = active_target(run).collection
+    collection = active_target(stores).collection
     table = embedded_table(collection.model, collection.dimensions)
-    known = run.lake.scan(table).select("text_hash").collect()
-    chunks = run.lake.scan("chunked").select("text_hash", "text", "tokens").unique("text_hash").collect()
+    known = stores.lake.scan(table).select("text_hash").collect()
+    chunks = stores.lake.scan("chunked").select("text_hash", "text", "tokens").unique("text_hash").collect()
     missing = chunks.join(known, on="text_hash", how="anti").sort("text_hash")
     hashes, texts, tokens = (missing[name].to_list() for name in ("text_hash", "text", "tokens"))
-    run.lake.append_vectors(table, collection.model, hashes, company.vectors(texts), tokens, datetime.now(UTC))
+    stores.lake.append_vectors(table, collection.model, hashes, company.vectors(texts), tokens, datetime.now(UTC))
     say(f"{len(texts):,} chunks of {sum(tokens) / len(tokens):.0f} tokens have a vector")
 
 
-def _compact(run: SyncRun) -> None:
+def _compact(stores: Stores) -> None:
     """Compact the collection if it is large enough, as the vector server would do some seconds later."""
-    collection, began = active_target(run).collection.name, time.monotonic()
-    if qdrant.count_points(run.qdrant, collection) < COMPACT_FROM:
+    collection, began = active_target(stores).collection.name, time.monotonic()
+    if qdrant.count_points(stores.qdrant, collection) < COMPACT_FROM:
         return
     while True:
-        answer = httpx.post(f"{run.settings.qdrant_address}/collections/{collection}/compact", timeout=1800)
+        answer = httpx.post(f"{stores.settings.qdrant_address}/collections/{collection}/compact", timeout=1800)
         if answer.status_code != httpx.codes.CONFLICT:  # already compacting
             answer.raise_for_status()
             break
@@ -157,14 +158,14 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
     asked = {"questions": list(questions), "principals": sorted(access.principals)}
     (folder / "queries.json").write_text(json.dumps(asked))
     np.save(folder / "query_vectors.npy", rows)
-    with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
-        collection = active_target(run).collection
-        chunks = run.connection.execute(
+    with open_sync(settings, SourceName.FILES, requested_by="bench") as job:
+        collection = active_target(job.stores).collection
+        chunks = job.stores.connection.execute(
             "SELECT c.chunk_id::text, d.title, c.chunk_text AS text, d.permissions, c.text_hash"
             " FROM chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"
         ).fetchall()
         hashes = [chunk.pop("text_hash") for chunk in chunks]
-        found, vectors = run.lake.vectors(embedded_table(collection.model, collection.dimensions), hashes)
+        found, vectors = job.stores.lake.vectors(embedded_table(collection.model, collection.dimensions), hashes)
     readable = sum(not access.principals.isdisjoint(chunk["permissions"]) for chunk in chunks) / len(chunks)
     say(f"{len(chunks):,} chunks, of which the caller may read {readable:.0%}")
     if not found.all() or abs(len(chunks) - size) > size / 100:

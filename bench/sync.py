@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,16 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
     """Sync once in this process and record its figures."""
     before, server = Counter(calls), _server_seconds()
     seconds: dict[str, float] = {}
-    with without_embedding(), open_sync(settings, source, requested_by="bench") as run:
-        run.__dict__["embedder"] = Seeded()  # for the very first sync, which has no collection to take the model from
+    with without_embedding(), open_sync(settings, source, requested_by="bench") as job:
+        # for the very first sync, which has no collection to take the model from
+        job.stores.__dict__["embedder"] = Seeded()
         done: dict[str, Any] = {}
         for stage in STAGES:
             started = time.perf_counter()
-            with run.stage(stage):
-                done[stage] = pipeline.WORK[stage](run)
+            done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
             seconds[stage] = round(time.perf_counter() - started, 2)
-        if not agree(totals(run)):
-            sys.exit(f"The stores do not agree: {totals(run)}")
+        if not agree(totals(job.stores)):
+            sys.exit(f"The stores do not agree: {totals(job.stores)}")
     simulator = _server_seconds() - server
     made = calls - before
     figures[name] = {
@@ -89,7 +90,7 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
         "simulator_s": round(simulator, 2),
         "net_s": round(sum(seconds.values()) - simulator - seconds["embedded"], 2),
         "stage_seconds": seconds,
-        "documents": run.counts.synced,
+        "documents": job.counts.synced,
         "fetched": done["raw"]["fetched"],
         "chunks": done["indexed"]["points"],
         "calls": dict(sorted(made.items())),

@@ -25,7 +25,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
         from assets.index.agreement import ledger
 
-        counts = ledger(syncs.current(source))
+        counts = ledger(syncs.current(source).stores)
         return dg.AssetCheckResult(passed=counts["unfinished"] == 0 and counts["lingering"] == 0, metadata=counts)
 
     @dg.asset_check(
@@ -37,10 +37,10 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
     def stores_agree(syncs: Syncs) -> dg.AssetCheckResult:
         from assets.index.agreement import agree, differing_partitions, totals
 
-        run = syncs.current(source)
-        counts = totals(run)
+        job = syncs.current(source)
+        counts = totals(job.stores)
         # Hashing reads all rows of the source, so it is skipped if nothing changed.
-        differing = differing_partitions(run) if run.touched else []
+        differing = differing_partitions(job.stores) if job.touched else []
         return dg.AssetCheckResult(
             passed=agree(counts) and not differing,
             metadata={**counts, "partitions_with_other_contents": ", ".join(differing[:SHOWN_PARTITIONS]) or "none"},
@@ -53,7 +53,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         blocking=False,
     )
     def source_is_complete(syncs: Syncs) -> dg.AssetCheckResult:
-        rows = list(queries("upkeep").completeness(syncs.current(source).connection, source=source.value))
+        rows = list(queries("upkeep").completeness(syncs.current(source).stores.connection, source=source.value))
         return dg.AssetCheckResult(passed=all(row["complete"] for row in rows), metadata=completeness_metadata(rows))
 
     return [ledger_balances, stores_agree, source_is_complete]

@@ -1,11 +1,10 @@
 """Weekly maintenance: vacuum and analyse Postgres, remove abandoned files of the blob store, compact lake tables."""
 
-from typing import Any
-
 import dagster as dg
 
 from resources.settings import Settings, load
 from resources.stores.postgres import session
+from sql.sync import Collections
 
 CRON = "30 3 * * 0"
 """Sunday night: vacuuming does not block searches, but reads everything."""
@@ -13,21 +12,20 @@ CRON = "30 3 * * 0"
 
 def maintain(settings: Settings) -> dict[str, int]:
     """Run the maintenance and return the counts. Idempotent."""
-    from assets.index.collection import registry
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
+    from resources.jobs import stored_sources
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
-    from resources.syncing import stored_sources
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
         sources = stored_sources(connection)
-        collections: list[dict[str, Any]] = list(registry.collections(connection))
+        collections = Collections(connection).collections()
     lake = Lake(settings.lake_address)
     tables = ["parsed", "chunked"]
     tables += [raw_table(source) for source in sources]
-    tables += [embedded_table(collection["model"], collection["dimensions"]) for collection in collections]
+    tables += [embedded_table(collection.model, collection.dimensions) for collection in collections]
     compacted = sum(lake.compact(table, past=1) for table in tables)
     return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}
 

@@ -12,10 +12,10 @@ import msgspec
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
+from resources.jobs import stored_sources
 from resources.settings import Settings, load
 from resources.sources import configured, label, names
 from resources.stores.postgres import session
-from resources.syncing import stored_sources
 
 RECONCILE_CRON = "0 2 * * 6"
 """Saturday night, because every source is listed completely."""
@@ -33,7 +33,7 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
         if not report.clean():
             alert(
                 settings,
-                f"Reconciliation of {label(source)} repaired {report.mended} of {report.faults()} differences; "
+                f"Reconciliation of {label(source)} repaired {report.repaired} of {report.faults()} differences; "
                 f"{len(report.unlisted)} partitions could not be listed. See: concordance reconcile {source.value}",
             )
         return report

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -10,14 +9,15 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
+from resources.jobs import create_job, end_job
 from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
 from resources.settings import load
 from resources.sources import configured, spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.stores.waiting import REQUESTED_BY, asked, waiting
-from resources.syncing import create_job, end_job
-from sql import queries
+from sql.rows import SourceState
+from sql.sync import Partitions
 
 FAILURE_SECONDS = 5
 PAUSE = timedelta(hours=1)
@@ -45,14 +45,14 @@ def _request(
     if not configured(settings, source):
         return dg.SkipReason(spec_of(source).help)
     with session(settings.postgres_dsn) as connection:
-        state = queries("registry").source_state(connection, source=source.value)
+        state = Partitions(connection, source.value).source_state()
     if (
         state is not None
-        and state["paused_at"] is not None
+        and state.paused_at is not None
         and not _retry_due(state, spec_of(source).fingerprint(settings))
     ):
         return dg.SkipReason(
-            f"Paused: {state['paused_reason']} The sync is retried within an hour; start one to retry now."
+            f"Paused: {state.paused_reason} The sync is retried within an hour; start one to retry now."
         )
     try:
         job = create_job(settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by)
@@ -61,9 +61,11 @@ def _request(
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
 
 
-def _retry_due(state: dict[str, Any], credentials: str) -> bool:
+def _retry_due(state: SourceState, credentials: str) -> bool:
     """Return True if a paused source has new credentials, or was last tried more than an hour ago."""
-    return bool(state["credentials"] != credentials or datetime.now(UTC) - state["tried_at"] > PAUSE)
+    return bool(
+        state.credentials != credentials or state.tried_at is None or datetime.now(UTC) - state.tried_at > PAUSE
+    )
 
 
 def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:

@@ -20,7 +20,7 @@ from resources.settings import load
 from resources.sources import spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
-from resources.syncing import SyncRun, open_sync
+from resources.syncing import SyncJob, open_sync
 
 log = structlog.get_logger("bindings")
 
@@ -29,7 +29,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
     """The open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
 
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
-    _open: dict[SourceName, SyncRun] = PrivateAttr(default_factory=dict)
+    _open: dict[SourceName, SyncJob] = PrivateAttr(default_factory=dict)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Syncs]:  # noqa: ARG002
@@ -42,7 +42,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             if work is not None and run.error is None:  # after a failure, leave the retry to the sensor
                 _sync_waiting(source, work)
 
-    def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncRun:
+    def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncJob:
         """Return the run's sync of a source; the first call waits for the source's lock."""
         if source not in self._open:
             context.instance.add_dynamic_partitions(source.value, [WHOLE])
@@ -61,7 +61,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             self._open[source].planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value}
         return self._open[source]
 
-    def current(self, source: SourceName) -> SyncRun:
+    def current(self, source: SourceName) -> SyncJob:
         """Return the sync that this run has open. Raises `KeyError` outside of a run that materialized the source."""
         return self._open[source]
 

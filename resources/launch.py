@@ -13,10 +13,11 @@ import structlog
 from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
+from resources.jobs import create_job, end_job, launching
 from resources.settings import Settings
 from resources.sources import configured, spec_of
 from resources.stores import disk
-from resources.syncing import CreatedJob, create_job, end_job, launching
+from sql.rows import Started
 
 LOCATION = "concordance"
 REPOSITORY = "__repository__"
@@ -29,7 +30,7 @@ LAUNCH_TIMEOUT_SECONDS = 30
 
 log = structlog.get_logger("sync")
 
-StartedSync = CreatedJob
+StartedSync = Started
 
 _LAUNCH = """
 mutation Launch($params: ExecutionParams!) {

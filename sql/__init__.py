@@ -1,7 +1,7 @@
-"""Named SQL by table family: `queries("registry").document_by_id(conn, doc_id=...)`.
+"""SQL by table family: statements under aiosql headers (`-- name: known`) in `sql/<family>/*.sql`.
 
-Statements live in `sql/<family>/*.sql` (aiosql headers) and are loaded once per process; `migrations/` holds the schema and
-`lake/` holds DuckDB statements that run over Arrow tables, read by `statement("lake", "missing")`.
+`sql.family` gives them types. `migrations/` holds the schema, and `lake/` DuckDB statements that run over Arrow tables, read by
+`statement("lake", "missing")`.
 """
 
 from __future__ import annotations

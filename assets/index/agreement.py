@@ -9,45 +9,41 @@ import polars as pl
 from assets.index.targets import active_target
 from assets.raw import raw_table
 from resources.stores import qdrant
-from resources.syncing import SyncRun
+from resources.stores.clients import Stores
 from sql import queries
 
-registry = queries("registry")
 
-
-def ledger(run: SyncRun) -> dict[str, Any]:
+def ledger(stores: Stores) -> dict[str, Any]:
     """Count documents by state, and those whose index entry does not match their state."""
-    row = registry.ledger(run.connection, source=run.source.value)
-    return dict(row)
+    return stores.index.ledger()
 
 
-def totals(run: SyncRun) -> dict[str, int]:
+def totals(stores: Stores) -> dict[str, int]:
     """Count documents in the lake and Postgres, and chunks in Postgres (both ways) and Qdrant."""
-    counted = registry.totals(run.connection, source=run.source.value)
-    chunks = registry.chunk_total(run.connection, source=run.source.value)["chunks"]
-    changes = run.lake.latest(raw_table(run.source)).select("doc_id", "op").collect()
+    counted = stores.index.totals()
+    changes = stores.lake.latest(raw_table(stores.source)).select("doc_id", "op").collect()
     lake = set(changes.filter(pl.col("op") == "upsert")["doc_id"])
-    held = {row["doc_id"] for row in registry.content_ids(run.connection, source=run.source.value)}
-    name = active_target(run).collection.name
+    held = set(stores.index.content_ids())
+    name = active_target(stores).collection.name
     return {
         "lake_documents": len(lake),
         "postgres_documents_with_content": len(held),
         "only_in_lake": len(lake - held),
         "only_in_postgres": len(held - lake),
-        "postgres_live_documents": counted["documents"],
-        "postgres_chunks": chunks,
-        "postgres_chunks_counted": counted["chunks"],
-        "qdrant_points": qdrant.count_source(run.qdrant, name, run.source.value),
+        "postgres_live_documents": counted.documents,
+        "postgres_chunks": stores.index.chunk_total(),
+        "postgres_chunks_counted": counted.chunks,
+        "qdrant_points": qdrant.count_source(stores.qdrant, name, stores.source.value),
     }
 
 
-def differing_partitions(run: SyncRun) -> list[str]:
+def differing_partitions(stores: Stores) -> list[str]:
     """Return the partitions whose content hashes differ between the lake and Postgres."""
     wanted = {
         row["partition"]: (row["documents"], row["fingerprint"])
-        for row in queries("upkeep").fingerprints(run.connection, source=run.source.value)
+        for row in queries("upkeep").fingerprints(stores.connection, source=stores.source.value)
     }
-    ledger = run.lake.ledger(run.source.value).filter(pl.col("documents") > 0)
+    ledger = stores.lake.ledger(stores.source.value).filter(pl.col("documents") > 0)
     held = {
         partition: (documents, fingerprint)
         for partition, documents, fingerprint in ledger.select("partition", "documents", "fingerprint").iter_rows()

@@ -11,59 +11,56 @@ import structlog
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import chunk_version
 from assets.index.targets import IndexCollection, Target
-from assets.parsed import Pending
 from assets.stages.parse import PARSER_VERSION
 from resources.core import bm25
 from resources.core.errors import CapacityError
 from resources.core.naming import keyword_text, name_words
 from resources.embedding import choice
 from resources.stores import qdrant
-from resources.syncing import SyncRun
-from sql import queries
+from resources.stores.clients import Stores
+from sql.rows import Pending
 
 SAMPLE_DOCUMENTS = 5000
 WARN_SHARE = 0.8
 
-registry = queries("registry")
 log = structlog.get_logger("index")
 
 
-def ensure_collection(run: SyncRun, active: Target, pending: Sequence[Pending]) -> Target:
+def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]) -> Target:
     """Return the target to write to. A collection that Qdrant lost is created again, and all documents become pending.
 
     Points of a collection that is not in this database are kept and reported, since another installation may have written them.
     """
     name = active.collection.name
-    known = registry.collection(run.connection, name=name)
-    average = average_length(run, active, pending) if known is None else known["bm25_avg_len"]
+    known = stores.collections.collection(name=name)
+    average = average_length(stores, active, pending) if known is None else known.bm25_avg_len
     collection = msgspec.structs.replace(active.collection, bm25_avg_len=average)
     with qdrant.qdrant_errors("look for the collection"):
-        exists = run.qdrant.collection_exists(name)
+        exists = stores.qdrant.collection_exists(name)
     if not exists:
-        registry.forget_index(run.connection, collection=name)
-    qdrant.create_collection(run.qdrant, name, collection.dimensions)
+        stores.collections.forget_index(collection=name)
+    qdrant.create_collection(stores.qdrant, name, collection.dimensions)
     if not exists:
         log.info("collection_created", collection=name, bm25_avg_len=round(average, 2))
-    elif known is None and (points := qdrant.count_points(run.qdrant, name)):
+    elif known is None and (points := qdrant.count_points(stores.qdrant, name)):
         log.warning(
             "collection_unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
         )
     found = msgspec.structs.replace(active, collection=collection)
     if known is None:
-        record(run, found)
-    if known is None or not known["active"]:
-        _activate(run, name)
-    elif qdrant.current_collection(run.qdrant) != name:
-        qdrant.switch_alias(run.qdrant, name)  # a crash happened between the registry update and the alias switch
-    if active.choice[:2] != choice(run.settings)[:2]:
+        record(stores, found)
+    if known is None or not known.active:
+        _activate(stores, name)
+    elif qdrant.current_collection(stores.qdrant) != name:
+        qdrant.switch_alias(stores.qdrant, name)  # a crash happened between the registry update and the alias switch
+    if active.choice[:2] != choice(stores.settings)[:2]:
         log.warning("settings_other_model", collection=name, model=collection.model, change_with="concordance reindex")
     return found
 
 
-def record(run: SyncRun, made: Target) -> None:
+def record(stores: Stores, made: Target) -> None:
     """Record the parameters of a new collection."""
-    registry.save_collection(
-        run.connection,
+    stores.collections.save_collection(
         name=made.collection.name,
         model=made.collection.model,
         dimensions=made.collection.dimensions,
@@ -76,12 +73,12 @@ def record(run: SyncRun, made: Target) -> None:
     )
 
 
-def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None:
+def check_capacity(stores: Stores, collection: IndexCollection, more: int) -> None:
     """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
-    limit = run.settings.max_vectors
+    limit = stores.settings.max_vectors
     if limit is None:
         return
-    amount = qdrant.count_points(run.qdrant, collection.name) + more
+    amount = qdrant.count_points(stores.qdrant, collection.name) + more
     if amount > limit:
         raise CapacityError(
             f"The index would exceed max_vectors={limit} in CONCORDANCE_LIMITS ({amount} needed). Nothing was lost: raise the "
@@ -91,16 +88,16 @@ def check_capacity(run: SyncRun, collection: IndexCollection, more: int) -> None
         log.warning("index_capacity", variable="max_vectors", amount=amount, limit=limit)
 
 
-def _activate(run: SyncRun, name: str) -> None:
-    qdrant.switch_alias(run.qdrant, name)
-    with run.connection.transaction():
-        registry.deactivate_others(run.connection, name=name)
-        registry.activate(run.connection, name=name)
-        registry.raise_version(run.connection)
+def _activate(stores: Stores, name: str) -> None:
+    qdrant.switch_alias(stores.qdrant, name)
+    with stores.connection.transaction():
+        stores.collections.deactivate_others(name=name)
+        stores.collections.activate(name=name)
+        stores.collections.raise_version()
     log.info("collection_activated", collection=name)
 
 
-def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> float:
+def average_length(stores: Stores, made: Target, pending: Sequence[Pending]) -> float:
     """Return the mean BM25 length of the chunks about to be indexed, which fixes the corpus's length normalisation.
 
     Only the title from the source is counted; a title inside the file is usually part of its text.
@@ -108,7 +105,7 @@ def average_length(run: SyncRun, made: Target, pending: Sequence[Pending]) -> fl
     names = {document.content_key: document.title for document in pending[:SAMPLE_DOCUMENTS]}
     versions = [chunk_version(profile) for profile in made.profiles.values()]
     rows = (
-        run.lake.scan(CHUNKED)
+        stores.lake.scan(CHUNKED)
         .filter(
             pl.col("content_key").is_in(list(names)) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0)
         )

@@ -16,8 +16,9 @@ import polars as pl
 
 from assets.intake.rows import raw_table
 from resources.core.domain import SourceName, State
+from resources.jobs import stored_sources
 from resources.stores import qdrant
-from resources.syncing import SyncRun, stored_sources
+from resources.stores.clients import Stores
 from sql import queries
 
 PAGE_DOCUMENTS = 500
@@ -51,15 +52,15 @@ class IncompleteDocument(NamedTuple):
     """Chunks that Postgres has counted but no longer has."""
 
 
-def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
+def lake_faults(stores: Stores, *, deep: bool = False) -> LakeFaults:
     """Compare the lake with the registry: rows in both directions and the presence of bytes; with `deep`, also their hashes."""
     held = (
-        run.lake.latest(raw_table(run.source))
+        stores.lake.latest(raw_table(stores.source))
         .filter(pl.col("op") == "upsert")
         .select("doc_id", "source_id", "partition", "content_hash")
         .collect()
     )
-    rows = list(upkeep.contents(run.connection, source=run.source.value))
+    rows = list(upkeep.contents(stores.connection, source=stores.source.value))
     schema = pl.Schema({name: pl.String() for name in ("doc_id", "source_id", "content_hash", "state")})
     wanted = pl.DataFrame(rows, schema=schema)
     orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
@@ -67,9 +68,9 @@ def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
     readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
     without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
     hashes = readable["content_hash"].unique().to_list()
-    gone = _without_bytes(run, hashes)
+    gone = _without_bytes(stores, hashes)
     if deep:
-        gone += corrupt(run, sorted(set(hashes) - set(gone)))
+        gone += corrupt(stores, sorted(set(hashes) - set(gone)))
     without_bytes = readable.filter(pl.col("content_hash").is_in(gone))
     return LakeFaults(
         orphans=dict(orphans.select("source_id", "partition").iter_rows()),
@@ -79,13 +80,13 @@ def lake_faults(run: SyncRun, *, deep: bool = False) -> LakeFaults:
     )
 
 
-def corrupt(run: SyncRun, hashes: list[str]) -> list[str]:
+def corrupt(stores: Stores, hashes: list[str]) -> list[str]:
     """Return the contents whose stored bytes do not match their hash. Reads all of them."""
-    return [one for one in hashes if hashlib.sha256(run.blobs.read(one)).hexdigest() != one]
+    return [one for one in hashes if hashlib.sha256(stores.blobs.read(one)).hexdigest() != one]
 
 
-def _without_bytes(run: SyncRun, hashes: list[str]) -> list[str]:
-    blobs = run.blobs
+def _without_bytes(stores: Stores, hashes: list[str]) -> list[str]:
+    blobs = stores.blobs
     if not hashes or blobs.local_path(hashes[0]) is not None:
         return [content_hash for content_hash in hashes if not blobs.exists(content_hash)]
     with ThreadPoolExecutor(HEADS, thread_name_prefix="blobs") as pool:
@@ -100,17 +101,17 @@ class OrphanPoints(NamedTuple):
     doc_ids: list[str]
 
 
-def orphan_points(run: SyncRun) -> Iterator[OrphanPoints]:
+def orphan_points(stores: Stores) -> Iterator[OrphanPoints]:
     """Yield points without a chunk of a live document, page by page.
 
     Points that name none of our sources are attributed to `files`, which every installation has.
     """
-    files = run.source is SourceName.FILES
-    others = [name.value for name in stored_sources(run.connection) if name is not run.source] if files else []
-    chosen = qdrant.of_source(run.source.value, others)
-    for name in qdrant.collections(run.qdrant):
-        for records in qdrant.pages(run.qdrant, name, chosen, ("doc_id",)):
-            there = _live(run, [record.id for record in records if isinstance(record.id, str)])
+    files = stores.source is SourceName.FILES
+    others = [name.value for name in stored_sources(stores.connection) if name is not stores.source] if files else []
+    chosen = qdrant.of_source(stores.source.value, others)
+    for name in qdrant.collections(stores.qdrant):
+        for records in qdrant.pages(stores.qdrant, name, chosen, ("doc_id",)):
+            there = _live(stores, [record.id for record in records if isinstance(record.id, str)])
             found = [
                 record for record in records if not isinstance(record.id, str) or str(UUID(record.id)) not in there
             ]
@@ -127,18 +128,18 @@ def _is_id(text: str) -> bool:
     return True
 
 
-def _live(run: SyncRun, chunk_ids: list[str]) -> set[str]:
-    rows = upkeep.live_points(run.connection, source=run.source.value, chunk_ids=chunk_ids)
+def _live(stores: Stores, chunk_ids: list[str]) -> set[str]:
+    rows = upkeep.live_points(stores.connection, source=stores.source.value, chunk_ids=chunk_ids)
     return {row["chunk_id"] for row in rows}
 
 
-def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
+def incomplete_documents(stores: Stores) -> Iterator[list[IncompleteDocument]]:
     """Yield live documents with missing points or chunks, page by page."""
-    active = qdrant.current_collection(run.qdrant)
-    there = set(qdrant.collections(run.qdrant))
+    active = qdrant.current_collection(stores.qdrant)
+    there = set(qdrant.collections(stores.qdrant))
     after = FIRST_ID
     while True:
-        page = list(upkeep.live_page(run.connection, source=run.source.value, after=after, most=PAGE_DOCUMENTS))
+        page = list(upkeep.live_page(stores.connection, source=stores.source.value, after=after, most=PAGE_DOCUMENTS))
         if not page:
             return
         after = page[-1]["doc_id"]
@@ -149,7 +150,7 @@ def incomplete_documents(run: SyncRun) -> Iterator[list[IncompleteDocument]]:
         found: set[str] = set()
         for name, ids in wanted.items():
             if name in there:
-                found |= qdrant.existing(run.qdrant, name, ids)
+                found |= qdrant.existing(stores.qdrant, name, ids)
         faults = [
             IncompleteDocument(
                 doc_id=row["doc_id"],

@@ -15,16 +15,16 @@ import msgspec
 from assets.chunked import batches
 from assets.index.collection import check_capacity
 from assets.index.targets import IndexCollection
-from assets.parsed import Pending
 from assets.stages.payload import CHUNK_FIELDS, chunk_payload, document_payload
 from resources.core import bm25, sketch
 from resources.core.domain import chunk_id
 from resources.core.naming import keyword_text, name_words, names_of
 from resources.core.tables import embedded_table
 from resources.stores import qdrant
+from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
-from resources.syncing import SyncRun
-from sql import queries
+from resources.syncing import SyncJob
+from sql.rows import Pending
 
 if TYPE_CHECKING:
     from typing import Self
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WRITE_POINTS = 1000
-
-registry = queries("registry")
-_json = msgspec.json.Encoder()
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +68,8 @@ def keywords_of(row: Mapping[str, Any]) -> str:
 class PointWriter:
     """Writes groups of entries, with Postgres one group ahead of Qdrant. Leaving the block completes the last group."""
 
-    def __init__(self, run: SyncRun, collection: IndexCollection) -> None:
-        self._run = run
+    def __init__(self, job: SyncJob, collection: IndexCollection) -> None:
+        self._job = job
         self._collection = collection
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="points")
         self._flying: tuple[Future[None], list[dict[str, Any]]] | None = None
@@ -92,10 +89,10 @@ class PointWriter:
 
     def write(self, group: Sequence[IndexEntry], vectors: Vectors) -> int:
         """Write one group and return its number of points."""
-        run = self._run
+        stores = self._job.stores
         ids = [entry.document.doc_id for entry in group]
         self._begin(group)
-        facts = {str(row["doc_id"]): row for row in registry.rows(run.connection, doc_ids=ids)}
+        facts = {str(row["doc_id"]): row for row in stores.index.rows(doc_ids=ids)}
         group = [
             entry for entry in group if entry.document.doc_id in facts
         ]  # an upload may have been deleted meanwhile
@@ -109,9 +106,9 @@ class PointWriter:
             for entry in group
             for piece in entry.chunks
         ]
-        check_capacity(run, self._collection, len(rows))
-        with run.connection.transaction():
-            (registry.drop_chunks if self._collection.active else registry.drop_beside)(run.connection, doc_ids=ids)
+        check_capacity(stores, self._collection, len(rows))
+        with stores.connection.transaction():
+            (stores.index.drop_chunks if self._collection.active else stores.collections.drop_beside)(doc_ids=ids)
             self._copy(rows, vectors)
         self._complete()
         stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
@@ -130,27 +127,27 @@ class PointWriter:
 
     def _begin(self, group: Sequence[IndexEntry]) -> None:
         """Mark the documents as incomplete while their points are written."""
-        rows = _json.encode([{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]).decode()
+        rows = [{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
         if self._collection.active:
-            registry.begin_indexing(self._run.connection, rows=rows)
+            self._job.stores.index.begin_indexing(rows=rows)
         else:
-            registry.begin_beside(self._run.connection, collection=self._collection.name, rows=rows)
+            self._job.stores.collections.begin_beside(collection=self._collection.name, rows=rows)
 
     def _complete(self) -> None:
         """Wait for the group in Qdrant and mark its documents."""
         if self._flying is None:
             return
         future, done = self._flying
+        stores = self._job.stores
         self._flying = None
         future.result()
-        rows = _json.encode(done).decode()
         if not self._collection.active:  # it is not searched, so no search result has changed
-            registry.indexed_beside(self._run.connection, collection=self._collection.name, rows=rows)
+            stores.collections.indexed_beside(collection=self._collection.name, rows=done)
             return
-        with self._run.connection.transaction():
-            registry.indexed(self._run.connection, rows=rows)
-            registry.raise_version(self._run.connection)
-        self._run.counts.synced += len(done)
+        with stores.connection.transaction():
+            stores.index.indexed(rows=done)
+            stores.collections.raise_version()
+        self._job.counts.synced += len(done)
 
     def _send(
         self, rows: Sequence[_PointRow], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
@@ -171,17 +168,17 @@ class PointWriter:
                 },
                 payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
             )
-            qdrant.upsert(self._run.qdrant, self._collection.name, points)
+            qdrant.upsert(self._job.stores.qdrant, self._collection.name, points)
         if stale:
             kept = [row.point_id for row in rows]
-            qdrant.delete_documents(self._run.qdrant, self._collection.name, stale, keep=kept)
+            qdrant.delete_documents(self._job.stores.qdrant, self._collection.name, stale, keep=kept)
 
     def _copy(self, rows: Sequence[_PointRow], vectors: Vectors) -> None:
         table = "chunks" if self._collection.active else "chunks_beside"
         columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
         sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))
         with (
-            self._run.connection.cursor() as cursor,
+            self._job.stores.connection.cursor() as cursor,
             cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
         ):
             for row, small in zip(rows, sketches, strict=True):
@@ -193,12 +190,12 @@ class PointWriter:
 class Vectors:
     """Vectors of one window of documents, by text hash."""
 
-    def __init__(self, run: SyncRun, collection: IndexCollection, hashes: set[str]) -> None:
+    def __init__(self, stores: Stores, collection: IndexCollection, hashes: set[str]) -> None:
         ordered = sorted(hashes)
         table = embedded_table(collection.model, collection.dimensions)
-        found, matrix = run.lake.vectors(table, ordered)
+        found, matrix = stores.lake.vectors(table, ordered)
         if not found.all():
-            raise rows_lost(run.lake, table, run.source.value, [f"{int((~found).sum())} chunks"])
+            raise rows_lost(stores.lake, table, stores.source.value, [f"{int((~found).sum())} chunks"])
         self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
         self._matrix = matrix
 

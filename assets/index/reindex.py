@@ -2,15 +2,14 @@
 
 Nothing is fetched or parsed again. Texts are chunked for the new model's window and embedded in the background; the syncs of a source
 wait only while a batch of points is written. Syncs write to both collections as soon as the new one exists. Every step is an anti-join,
-so a run after a crash continues where it stopped; `assets/index/switch.py` makes the result active.
+so a run after a crash continues where it stopped; `assets/index/cutover.py` makes the result active.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -21,15 +20,17 @@ from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending_for_secondary, proposed, target
 from assets.indexed import index_missing
-from assets.parsed import Pending
 from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
+from resources.jobs import hold, stored_sources
 from resources.settings import Settings
 from resources.stores import qdrant
+from resources.stores.clients import Stores
 from resources.stores.postgres import Connection, connect
-from resources.syncing import SyncRun, hold, stored_sources, unclaimed
-from sql import queries
+from resources.syncing import SyncJob
+from sql.rows import LeftBehind, Pending
+from sql.sync import Collections
 
 BATCH_DOCUMENTS = 1000
 """Documents whose points are written at a time: about 2,500 chunks, for which syncs of the source wait two or three seconds."""
@@ -37,7 +38,6 @@ SAMPLE_TEXTS = 48
 """Texts embedded to measure the model's rate; less than a second at the bundled model's 70 per second."""
 LOCK = "concordance.reindex"
 
-registry = queries("registry")
 log = structlog.get_logger("reindex")
 
 Progress = Callable[[int, int], None]
@@ -70,22 +70,20 @@ class Reindex:
     def __init__(self, settings: Settings, connection: Connection) -> None:
         self.settings = settings
         self.connection = connection
-        self._runs = {source: unclaimed(settings, source, connection) for source in stored_sources(connection)}
-
-    def runs(self) -> Sequence[SyncRun]:
-        """Return a run for each source, without its lock."""
-        return list(self._runs.values())
+        self.collections = Collections(connection)
+        self.jobs = [SyncJob(Stores(settings, source, connection)) for source in stored_sources(connection)]
+        """One for each source, without its lock."""
 
     def active_name(self) -> str:
         """Return the active collection's name. Raises `InvalidRequestError` when there is none."""
-        row = registry.active_collection(self.connection)
+        row = self.collections.active_collection()
         if row is None:
             raise InvalidRequestError("There is no index yet: set the model by CONCORDANCE_EMBEDDING_MODEL and sync.")
-        return row["name"]
+        return row.name
 
     def active(self) -> Target:
         """Return the active collection. Raises `ConfigurationError` if its model is no longer available."""
-        return active_target(self.runs()[0])
+        return active_target(self.jobs[0].stores)
 
     def wanted(self, chosen: ModelChoice) -> Target:
         """Return the target for a model, whether new or started earlier.
@@ -95,22 +93,22 @@ class Reindex:
         """
         found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, active=False)
         name = found.collection.name
-        for row in registry.collections(self.connection):
-            if row["name"] == name and row["active"]:
-                raise InvalidRequestError(f"The index already uses {row['model']}.")
-            if row["name"] != name and row["building"]:
+        for row in self.collections.collections():
+            if row.name == name and row.active:
+                raise InvalidRequestError(f"The index already uses {row.model}.")
+            if row.name != name and row.building:
                 raise InvalidRequestError(
-                    f"A reindex to {row['model']} is under way. Finish it with the same model, or drop the unfinished collection: "
+                    f"A reindex to {row.model} is under way. Finish it with the same model, or drop the unfinished collection: "
                     "concordance cleanup --unfinished --yes"
                 )
-            if row["name"] != name and row["replaced_at"] is not None:
+            if row.name != name and row.replaced_at is not None:
                 raise InvalidRequestError(
-                    f"The index of {row['model']} is still kept for rollback. Drop it first: concordance cleanup --yes"
+                    f"The index of {row.model} is still kept for rollback. Drop it first: concordance cleanup --yes"
                 )
         too_large = [
-            f"{row['profile']} ({row['documents']} documents)"
-            for row in registry.profiles_in_use(self.connection)
-            if row["profile"] not in found.profiles
+            f"{row.profile} ({row.documents} documents)"
+            for row in self.collections.profiles_in_use()
+            if row.profile not in found.profiles
         ]
         if too_large:
             raise InvalidRequestError(
@@ -121,7 +119,7 @@ class Reindex:
 
     def kept(self) -> Target:
         """Return the collection that was replaced last. Raises `InvalidRequestError` if none is kept."""
-        row = registry.kept_collection(self.connection)
+        row = self.collections.kept_collection()
         if row is None:
             raise InvalidRequestError("No earlier index is kept, so there is nothing to roll back to.")
         return target(self.settings, row, active=False)
@@ -131,15 +129,15 @@ class Reindex:
         known = set[str]()
         rate: float | None = None
         documents, chunks, to_embed, tokens = 0, 0, 0, 0
-        for run in self.runs():
-            todo = pending_for_secondary(run, made)
+        for job in self.jobs:
+            todo = pending_for_secondary(job, made)
             documents += len(todo)
             for part in batches(todo, BATCH_DOCUMENTS):
-                chunk_missing(run, part, made.profiles, made.tokenizer())
-                texts = texts_of(run, part, made.profiles)
+                chunk_missing(job, part, made.profiles, made.tokenizer())
+                texts = texts_of(job.stores, part, made.profiles)
                 texts = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
                 known.update(texts["text_hash"])
-                missing = _without_vector(run, made, texts)
+                missing = _without_vector(job.stores, made, texts)
                 chunks += texts.height
                 to_embed += missing.height
                 tokens += int(missing["tokens"].sum())
@@ -162,39 +160,39 @@ class Reindex:
     def begin(self, made: Target) -> Target:
         """Create the collection if needed and make syncs write to it. One that Qdrant lost starts from scratch."""
         name = made.collection.name
-        run = self.runs()[0]
-        known = registry.collection(self.connection, name=name)
-        average = self._average(made) if known is None else known["bm25_avg_len"]
+        stores = self.jobs[0].stores
+        known = self.collections.collection(name=name)
+        average = self._average(made) if known is None else known.bm25_avg_len
         made = msgspec.structs.replace(made, collection=msgspec.structs.replace(made.collection, bm25_avg_len=average))
         with qdrant.qdrant_errors("look for the collection"):
-            exists = run.qdrant.collection_exists(name)
-        qdrant.create_collection(run.qdrant, name, made.collection.dimensions)
+            exists = stores.qdrant.collection_exists(name)
+        qdrant.create_collection(stores.qdrant, name, made.collection.dimensions)
         with self.connection.transaction():
-            record(run, made)
+            record(stores, made)
             if not exists:
-                registry.forget_entries(self.connection, collection=name)
-            registry.begin_building(self.connection, name=name)
+                self.collections.forget_entries(collection=name)
+            self.collections.begin_building(name=name)
         return made
 
     def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
         """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
-        for run in self.runs():
-            while todo := pending_for_secondary(run, made):
+        for job in self.jobs:
+            while todo := pending_for_secondary(job, made):
                 written = 0
                 for part in batches(todo, batch):
-                    chunk_missing(run, part, made.profiles, made.tokenizer())
-                    embed_missing(run, made, part)
-                    progress(sum(one.counts.embedded for one in self.runs()), to_embed)
-                    run.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
-                    with hold(self.settings, run.source) as held:
-                        written += _write(held, made, part)
+                    chunk_missing(job, part, made.profiles, made.tokenizer())
+                    embed_missing(job, made, part)
+                    progress(sum(one.counts.embedded for one in self.jobs), to_embed)
+                    job.stores.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
+                    with hold(self.settings, job.stores.source) as stores:
+                        written += _write(SyncJob(stores), made, part)
                 if not written:
                     break  # not parsed yet: the sync that parses them writes to both collections
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
-        todo = max((pending_for_secondary(run, made) for run in self.runs()), key=len)
-        return average_length(self.runs()[0], made, todo)
+        todo = max((pending_for_secondary(job, made) for job in self.jobs), key=len)
+        return average_length(self.jobs[0].stores, made, todo)
 
 
 @contextmanager
@@ -210,27 +208,27 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
         connection.close()
 
 
-def catch_up(run: SyncRun, made: Target) -> None:
+def catch_up(job: SyncJob, made: Target) -> None:
     """Write the remaining documents of a source to the collection while its syncs wait."""
-    if todo := pending_for_secondary(run, made):
-        chunk_missing(run, todo, made.profiles, made.tokenizer())
-        embed_missing(run, made, todo)
-        _write(run, made, todo)
+    if todo := pending_for_secondary(job, made):
+        chunk_missing(job, todo, made.profiles, made.tokenizer())
+        embed_missing(job, made, todo)
+        _write(job, made, todo)
 
 
-def _write(held: SyncRun, made: Target, documents: Sequence[Pending]) -> int:
+def _write(job: SyncJob, made: Target, documents: Sequence[Pending]) -> int:
     """Write the documents that have not changed since they were embedded; return their number."""
     were = {(document.doc_id, document.content_key) for document in documents}
     ids = [document.doc_id for document in documents]
-    todo = [one for one in pending_for_secondary(held, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
+    todo = [one for one in pending_for_secondary(job, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
     if not todo:
         return 0
-    return index_missing(held, made, todo)["documents"]
+    return index_missing(job, made, todo).counts["documents"]
 
 
-def _without_vector(run: SyncRun, made: Target, texts: pl.DataFrame) -> pl.DataFrame:
+def _without_vector(stores: Stores, made: Target, texts: pl.DataFrame) -> pl.DataFrame:
     table = embedded_table(made.collection.model, made.collection.dimensions)
-    held = run.lake.scan(table).select("text_hash").collect()
+    held = stores.lake.scan(table).select("text_hash").collect()
     return texts.join(held, on="text_hash", how="anti")
 
 
@@ -242,26 +240,26 @@ def _rate(made: Target, texts: list[str]) -> float:
     return len(texts) / max(1e-6, time.perf_counter() - began)
 
 
-def expected_points(connection: Connection, made: Target) -> Mapping[str, Any]:
+def expected_points(connection: Connection, made: Target) -> LeftBehind:
     """Return the number of missing documents, their sources, and the number of points the collection should have."""
-    return registry.left_behind(connection, collection=made.collection.name, signatures=made.signatures())
+    return Collections(connection).left_behind(collection=made.collection.name, signatures=made.signatures())
 
 
-def check_complete(run: SyncRun, made: Target) -> None:
+def check_complete(stores: Stores, made: Target) -> None:
     """Raise `AbortSyncError` unless the collection has all documents of the active one and all their points."""
     name = made.collection.name
-    row = expected_points(run.connection, made)
-    if row["documents"]:
+    row = expected_points(stores.connection, made)
+    if row.documents:
         raise AbortSyncError(
-            f"{row['documents']} documents of {', '.join(row['sources'])} are not in the new index because their sync has not finished. "
+            f"{row.documents} documents of {', '.join(row.sources)} are not in the new index because their sync has not finished. "
             "Sync, then run the same command again; it continues from here."
         )
-    held = qdrant.count_points(run.qdrant, name)
-    if held != row["points"]:
-        registry.forget_entries(run.connection, collection=name)
+    held = qdrant.count_points(stores.qdrant, name)
+    if held != row.points:
+        stores.collections.forget_entries(collection=name)
         with qdrant.qdrant_errors(f"delete {name}"):
-            run.qdrant.delete_collection(name)
+            stores.qdrant.delete_collection(name)
         raise AbortSyncError(
-            f"The new index has {held} points, but {row['points']} were written. Run the same command again to rebuild it from the lake; "
+            f"The new index has {held} points, but {row.points} were written. Run the same command again to rebuild it from the lake; "
             "nothing is embedded twice."
         )

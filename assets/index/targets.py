@@ -7,12 +7,10 @@ changes it. A changed setting therefore never mixes vectors of two models, and s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import structlog
 
-from assets.parsed import Pending
 from assets.stages.identify import signature
 from assets.stages.parse import PARSER_VERSION
 from assets.stages.profiles import PROFILES, Profile, resolve
@@ -23,10 +21,10 @@ from resources.embedding import ModelChoice, choice, embedder_of, recorded, toke
 from resources.embedding.wordpieces import WordPieces
 from resources.settings import Settings
 from resources.stores import qdrant
-from resources.syncing import SyncRun
-from sql import queries
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob
+from sql.rows import Collection, Pending
 
-registry = queries("registry")
 log = structlog.get_logger("index")
 
 
@@ -55,10 +53,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     """Settings that select its model."""
 
-    def signatures(self) -> str:
-        """Return the signatures of all profiles as JSON, for SQL."""
-        found = {name: self.collection.signature(profile) for name, profile in self.profiles.items()}
-        return msgspec.json.encode(found).decode()
+    def signatures(self) -> dict[str, str]:
+        """Return the signatures of all profiles."""
+        return {name: self.collection.signature(profile) for name, profile in self.profiles.items()}
 
     def tokenizer(self) -> WordPieces:
         """Return the tokenizer that measures its chunks."""
@@ -76,15 +73,16 @@ def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
     return found
 
 
-def target(settings: Settings, row: Mapping[str, Any], *, active: bool) -> Target:
+def target(settings: Settings, row: Collection, *, active: bool) -> Target:
     """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
-    chosen = recorded(row) or choice(settings)
-    found = embedder_of(settings, row)
+    fields = msgspec.structs.asdict(row)
+    chosen = recorded(fields) or choice(settings)
+    found = embedder_of(settings, fields)
     collection = IndexCollection(
-        name=row["name"],
-        model=row["model"],
-        dimensions=row["dimensions"],
-        bm25_avg_len=row["bm25_avg_len"],
+        name=row.name,
+        model=row.model,
+        dimensions=row.dimensions,
+        bm25_avg_len=row.bm25_avg_len,
         active=active,
     )
     return Target(
@@ -111,48 +109,46 @@ def proposed(settings: Settings, chosen: ModelChoice, embedder: Embedder, *, ave
     )
 
 
-def active_target(run: SyncRun) -> Target:
+def active_target(stores: Stores) -> Target:
     """Return the active collection, or the one that the settings describe if there is none yet."""
-    row = registry.active_collection(run.connection)
+    row = stores.collections.active_collection()
     if row is None:
-        return proposed(run.settings, choice(run.settings), run.embedder, average=1, active=True)
-    return target(run.settings, row, active=True)
+        return proposed(stores.settings, choice(stores.settings), stores.embedder, average=1, active=True)
+    return target(stores.settings, row, active=True)
 
 
-def building(run: SyncRun) -> Target | None:
+def building(stores: Stores) -> Target | None:
     """Return the collection that a reindex is filling."""
-    row = registry.building_collection(run.connection)
-    return None if row is None else target(run.settings, row, active=False)
+    row = stores.collections.building_collection()
+    return None if row is None else target(stores.settings, row, active=False)
 
 
 def pending_for_secondary(
-    run: SyncRun, secondary: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
+    job: SyncJob, secondary: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
 ) -> list[Pending]:
     """Return documents whose entry in the secondary collection is missing or out of date.
 
     With `active`, only those that the current sync processes and those already indexed there in an earlier version; the reindex does
     the rest.
     """
-    rows = registry.pending_beside(
-        run.connection,
-        source=run.source.value,
-        partitions=run.partitions,
+    rows = job.stores.collections.pending_beside(
+        source=job.stores.source.value,
+        partitions=job.partitions,
         doc_ids=None if doc_ids is None else list(doc_ids),
         collection=secondary.collection.name,
         signatures=secondary.signatures(),
         served=None if active is None else active.signatures(),
     )
-    fields = Pending.__struct_fields__
-    return [Pending(**{name: row[name] for name in fields}) for row in rows if row["profile"] in secondary.profiles]
+    return [row for row in rows if row.profile in secondary.profiles]
 
 
 def run_for_secondary(
-    run: SyncRun, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]
+    job: SyncJob, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]
 ) -> None:
     """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
     try:
-        secondary = building(run)
-        if secondary is not None and (documents := pending_for_secondary(run, secondary, active)):
+        secondary = building(job.stores)
+        if secondary is not None and (documents := pending_for_secondary(job, secondary, active)):
             work(secondary, documents)
     except ConcordanceError as error:
-        log.warning("building_behind", job_id=run.job_id, stage=stage, reason=str(error))
+        log.warning("building_behind", job_id=job.job_id, stage=stage, reason=str(error))

@@ -5,38 +5,34 @@ This order makes a crash safe at any line: an interrupted batch is repeated, and
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
-
-import msgspec
 
 from assets.intake.brake import Brake
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
-from assets.stages.diff import Known
+from assets.stages.diff import has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item
 from resources.core.ports import Source
 from resources.sources import capabilities
-from resources.syncing import SyncRun
+from resources.stores.clients import Stores
+from resources.syncing import StageResult, SyncJob
 from sql import queries
+from sql.rows import Hidden, Known, Permitted
 
-registry = queries("registry")
 events = queries("events")
-_json = msgspec.json.Encoder()
 
 
 class PartitionSync:
     """The batches of one partition in one sync."""
 
-    def __init__(self, run: SyncRun, source: Source, partition: str, totals: Counter[str], *, begun: bool) -> None:
-        self._run = run
+    def __init__(self, job: SyncJob, source: Source, partition: str, result: StageResult, *, begun: bool) -> None:
+        self._job = job
         self._source = source
-        self._totals = totals
-        self._listing = Listing(run, partition, begun=begun)
-        self._brake = Brake(run, partition)
+        self._result = result
+        self._listing = Listing(job.stores, partition, begun=begun)
+        self._brake = Brake(job.stores, partition, full=job.full)
 
     def take(self, batch: Batch) -> None:
         """Decide what a batch changes and make that durable."""
@@ -45,55 +41,50 @@ class PartitionSync:
         policy = self._brake.policy(vanished(batch, known, absent))
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
-            self._brake.hold(plan.hold, policy.waiting, batch.deleted_at)
+            self._result.counts["held"] += self._brake.hold(plan.hold, policy.waiting, batch.deleted_at)
         self._apply(batch, plan, known)
 
     def _read(self, batch: Batch, absent: Collection[str]) -> tuple[dict[str, Known], list[Item]]:
         """Return the registry's rows of every affected document, and the other documents that get the batch's permissions."""
-        run, name = self._run, self._run.source.value
+        documents = self._job.stores.documents
         ids = {*shown(batch), *batch.deleted, *absent}
         if batch.emptied:
-            below = registry.below(run.connection, source=name, collections=batch.emptied)
-            ids.update(row["source_id"] for row in below)
-        rows = list(registry.known(run.connection, source=name, source_ids=sorted(ids)))
-        others: list[dict[str, Any]] = []
+            ids.update(documents.below(collections=batch.emptied))
+        rows = documents.known(source_ids=sorted(ids))
+        others: list[Permitted] = []
         if batch.permissions is not None:
             permissions = sorted(set(batch.permissions))
-            others = list(
-                registry.otherwise_permitted(
-                    run.connection, source=name, partition=batch.partition, permissions=permissions, seen=shown(batch)
-                )
+            others = documents.otherwise_permitted(
+                partition=batch.partition, permissions=permissions, seen=shown(batch)
             )
-        known = {row["source_id"]: msgspec.convert(row, Known) for row in rows + others}
+        known = {row.source_id: row for row in [*rows, *others]}
         return known, [item_of(row, batch.permissions or ()) for row in others]
 
     def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known]) -> None:
-        run, name, totals = self._run, self._run.source.value, self._totals
-        fetched = list(fetch_all(run, self._source, plan.fetch))
-        rows = [fetched_row(run, result, known.get(result.item.source_id)) for result in fetched]
-        rows += [rewritten_row(run, item, known[item.source_id]) for item in plan.rewrite]
+        job, stores, totals = self._job, self._job.stores, self._result.counts
+        partitions = stores.partitions
+        fetched = list(fetch_all(job, self._source, plan.fetch))
+        rows = [fetched_row(job, result, known.get(result.item.source_id)) for result in fetched]
+        rows += [rewritten_row(stores, item, known[item.source_id]) for item in plan.rewrite]
         stored = [row for row in rows if row["content_hash"] is not None]
         unreadable = [row["source_id"] for row in rows if row["content_hash"] is None]
-        emptied = [(key, known[key].partition) for key in unreadable if key in known and known[key].has_content]
-        rows += [refusal_row(run, refusal, known.get(refusal.source_id)) for refusal in plan.refuse]
-        append(run, stored, emptied + plan.drop + list(plan.delete.items()))
-        with run.connection.transaction():
+        emptied = [(key, known[key].partition) for key in unreadable if key in known and has_content(known[key])]
+        rows += [refusal_row(job, refusal, known.get(refusal.source_id)) for refusal in plan.refuse]
+        append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
+        with stores.connection.transaction():
             if rows:
-                registry.save_documents(run.connection, source=name, rows=_json.encode(rows).decode())
-            gone = tombstone(run, list(plan.delete), batch.deleted_at)
+                stores.documents.save_documents(rows=rows)
+            gone = tombstone(stores, list(plan.delete), batch.deleted_at)
             if ids := shown(batch):
-                registry.release(run.connection, source=name, source_ids=ids)
+                partitions.release(source_ids=ids)
                 if self._source.costly:
-                    registry.clear_fetched(run.connection, source=name, source_ids=ids)
+                    partitions.clear_fetched(source_ids=ids)
             if batch.memory:
-                memory = _json.encode(batch.memory).decode()
-                registry.remember(run.connection, source=name, partition=batch.partition, entries=memory)
-            if capabilities(run.source).events:
+                partitions.remember(partition=batch.partition, entries=batch.memory)
+            if capabilities(stores.source).events:
                 # some messages may have been read before an event that has arrived since
-                list(events.hide(run.connection, partition=batch.partition))
-            registry.save_cursor(
-                run.connection,
-                source=name,
+                list(events.hide(stores.connection, partition=batch.partition))
+            partitions.save_cursor(
                 partition=batch.partition,
                 cursor=batch.cursor,
                 title=batch.title,
@@ -102,24 +93,24 @@ class PartitionSync:
                 count=self._listing.save(batch),
             )
             for partition, by in plan.moves.items():
-                registry.add_to_count(run.connection, source=name, partition=partition, by=by)
+                partitions.add_to_count(partition=partition, by=by)
             if rows or gone:
-                registry.raise_version(run.connection)
-                run.touched.add(batch.partition)
+                stores.collections.raise_version()
+                self._result.touched.add(batch.partition)
         totals["seen"] += len(batch.seen)
         totals["fetched"] += sum(result.content_hash is not None for result in fetched)
         totals["failed"] += sum(result.content_hash is None for result in fetched)
         totals["rewritten"] += len(plan.rewrite)
         totals["refused"] += len(batch.refused)
-        totals["deleted"] += count_deleted(run, gone)
+        totals["deleted"] += count_deleted(job, gone)
 
 
 class Listing:
     """Documents that a listing has shown so far, including those shown to an earlier process that was killed."""
 
-    def __init__(self, run: SyncRun, partition: str, *, begun: bool) -> None:
-        self._run = run
-        self._where = {"source": run.source.value, "partition": partition}
+    def __init__(self, stores: Stores, partition: str, *, begun: bool) -> None:
+        self._stores = stores
+        self._partition = partition
         self._shown: list[str] = []
         self._resumable = begun
         if not begun:
@@ -137,37 +128,35 @@ class Listing:
         self._shown += [refusal.source_id for refusal in batch.refused]
         if batch.listing == "page":
             return []
-        return [row["source_id"] for row in registry.unseen(self._run.connection, **self._where, seen=self._shown)]
+        return self._stores.documents.unseen(partition=self._partition, seen=self._shown)
 
     def save(self, batch: Batch) -> int | None:
         """Save the documents of a page, in the transaction of its cursor; after the last page return the number of documents."""
-        connection = self._run.connection
         if batch.listing == "page" and batch.cursor is not None:
-            registry.list_documents(connection, **self._where, source_ids=self._shown)
+            self._stores.partitions.list_documents(partition=self._partition, source_ids=self._shown)
             self._shown = []
         if batch.listing != "complete":
             return None
-        total = registry.listed_total(connection, **self._where, source_ids=self._shown)["documents"]
+        total = self._stores.partitions.listed_total(partition=self._partition, source_ids=self._shown)
         self.end()
         self._shown = []
-        return int(total)
+        return total
 
     def end(self) -> None:
         """Forget the listing."""
-        registry.end_listing(self._run.connection, **self._where)
+        self._stores.partitions.end_listing(partition=self._partition)
 
 
-def tombstone(run: SyncRun, deleted: list[str], times: dict[str, datetime]) -> list[dict[str, Any]]:
+def tombstone(stores: Stores, deleted: list[str], times: Mapping[str, datetime]) -> list[Hidden]:
     """Tombstone documents and return the ones that were not deleted before. Call it in a transaction."""
     if not deleted:
         return []
-    source = run.source.value
-    registry.release(run.connection, source=source, source_ids=deleted)
-    known = _json.encode({key: times[key] for key in deleted if key in times}).decode()
-    return list(registry.tombstone(run.connection, source=source, source_ids=deleted, times=known))
+    stores.partitions.release(source_ids=deleted)
+    known = {key: times[key] for key in deleted if key in times}
+    return stores.documents.tombstone(source_ids=deleted, times=known)
 
 
-def count_deleted(run: SyncRun, gone: list[dict[str, Any]]) -> int:
+def count_deleted(job: SyncJob, gone: list[Hidden]) -> int:
     """Count deletions, in the job only those of documents never indexed: the others are counted when they leave the index."""
-    run.counts.deleted += sum(not row["indexed"] for row in gone)
+    job.counts.deleted += sum(not row.indexed for row in gone)
     return len(gone)

@@ -10,49 +10,43 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-import msgspec
-
 from assets.stages.plan import Policy
 from resources.alerts import alert
 from resources.sources import label
-from resources.syncing import SyncRun
-from sql import queries
-
-registry = queries("registry")
-_json = msgspec.json.Encoder()
+from resources.stores.clients import Stores
 
 
 class Brake:
     """Limits the deletions of one partition in one sync."""
 
-    def __init__(self, run: SyncRun, partition: str) -> None:
-        self._run = run
-        self._where = {"source": run.source.value, "partition": partition}
+    def __init__(self, stores: Stores, partition: str, *, full: bool) -> None:
+        self._stores = stores
+        self._partition = partition
+        self._full = full
         self._size: int | None = None
         self._gone = 0
 
     def policy(self, gone: Collection[str]) -> Policy:
         """Return how many deletions are allowed, given the documents that are gone."""
-        run = self._run
+        partitions, settings = self._stores.partitions, self._stores.settings
         if not gone:
-            return Policy(full=run.full)
-        waiting = frozenset(row["source_id"] for row in registry.held(run.connection, **self._where))
+            return Policy(full=self._full)
+        waiting = frozenset(partitions.held(partition=self._partition))
         if self._size is None:
-            self._size = int(registry.partition_size(run.connection, **self._where)["documents"])
-        most = max(run.settings.prune_minimum, run.settings.prune_share * self._size) - self._gone
+            self._size = partitions.partition_size(partition=self._partition)
+        most = max(settings.prune_minimum, settings.prune_share * self._size) - self._gone
         self._gone += len(set(gone) - waiting)
-        return Policy(full=run.full, most=most, waiting=waiting)
+        return Policy(full=self._full, most=most, waiting=waiting)
 
-    def hold(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> None:
-        """Hold deletions, and send an alert with the number of those that wait."""
-        run, number = self._run, len(held) + len(waiting)
-        known = _json.encode({key: times[key] for key in held if key in times}).decode()
-        registry.hold(run.connection, **self._where, source_ids=list(held), times=known)
-        run.held += number
-        partition = self._where["partition"]
+    def hold(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> int:
+        """Hold deletions, send an alert, and return the number of those that wait."""
+        stores, number = self._stores, len(held) + len(waiting)
+        known = {key: times[key] for key in held if key in times}
+        stores.partitions.hold(partition=self._partition, source_ids=list(held), times=known)
         alert(
-            run.settings,
-            f"{number} of {self._size} documents of {label(run.source)}, {partition}, are gone at the source. They were "
+            stores.settings,
+            f"{number} of {self._size} documents of {label(stores.source)}, {self._partition}, are gone at the source. They were "
             "kept, because that is more than prune_share in CONCORDANCE_LIMITS allows at once. To delete them, run: concordance prune "
-            f"approve {run.source.value} {partition}",
+            f"approve {stores.source.value} {self._partition}",
         )
+        return number

@@ -15,10 +15,8 @@ from resources.core.domain import Item
 from resources.core.errors import DocumentError, RetryLaterError, SkipDocumentError
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
-from resources.syncing import SyncRun
-from sql import queries
-
-registry = queries("registry")
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,43 +29,42 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
 
 
-def fetch_all(run: SyncRun, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
+def fetch_all(job: SyncJob, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
     """Fetch several items at a time and yield each as it completes. Raises `AbortSyncError` if the source refuses all requests."""
     if source.costly and items:
-        fetched_before = _fetched_before(run, items)
+        fetched_before = _fetched_before(job.stores, items)
         yield from fetched_before.values()
         items = [item for item in items if item.source_id not in fetched_before]
     if len(items) < source.fetchers:
         for item in items:
-            yield _fetch(run, source, item)
+            yield _fetch(job, source, item)
         return
     pool = ThreadPoolExecutor(source.fetchers, thread_name_prefix="fetch")
     try:
-        for future in as_completed([pool.submit(_fetch, run, source, item) for item in items]):
-            run.progress("raw")
+        for future in as_completed([pool.submit(_fetch, job, source, item) for item in items]):
+            job.progress("raw")
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _fetched_before(run: SyncRun, items: Sequence[Item]) -> dict[str, Fetched]:
+def _fetched_before(stores: Stores, items: Sequence[Item]) -> dict[str, Fetched]:
     versions = {item.source_id: item for item in items}
-    rows: list[dict[str, Any]] = list(
-        registry.fetched(run.connection, source=run.source.value, source_ids=list(versions))
-    )
     return {
-        row["source_id"]: Fetched(item=versions[row["source_id"]], content_hash=row["content_hash"], size=row["size"])
-        for row in rows
-        if row["version"] == versions[row["source_id"]].version and run.blobs.exists(row["content_hash"])
+        row.source_id: Fetched(item=versions[row.source_id], content_hash=row.content_hash, size=row.size)
+        for row in stores.partitions.fetched(source_ids=list(versions))
+        if row.version == versions[row.source_id].version and stores.blobs.exists(row.content_hash)
     }
 
 
-def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
+def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
+    stores = job.stores
+
     def put() -> Any:
-        return run.blobs.put(source.fetch(item))
+        return stores.blobs.put(source.fetch(item))
 
     try:
-        blob = call_with_retry(put, run.tally, waits=run.settings.retry_seconds)
+        blob = call_with_retry(put, job.tally, waits=stores.settings.retry_seconds)
     except SkipDocumentError as error:
         return Fetched(item=item, error=str(error), skipped=True)
     except DocumentError as error:
@@ -75,9 +72,7 @@ def _fetch(run: SyncRun, source: Source, item: Item) -> Fetched:
     except RetryLaterError as error:
         return Fetched(item=item, error=str(error))
     if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
-        registry.note_fetched(
-            run.connection,
-            source=run.source.value,
+        stores.partitions.note_fetched(
             source_id=item.source_id,
             version=item.version,
             content_hash=blob.content_hash,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,13 +10,15 @@ import msgspec
 import polars as pl
 
 from assets.intake.fetching import Fetched
-from assets.stages.diff import GONE, MAX_ATTEMPTS, Known
+from assets.stages.diff import GONE, MAX_ATTEMPTS
 from assets.stages.grant import effective_permissions
 from assets.stages.identify import content_key, payload_hash
 from assets.stages.plan import is_reported, refused_item
 from resources.core.domain import Item, Refusal, SourceName, State, document_id
 from resources.core.tables import table
-from resources.syncing import SyncRun
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob
+from sql.rows import Known, Permitted
 
 _json = msgspec.json.Encoder()
 
@@ -40,14 +42,15 @@ def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
     }
 
 
-def fetched_row(run: SyncRun, result: Fetched, before: Known | None) -> dict[str, Any]:
+def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str, Any]:
     """Return the row of a document whose bytes were requested."""
+    stores = job.stores
     item = result.item
     if result.content_hash is not None:
         key = content_key(item, result.content_hash)
         size = result.size if item.size is None else item.size
-        return _row(run.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
-    run.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
+        return _row(stores.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
+    job.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
     attempts = (
         1
         if before is None or (before.version != item.version and before.attempts >= MAX_ATTEMPTS)
@@ -55,15 +58,15 @@ def fetched_row(run: SyncRun, result: Fetched, before: Known | None) -> dict[str
     )
     fault = {"reason": result.error, "stage": "raw", "attempts": attempts}
     if result.skipped:
-        return _row(run.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
+        return _row(stores.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
     if before is not None and before.state == State.LIVE and attempts < MAX_ATTEMPTS:
         # The indexed version stays searchable, with current permissions, while the new bytes are retried.
         kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
-        return _row(run.source, item, state=State.LIVE, **kept, **fault)
-    return _row(run.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
+        return _row(stores.source, item, state=State.LIVE, **kept, **fault)
+    return _row(stores.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
 
 
-def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
+def rewritten_row(stores: Stores, item: Item, before: Known) -> dict[str, Any]:
     """Return the row of a document whose metadata or permissions changed, or that is back, with unchanged bytes.
 
     The parse outcome is kept unless it depends on title and description.
@@ -71,7 +74,7 @@ def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
     key = content_key(item, before.content_hash) if before.content_hash else None
     same = key == before.content_key and before.state not in GONE
     return _row(
-        run.source,
+        stores.source,
         item,
         content_hash=before.content_hash,
         content_key=key,
@@ -82,15 +85,17 @@ def rewritten_row(run: SyncRun, item: Item, before: Known) -> dict[str, Any]:
     )
 
 
-def refusal_row(run: SyncRun, refusal: Refusal, before: Known | None) -> dict[str, Any]:
+def refusal_row(job: SyncJob, refusal: Refusal, before: Known | None) -> dict[str, Any]:
     """Return the row of a document that the source refuses to provide, and record the reason if it is new."""
     if not is_reported(refusal, before):
-        run.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
+        job.fault(refusal.source_id, "raw", refusal.reason, skipped=True)
     fault = {"reason": refusal.reason, "stage": "raw", "attempts": 1}
-    return _row(run.source, refused_item(refusal), content_hash=None, content_key=None, state=State.SKIPPED, **fault)
+    return _row(
+        job.stores.source, refused_item(refusal), content_hash=None, content_key=None, state=State.SKIPPED, **fault
+    )
 
 
-def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:
+def append(stores: Stores, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[str, str]]) -> None:
     """Append change rows to the lake: current documents and tombstones."""
     now = datetime.now(UTC)
     rows = [
@@ -104,25 +109,24 @@ def append(run: SyncRun, stored: Iterable[dict[str, Any]], gone: Iterable[tuple[
         for row in stored
     ]
     for source_id, partition in gone:
-        tombstone = {"op": "delete", "doc_id": document_id(run.source, source_id), "source_id": source_id}
+        tombstone = {"op": "delete", "doc_id": document_id(stores.source, source_id), "source_id": source_id}
         rows.append(dict.fromkeys((*_LAKE_FIELDS, "permissions", "meta")) | tombstone | {"partition": partition})
     if not rows:
         return
-    first = run.next_sequence(len(rows))
+    first = stores.next_sequence(len(rows))
     for number, row in enumerate(rows):
         row |= {"seq": first + number, "at": now}
-    run.lake.append(raw_table(run.source), pl.DataFrame(rows, schema=table(raw_table(run.source)).schema))
+    stores.lake.append(raw_table(stores.source), pl.DataFrame(rows, schema=table(raw_table(stores.source)).schema))
 
 
-def item_of(row: Mapping[str, Any], permissions: tuple[str, ...]) -> Item:
+def item_of(row: Permitted, permissions: tuple[str, ...]) -> Item:
     """Return the item of a registry row with different permissions. Not for uploads, the only `owner_scoped` items."""
     elsewhere = ("title", "permissions", "collection_ids", "folders", "owner_scoped")
-    names = [name for name in Item.__struct_fields__ if name not in elsewhere]
     return Item(
-        title=row["source_title"],
+        title=row.source_title,
         permissions=permissions,
-        collection_ids=tuple(row["collection_ids"]),
-        **{name: row[name] for name in names},
+        collection_ids=tuple(row.collection_ids),
+        **{name: getattr(row, name) for name in Item.__struct_fields__ if name not in elsewhere},
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from assets.stages.grant import effective_permissions
 from assets.stages.identify import content_key, payload_hash
 from resources.core.domain import Item, State
+from sql.rows import Known
 
 MAX_ATTEMPTS = 3
 """A document that failed this often with the same version is left alone until it changes or a full sync asks for it."""
@@ -16,28 +17,6 @@ MAX_ATTEMPTS = 3
 
 GONE = (State.DELETED, State.LOST_ACCESS)
 """States of documents that are not searchable and whose content is kept: if they return unchanged, nothing is fetched."""
-
-
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What the registry holds of a document; see `sql/registry/documents.sql`, statement `known`."""
-
-    doc_id: str
-    source_id: str
-    partition: str
-    version: str
-    content_hash: str | None
-    content_key: str | None
-    payload_hash: str
-    state: str
-    stage: str | None
-    reason: str | None
-    attempts: int
-    collection_ids: tuple[str, ...] = ()
-
-    @property
-    def has_content(self) -> bool:
-        """Return True if the lake holds the document's current content."""
-        return self.content_hash is not None and self.state not in GONE
 
 
 class Diff(msgspec.Struct, kw_only=True):
@@ -70,3 +49,8 @@ def _needs_bytes(item: Item, before: Known) -> bool:
     if before.stage == "raw" and before.state == State.FAILED:
         return before.version != item.version or before.attempts < MAX_ATTEMPTS
     return before.version != item.version
+
+
+def has_content(before: Known | None) -> bool:
+    """Return True if the lake holds the document's current content."""
+    return before is not None and before.content_hash is not None and before.state not in GONE

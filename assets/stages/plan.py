@@ -8,10 +8,11 @@ from math import inf
 
 import msgspec
 
-from assets.stages.diff import GONE, Known, diff
+from assets.stages.diff import GONE, diff, has_content
 from assets.stages.grant import effective_permissions
 from assets.stages.identify import payload_hash
 from resources.core.domain import Batch, Item, Refusal, State
+from sql.rows import Known
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +62,7 @@ def plan_batch(
     fresh = {source_id: partition for source_id, partition in gone.items() if source_id not in policy.waiting}
     allowed = len(fresh) <= policy.most
     refuse = [refusal for refusal in batch.refused if not _is_recorded(refusal, known.get(refusal.source_id))]
-    drop = [
-        (refusal.source_id, refusal.partition)
-        for refusal in refuse
-        if (before := known.get(refusal.source_id)) and before.has_content
-    ]
+    drop = [(refusal.source_id, refusal.partition) for refusal in refuse if has_content(known.get(refusal.source_id))]
     for source_id in batch.deleted:
         before = known.get(source_id)
         if before is None:  # a killed sync may have written it to the lake but not to the registry

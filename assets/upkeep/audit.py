@@ -11,23 +11,23 @@ from typing import Any
 
 import msgspec
 
-from assets.intake.witness import Witness
+from assets.intake.listing_record import ListingRecord
 from assets.stages.grant import effective_permissions
 from assets.stages.payload import document_payload
 from resources.alerts import alert
 from resources.core.domain import Batch, SourceName
 from resources.core.permissions import granted
 from resources.core.ports import Source
+from resources.jobs import hold
 from resources.settings import Settings
 from resources.sources import capabilities, label, open_source
 from resources.stores import qdrant
-from resources.syncing import SyncRun, hold
+from resources.stores.clients import Stores
 from sql import queries
 
 PAGE_DOCUMENTS = 500
 EXAMPLES = 20
 
-registry = queries("registry")
 upkeep = queries("upkeep")
 _json = msgspec.json.Encoder()
 
@@ -47,7 +47,7 @@ class AuditReport(msgspec.Struct):
     """Live documents whose permissions were compared."""
     excess: Grants = msgspec.field(default_factory=Grants)
     missing: Grants = msgspec.field(default_factory=Grants)
-    mended: int = 0
+    repaired: int = 0
     """Documents whose permissions were corrected."""
     unlisted: dict[str, str] = {}
     """Partitions whose permissions could not be read, with the reason."""
@@ -81,15 +81,15 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
 
     Syncs of the source wait meanwhile. Raises `BusyError` or `ServiceUnavailableError`.
     """
-    witness = Witness(port if port is not None else open_source(settings, source))
-    report = AuditReport(source=source, unlisted=witness.unlisted)
-    with hold(settings, source) as run:
-        names = qdrant.collections(run.qdrant)
-        known = [row["partition"] for row in registry.partition_names(run.connection, source=source.value)]
-        for partition in witness.begin(known):
-            for batch in witness.listing(partition):
-                for page in _rights(run, batch):
-                    _settle(run, names, page, report)
+    listed = ListingRecord(port if port is not None else open_source(settings, source))
+    report = AuditReport(source=source, unlisted=listed.unlisted)
+    with hold(settings, source) as stores:
+        names = qdrant.collections(stores.qdrant)
+        known = stores.partitions.partition_names()
+        for partition in listed.begin(known):
+            for batch in listed.listing(partition):
+                for page in _rights(stores, batch):
+                    _settle(stores, names, page, report)
                 if batch.permissions is not None:
                     break  # these permissions apply to the whole partition: no need to list the rest
     excess = report.excess.postgres + report.excess.qdrant
@@ -102,22 +102,22 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
     return report
 
 
-def _rights(run: SyncRun, batch: Batch) -> Iterator[list[_Rights]]:
+def _rights(stores: Stores, batch: Batch) -> Iterator[list[_Rights]]:
     """Yield stored and granted permissions for the documents of a batch, or for its whole partition."""
-    source = run.source.value
+    source = stores.source.value
     if batch.permissions is None:
         given = {item.source_id: frozenset(effective_permissions(item)) for item in batch.seen}
         ids = list(given)
         for start in range(0, len(ids), PAGE_DOCUMENTS):
             part = ids[start : start + PAGE_DOCUMENTS]
-            rows = upkeep.granted(run.connection, source=source, source_ids=part)
+            rows = upkeep.granted(stores.connection, source=source, source_ids=part)
             yield [_of(row, given[row["source_id"]]) for row in rows]
         return
     after = ""
     while True:
         page = list(
             upkeep.granted_in(
-                run.connection, source=source, partition=batch.partition, after=after, most=PAGE_DOCUMENTS
+                stores.connection, source=source, partition=batch.partition, after=after, most=PAGE_DOCUMENTS
             )
         )
         if not page:
@@ -130,18 +130,18 @@ def _of(row: dict[str, Any], given: frozenset[str]) -> _Rights:
     return _Rights(row["doc_id"], row["source_id"], row["partition"], frozenset(row["permissions"]), given)
 
 
-def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditReport) -> None:
+def _settle(stores: Stores, names: list[str], page: list[_Rights], report: AuditReport) -> None:
     """Count and correct a page of documents, excess grants first."""
     report.checked += len(page)
     too_much = [rights for rights in page if rights.excess]
     if too_much:
-        with run.connection.transaction():
-            upkeep.narrow(run.connection, rows=_rows(too_much))
-            registry.raise_version(run.connection)
+        with stores.connection.transaction():
+            upkeep.narrow(stores.connection, rows=_rows(too_much))
+            stores.collections.raise_version()
     too_little = [rights for rights in page if rights.missing]
     if too_little:
-        _give(run, too_little)
-    indexed = {name: qdrant.grants(run.qdrant, name, [rights.doc_id for rights in page]) for name in names}
+        _give(stores, too_little)
+    indexed = {name: qdrant.grants(stores.qdrant, name, [rights.doc_id for rights in page]) for name in names}
     outdated: list[_Rights] = []
     for rights in page:
         variants = [variant for points in indexed.values() for variant in points.get(rights.doc_id, ())]
@@ -155,34 +155,34 @@ def _settle(run: SyncRun, names: list[str], page: list[_Rights], report: AuditRe
             report.examples.append(f"{rights.source_id}: {', '.join(sorted(excess | rights.excess))}")
     report.excess.postgres += sum(len(rights.excess) for rights in too_much)
     report.missing.postgres += sum(len(rights.missing) for rights in too_little)
-    _update_payloads(run, names, [rights.doc_id for rights in outdated])
-    report.mended += len({rights.doc_id for rights in (*too_much, *too_little, *outdated)})
+    _update_payloads(stores, names, [rights.doc_id for rights in outdated])
+    report.repaired += len({rights.doc_id for rights in (*too_much, *too_little, *outdated)})
 
 
-def _give(run: SyncRun, too_little: list[_Rights]) -> None:
+def _give(stores: Stores, too_little: list[_Rights]) -> None:
     """Add missing grants. Where users supply the documents and may change them meanwhile, the next sync does this from a new listing."""
-    if capabilities(run.source).user_supplied:
-        upkeep.mark_changed(run.connection, doc_ids=[rights.doc_id for rights in too_little])
+    if capabilities(stores.source).user_supplied:
+        upkeep.mark_changed(stores.connection, doc_ids=[rights.doc_id for rights in too_little])
         days = sorted({rights.partition for rights in too_little})
-        upkeep.mark_for_relisting(run.connection, source=run.source.value, partitions=days)
+        upkeep.mark_for_relisting(stores.connection, source=stores.source.value, partitions=days)
         return
-    with run.connection.transaction():
-        upkeep.grant(run.connection, rows=_rows(too_little))
-        registry.raise_version(run.connection)
+    with stores.connection.transaction():
+        upkeep.grant(stores.connection, rows=_rows(too_little))
+        stores.collections.raise_version()
 
 
-def _update_payloads(run: SyncRun, names: Iterable[str], doc_ids: list[str]) -> None:
+def _update_payloads(stores: Stores, names: Iterable[str], doc_ids: list[str]) -> None:
     """Update the payloads of these documents from the registry."""
     if not doc_ids:
         return
-    rows = list(registry.rows(run.connection, doc_ids=doc_ids))
+    rows = stores.index.rows(doc_ids=doc_ids)
     payloads = {str(row["doc_id"]): document_payload(row) for row in rows}
     for name in names:
-        qdrant.set_payload(run.qdrant, name, payloads)
+        qdrant.set_payload(stores.qdrant, name, payloads)
     done = [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
-    with run.connection.transaction():
-        registry.payloads_updated(run.connection, rows=_json.encode(done).decode())
-        registry.raise_version(run.connection)
+    with stores.connection.transaction():
+        stores.index.payloads_updated(rows=done)
+        stores.collections.raise_version()
 
 
 def _rows(rights: list[_Rights]) -> str:

@@ -18,14 +18,15 @@ import structlog
 from assets.chunked import TABLE as CHUNKED
 from assets.index.reindex import LOCK as REINDEX_LOCK
 from assets.parsed import TABLE as PARSED
-from assets.upkeep.doomed import ErasurePlan, plan_erasure
+from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import BusyError, InvalidRequestError
+from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.sources.uploads import LOCK as UPLOADS_LOCK
 from resources.stores import rewriting
+from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, left, scrub
-from resources.syncing import SyncRun, hold_all
 from sql import queries
 
 BATCH_CONTENTS = 500
@@ -65,32 +66,32 @@ def erase(
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, or `ServiceUnavailableError`.
     """
-    with alone(settings) as run:
+    with alone(settings) as stores:
         if document is not None:
-            _check_deleted(run, document)
-        found = plan_erasure(run, cutoff=cutoff, document=document)
+            _check_deleted(stores, document)
+        found = plan_erasure(stores, cutoff=cutoff, document=document)
         report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
         if not found.empty():
-            _erase_rows(run, found, report, cutoff, document)
-        _rewrite_files(run, report, changed=not found.empty(), thorough=thorough)
+            _erase_rows(stores, found, report, cutoff, document)
+        _rewrite_files(stores, report, changed=not found.empty(), thorough=thorough)
     log.info("erase_done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
     return report
 
 
 @contextmanager
-def alone(settings: Settings) -> Generator[SyncRun]:
+def alone(settings: Settings) -> Generator[Stores]:
     """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
-    with hold_all(settings) as runs:
+    with hold_all(settings) as held:
         row = (
-            runs[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
+            held[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
         )
         if row is None or not row["free"]:
             raise BusyError("`concordance reindex` is running. Run the command again once it has ended.", "")
-        yield runs[0]
+        yield held[0]
 
 
-def _check_deleted(run: SyncRun, document: str) -> None:
-    found = list(erase_sql.named(run.connection, document=document))
+def _check_deleted(stores: Stores, document: str) -> None:
+    found = list(erase_sql.named(stores.connection, document=document))
     if not found:
         raise InvalidRequestError(
             f"There is no document {document}, or it is erased already. See: concordance receipts"
@@ -103,25 +104,25 @@ def _check_deleted(run: SyncRun, document: str) -> None:
 
 
 def _erase_rows(
-    run: SyncRun, found: ErasurePlan, report: ErasureReport, cutoff: datetime, document: str | None
+    stores: Stores, found: ErasurePlan, report: ErasureReport, cutoff: datetime, document: str | None
 ) -> None:
     """Redact texts that quote the documents, then erase their rows: the words that identify such texts come from those rows."""
-    words = distinctive(run.connection, found.words)
+    words = distinctive(stores.connection, found.words)
     since = found.since or datetime.min.replace(tzinfo=UTC)
-    report.redacted = redact(run.connection, found.documents, words, since)
-    _drop_blobs(run, found)
-    kept_blobs = [content for content in found.contents if run.blobs.exists(content)]
-    texts = {name: ("text_hash", found.texts) for name in run.lake.names() if name.startswith("embedded_")}
+    report.redacted = redact(stores.connection, found.documents, words, since)
+    _drop_blobs(stores, found)
+    kept_blobs = [content for content in found.contents if stores.blobs.exists(content)]
+    texts = {name: ("text_hash", found.texts) for name in stores.lake.names() if name.startswith("embedded_")}
     keyed = {PARSED: ("content_key", found.keys), CHUNKED: ("content_key", found.keys), **texts}
     ids = [row["doc_id"] for row in found.documents]
     for name, (column, values) in keyed.items():
-        report.lake_rows += drop_rows(run.lake, name, column, values)
+        report.lake_rows += drop_rows(stores.lake, name, column, values)
     for name, numbers in found.changes.items():
-        report.lake_rows += drop_rows(run.lake, name, "seq", numbers)
-    remaining = {name: left(run.lake, name, column, values) for name, (column, values) in keyed.items()}
-    remaining |= {name: left(run.lake, name, "doc_id", ids) for name in found.changes}
-    for name in run.lake.names():
-        scrub(run.lake, name)
+        report.lake_rows += drop_rows(stores.lake, name, "seq", numbers)
+    remaining = {name: left(stores.lake, name, column, values) for name, (column, values) in keyed.items()}
+    remaining |= {name: left(stores.lake, name, "doc_id", ids) for name in found.changes}
+    for name in stores.lake.names():
+        scrub(stores.lake, name)
     now = datetime.now(UTC)
     report.stores = {
         "blobs": Check(now, _said(len(kept_blobs), "contents") + _shared(found.shared)),
@@ -132,38 +133,37 @@ def _erase_rows(
         },
         "postgres.documents": Check(now, "dropped"),
     }
-    with run.connection.transaction():
-        forget(run.connection, found.documents, cutoff, document)
-        erase_sql.note_erased(run.connection, doc_ids=ids, stores=_json.encode(report.stores).decode())
+    with stores.connection.transaction():
+        forget(stores.connection, found.documents, cutoff, document)
+        erase_sql.note_erased(stores.connection, doc_ids=ids, stores=_json.encode(report.stores).decode())
 
 
 _DROPPED = frozenset({"questions", "answer_cache", "search_cache"})
 
 
-def _drop_blobs(run: SyncRun, found: ErasurePlan) -> None:
+def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
     """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
     for start in range(0, len(found.contents), BATCH_CONTENTS):
         part = found.contents[start : start + BATCH_CONTENTS]
-        with run.connection.transaction():
-            erase_sql.lock_uploads(run.connection, key=UPLOADS_LOCK)
-            taken = {row["content_hash"] for row in erase_sql.uploads_using(run.connection, content_hashes=part)}
+        with stores.connection.transaction():
+            erase_sql.lock_uploads(stores.connection, key=UPLOADS_LOCK)
+            taken = {row["content_hash"] for row in erase_sql.uploads_using(stores.connection, content_hashes=part)}
             for content in part:
                 if content not in taken:
-                    run.blobs.delete(content)
+                    stores.blobs.delete(content)
 
 
-def _rewrite_files(run: SyncRun, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
+def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
     """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
-    stores = list(rewriting.STORES)
-    due = erase_sql.files_due(run.connection, stores=stores)["due"]
+    due = erase_sql.files_due(stores.connection, stores=list(rewriting.STORES))["due"]
     if not (changed or due or thorough):
         return
-    notes = rewriting.rewrite(run.settings, run.connection, run.qdrant)
+    notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant)
     now = datetime.now(UTC)
     checks = {store: Check(now if note.done else None, note.detail) for store, note in notes.items()}
     report.stores |= checks
-    with run.connection.transaction():
-        erase_sql.note_files(run.connection, stores=_json.encode(checks).decode())
+    with stores.connection.transaction():
+        erase_sql.note_files(stores.connection, stores=_json.encode(checks).decode())
 
 
 def cutoff_of(after: timedelta) -> datetime:

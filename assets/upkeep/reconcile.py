@@ -8,27 +8,29 @@ the registry. A partition that cannot be listed is reported and left alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
 from assets.index.comparison import IncompleteDocument, LakeFaults, incomplete_documents, lake_faults, orphan_points
+from assets.intake.listing_record import EVERYTHING, ListingRecord
 from assets.intake.rows import append
-from assets.intake.witness import EVERYTHING, Witness
 from assets.pipeline import WORK, raw
 from resources.core.domain import STAGES, SourceName, State
 from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
+from resources.jobs import hold
 from resources.settings import Settings
 from resources.sources import open_source
 from resources.stores import qdrant
-from resources.syncing import SyncRun, hold, open_sync
+from resources.stores.clients import Stores
+from resources.syncing import SyncJob, open_sync
 from sql import queries
 
 EXAMPLES = 20
 HELD_STATES = (State.LIVE, State.SKIPPED, State.FAILED)
 """States of documents that the source should show."""
 
-registry = queries("registry")
 upkeep = queries("upkeep")
 
 
@@ -54,7 +56,7 @@ class ReconcileReport(msgspec.Struct):
     """Surplus entries: in the lake without Postgres, in Postgres without the source, points without a live chunk."""
     missing: Sides = msgspec.field(default_factory=Sides)
     """Missing entries: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
-    mended: int = 0
+    repaired: int = 0
     waiting: int = 0
     """Deletions awaiting approval. They do not count as differences, because a person decides."""
     unlisted: dict[str, str] = {}
@@ -69,48 +71,48 @@ class ReconcileReport(msgspec.Struct):
 
     def clean(self) -> bool:
         """Return True if all differences were repaired and everything could be checked."""
-        return self.faults() <= self.mended and not self.unlisted and self.error is None
+        return self.faults() <= self.repaired and not self.unlisted and self.error is None
 
 
 class _Found:
     """The differences of one source, before or after the repair."""
 
-    def __init__(self, run: SyncRun, *, repair: bool = False, deep: bool = False) -> None:
-        rows = upkeep.known(run.connection, source=run.source.value)
+    def __init__(self, stores: Stores, *, repair: bool = False, deep: bool = False) -> None:
+        rows = upkeep.known(stores.connection, source=stores.source.value)
         self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
-        self.waiting = {row["source_id"] for row in upkeep.waiting(run.connection, source=run.source.value)}
-        self.lake: LakeFaults = lake_faults(run, deep=deep)
+        self.waiting = {row["source_id"] for row in upkeep.waiting(stores.connection, source=stores.source.value)}
+        self.lake: LakeFaults = lake_faults(stores, deep=deep)
         self.incomplete: list[IncompleteDocument] = [
-            document for page in incomplete_documents(run) for document in page
+            document for page in incomplete_documents(stores) for document in page
         ]
         self.points = 0
         self.examples: list[str] = []
-        for orphans in orphan_points(run):
+        for orphans in orphan_points(stores):
             self.points += len(orphans.ids)
             self.examples += [f"{orphans.collection}/{point}" for point in orphans.ids[: EXAMPLES - len(self.examples)]]
             if repair:
                 # first, so that a document that returns is indexed completely
-                upkeep.mark_points_incomplete(run.connection, doc_ids=orphans.doc_ids)
-                qdrant.delete_points(run.qdrant, orphans.collection, orphans.ids)
+                upkeep.mark_points_incomplete(stores.connection, doc_ids=orphans.doc_ids)
+                qdrant.delete_points(stores.qdrant, orphans.collection, orphans.ids)
 
     def held(self) -> set[str]:
         """Return the documents that exist at the source according to the registry."""
         return {source_id for source_id, (_, state) in self.known.items() if state in HELD_STATES}
 
-    def unshown(self, witness: Witness) -> set[str]:
+    def unshown(self, listed: ListingRecord) -> set[str]:
         """Return documents that the source no longer has, except those whose deletion awaits approval."""
-        gone = (self.held() - witness.shown) - self.waiting
+        gone = (self.held() - listed.shown) - self.waiting
         return {
             source_id
             for source_id in gone
-            if source_id in witness.deleted
-            or witness.is_authoritative_for(self.known[source_id][0])
-            or self.known[source_id][0] in witness.lost_partitions
+            if source_id in listed.deleted
+            or listed.is_authoritative_for(self.known[source_id][0])
+            or self.known[source_id][0] in listed.lost_partitions
         }
 
-    def unknown(self, witness: Witness) -> set[str]:
+    def unknown(self, listed: ListingRecord) -> set[str]:
         """Return documents that the source has and that the registry lacks or has marked as gone."""
-        return witness.shown - self.held()
+        return listed.shown - self.held()
 
 
 def reconcile(
@@ -122,73 +124,70 @@ def reconcile(
 
     Raises `BusyError` or `ServiceUnavailableError`; errors of the source are in the report.
     """
-    witness = Witness(port if port is not None else open_source(settings, source))
+    listed = ListingRecord(port if port is not None else open_source(settings, source))
     if apply:
-        with open_sync(settings, source, requested_by="reconcile") as run:
-            return _repair(run, witness, deep=deep)
-    with hold(settings, source) as run:
-        witness.survey(_partitions(run))
-        return _report(run, witness, _Found(run, deep=deep))
+        with open_sync(settings, source, requested_by="reconcile") as job:
+            return _repair(job, listed, deep=deep)
+    with hold(settings, source) as stores:
+        listed.survey(_partitions(stores))
+        return _report(stores, listed, _Found(stores, deep=deep))
 
 
-def _repair(run: SyncRun, witness: Witness, *, deep: bool) -> ReconcileReport:
+def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileReport:
     """Repair from the registry first, then by a sync with a full listing, then count again."""
-    before = _Found(run, repair=True, deep=deep)
+    stores = job.stores
+    before = _Found(stores, repair=True, deep=deep)
     if before.incomplete:
-        upkeep.mark_for_rewrite(run.connection, doc_ids=[document.doc_id for document in before.incomplete])
+        upkeep.mark_for_rewrite(stores.connection, doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
-        run.blobs.delete(content)  # damaged bytes must not count as present
+        stores.blobs.delete(content)  # damaged bytes must not count as present
     if before.lake.missing:
-        upkeep.mark_for_refetch(run.connection, source=run.source.value, source_ids=sorted(before.lake.missing))
-    error = _sync(run, witness)
-    _remove_lake_orphans(run, witness)
-    report = _report(run, witness, before)
+        upkeep.mark_for_refetch(stores.connection, source=stores.source.value, source_ids=sorted(before.lake.missing))
+    error = _sync(job, listed)
+    _remove_lake_orphans(stores, listed)
+    report = _report(stores, listed, before)
     report.error = error
-    after = _Found(run)
+    after = _Found(stores)
     left = [
         len(before.lake.orphans.keys() & after.lake.orphans.keys()),
         len(before.lake.missing & after.lake.missing),
-        len(before.unshown(witness) & after.held()),
-        len(before.unknown(witness) - after.held()),
+        len(before.unshown(listed) & after.held()),
+        len(before.unknown(listed) - after.held()),
         after.points,
         sum(document.points + bool(document.rows) for document in after.incomplete),
     ]
-    report.mended = max(0, report.faults() - sum(left))
+    report.repaired = max(0, report.faults() - sum(left))
     report.waiting = len(after.waiting)
     return report
 
 
-def _sync(run: SyncRun, witness: Witness) -> str | None:
+def _sync(job: SyncJob, listed: ListingRecord) -> str | None:
     """Run the stages with a full listing and return the error, if any. An error of the source does not stop the later stages."""
-    run.relist = True
     refused = None
     for stage in STAGES:
+        work = partial(raw, job, source=listed.source, everything=True) if stage == "raw" else partial(WORK[stage], job)
         try:
-            with run.stage(stage):
-                if stage == "raw":
-                    raw(run, source=witness.source)
-                else:
-                    WORK[stage](run)
+            job.run(stage, work)
         except AbortSyncError as error:
             if stage != "raw":
                 return str(error)
             refused = str(error)
-    return refused or run.error
+    return refused or job.error
 
 
-def _remove_lake_orphans(run: SyncRun, witness: Witness) -> None:
+def _remove_lake_orphans(stores: Stores, listed: ListingRecord) -> None:
     """Tombstone documents that only the lake has, except in partitions that could not be listed."""
-    orphans = lake_faults(run).orphans
-    known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(witness, partition)}
-    append(run, [], list(known.items()))
+    orphans = lake_faults(stores).orphans
+    known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(listed, partition)}
+    append(stores, [], list(known.items()))
 
 
-def _unclear(witness: Witness, partition: str) -> bool:
-    return partition in witness.unlisted or EVERYTHING in witness.unlisted
+def _unclear(listed: ListingRecord, partition: str) -> bool:
+    return partition in listed.unlisted or EVERYTHING in listed.unlisted
 
 
-def _report(run: SyncRun, witness: Witness, found: _Found) -> ReconcileReport:
-    unshown, unknown = found.unshown(witness), found.unknown(witness)
+def _report(stores: Stores, listed: ListingRecord, found: _Found) -> ReconcileReport:
+    unshown, unknown = found.unshown(listed), found.unknown(listed)
     without_rows = {document.source_id for document in found.incomplete if document.rows}
     without_points = [document.source_id for document in found.incomplete if document.points]
     examples: dict[str, Iterable[str]] = {
@@ -200,8 +199,8 @@ def _report(run: SyncRun, witness: Witness, found: _Found) -> ReconcileReport:
         "missing.qdrant": without_points,
     }
     return ReconcileReport(
-        source=run.source,
-        checked=len(found.held() | witness.shown | found.lake.held),
+        source=stores.source,
+        checked=len(found.held() | listed.shown | found.lake.held),
         orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),
         missing=Sides(
             lake=len(found.lake.missing),
@@ -209,10 +208,10 @@ def _report(run: SyncRun, witness: Witness, found: _Found) -> ReconcileReport:
             qdrant=sum(document.points for document in found.incomplete),
         ),
         waiting=len(found.waiting),
-        unlisted=witness.unlisted,
+        unlisted=listed.unlisted,
         examples={kind: ids for kind, all_ids in examples.items() if (ids := list(all_ids)[:EXAMPLES])},
     )
 
 
-def _partitions(run: SyncRun) -> list[str]:
-    return [row["partition"] for row in registry.partition_names(run.connection, source=run.source.value)]
+def _partitions(stores: Stores) -> list[str]:
+    return stores.partitions.partition_names()

@@ -14,14 +14,14 @@ import msgspec
 from assets.index.comparison import FIRST_ID
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
+from resources.jobs import hold
 from resources.settings import Settings
 from resources.stores import qdrant
-from resources.syncing import SyncRun, hold
+from resources.stores.clients import Stores
 from sql import queries
 
 PAGE_DOCUMENTS = 1000
 
-registry = queries("registry")
 upkeep = queries("upkeep")
 _json = msgspec.json.Encoder()
 
@@ -48,34 +48,34 @@ def sweep(settings: Settings, source: SourceName) -> SweepReport:
     Syncs of the source wait meanwhile. Raises `AbortSyncError` if points remain, `BusyError` or `ServiceUnavailableError`.
     """
     report = SweepReport(source=source)
-    with hold(settings, source) as run:
-        names = qdrant.collections(run.qdrant)
+    with hold(settings, source) as stores:
+        names = qdrant.collections(stores.qdrant)
         after = FIRST_ID
-        while page := list(upkeep.gone(run.connection, source=source.value, after=after, most=PAGE_DOCUMENTS)):
+        while page := list(upkeep.gone(stores.connection, source=source.value, after=after, most=PAGE_DOCUMENTS)):
             after = page[-1]["doc_id"]
-            _clear(run, names, page, report)
-        report.caches += int(registry.drop_caches(run.connection) or 0)
-        report.notes += int(upkeep.forget_listings(run.connection, source=source.value) or 0)
-        report.notes += int(upkeep.forget_fetched(run.connection, source=source.value) or 0)
+            _clear(stores, names, page, report)
+        report.caches += stores.collections.drop_caches()
+        report.notes += int(upkeep.forget_listings(stores.connection, source=source.value) or 0)
+        report.notes += int(upkeep.forget_fetched(stores.connection, source=source.value) or 0)
     return report
 
 
-def _clear(run: SyncRun, names: list[str], page: list[dict[str, Any]], report: SweepReport) -> None:
+def _clear(stores: Stores, names: list[str], page: list[dict[str, Any]], report: SweepReport) -> None:
     """Remove a page of documents from Qdrant, then from Postgres together with their receipts in one transaction."""
     ids = [row["doc_id"] for row in page]
-    points = sum(_remove(run, name, ids) for name in names)
+    points = sum(_remove(stores, name, ids) for name in names)
     chunks = sum(row["chunks"] for row in page)
     lingering = [row["doc_id"] for row in page if row["indexed"] or row["chunks"]]
-    with run.connection.transaction():
+    with stores.connection.transaction():
         if points or lingering:
-            registry.drop_chunks(run.connection, doc_ids=lingering)
-            registry.removed(run.connection, doc_ids=lingering)
-            registry.raise_version(run.connection)
-        report.caches += int(registry.drop_caches(run.connection) or 0)
+            stores.index.drop_chunks(doc_ids=lingering)
+            stores.index.removed(doc_ids=lingering)
+            stores.collections.raise_version()
+        report.caches += stores.collections.drop_caches()
         proved = list(
             upkeep.verify_receipts(
-                run.connection,
-                source=run.source.value,
+                stores.connection,
+                source=stores.source.value,
                 rows=_json.encode([_receipt(row) for row in page if row["deleted_at"] is not None]).decode(),
             )
         )
@@ -85,12 +85,12 @@ def _clear(run: SyncRun, names: list[str], page: list[dict[str, Any]], report: S
     report.receipts += len(proved)
 
 
-def _remove(run: SyncRun, name: str, doc_ids: list[str]) -> int:
+def _remove(stores: Stores, name: str, doc_ids: list[str]) -> int:
     """Delete the points of these documents from a collection and return their number."""
-    found = qdrant.count_points(run.qdrant, name, doc_ids)
+    found = qdrant.count_points(stores.qdrant, name, doc_ids)
     if found:
-        qdrant.delete_documents(run.qdrant, name, doc_ids)
-        left = qdrant.count_points(run.qdrant, name, doc_ids)
+        qdrant.delete_documents(stores.qdrant, name, doc_ids)
+        left = qdrant.count_points(stores.qdrant, name, doc_ids)
         if left:
             raise AbortSyncError(f"{name} still holds {left} points of deleted documents; run the sweep again.")
     return found

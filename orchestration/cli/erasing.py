@@ -14,8 +14,8 @@ from orchestration.cli.output import note, say, say_json
 from orchestration.cli.upkeep import WEEK, Document, Since
 from resources.core.domain import document_id
 from resources.core.durations import duration
+from resources.jobs import stored_sources
 from resources.settings import load
-from resources.syncing import stored_sources
 from sql import queries
 
 

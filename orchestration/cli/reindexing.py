@@ -39,8 +39,8 @@ def reindex(
     json: Json = False,
 ) -> int:
     """Build a second index with another embedding model, compare both, and switch. Run again to continue."""
+    from assets.index.cutover import promote
     from assets.index.reindex import open_reindex
-    from assets.index.switch import switch
     from resources.embedding import choose
 
     if rollback == (model is not None):
@@ -68,7 +68,7 @@ def reindex(
                     "concordance cleanup --unfinished --yes"
                 )
                 return _end(report, 1, json=json)
-        switch(work, made)
+        promote(work, made)
         report["switched"] = True
         if not json:
             say(f"Searches now use {made.collection.model}. Roll back with: concordance reindex --rollback")
@@ -92,8 +92,8 @@ def cleanup(
     json: Json = False,
 ) -> int:
     """Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one."""
+    from assets.index.cutover import drop, obsolete
     from assets.index.reindex import open_reindex
-    from assets.index.switch import drop, obsolete
 
     settings = load()
     _check_database(settings)

@@ -66,7 +66,7 @@ def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
         "checked": sum(report.checked for report in reports),
         "orphans": {side: sum(getattr(report.orphans, side) for report in reports) for side in SIDES},
         "missing": {side: sum(getattr(report.missing, side) for report in reports) for side in SIDES},
-        "mended": sum(report.mended for report in reports),
+        "mended": sum(report.repaired for report in reports),
     }
 
 
@@ -75,7 +75,7 @@ def _show(report: ReconcileReport, *, apply: bool) -> None:
     for kind in ("orphans", "missing"):
         numbers = ", ".join(f"{number} in {side}" for side, number in counts[kind].items() if number)
         counts[kind] = numbers or "none"
-    repaired = f" Repaired: {report.mended} of {report.faults()}." if apply and report.faults() else ""
+    repaired = f" Repaired: {report.repaired} of {report.faults()}." if apply and report.faults() else ""
     say(
         f"{report.source.value}: {report.checked} documents. Orphans: {counts['orphans']}. Missing: {counts['missing']}.{repaired}"
     )
@@ -199,7 +199,7 @@ def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
             missing = max(report.missing.postgres, report.missing.qdrant)
             say(
                 f"{report.source.value}: {report.checked} documents. Excess grants: {excess}, missing grants: {missing}. "
-                f"Repaired: {report.mended} documents."
+                f"Repaired: {report.repaired} documents."
             )
         for partition, reason in report.unlisted.items():
             note(f"  {partition} could not be listed: {reason}")

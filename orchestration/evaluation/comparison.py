@@ -7,8 +7,7 @@ queries: that is easier than real questions, but still shows a model that loses 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,12 +20,11 @@ from resources.settings import Settings
 from resources.stores.postgres import Connection
 from serving.retrieval.query import MAX_QUERY
 from sql import queries
+from sql.sync import Collections
 
 TITLES = 100
 """Number of titles used as queries if there is no question set."""
 READER = "reindex@localhost"
-
-registry = queries("registry")
 
 
 class Score(msgspec.Struct, frozen=True, rename={"recall": "recall@10"}):
@@ -89,13 +87,13 @@ async def _readable(
 
 
 def _titles(connection: Connection) -> list[EvaluationQuestion]:
-    rows: Sequence[Mapping[str, Any]] = list(registry.readable_sample(connection, most=TITLES))
+    rows = Collections(connection).readable_sample(most=TITLES)
     return [
         EvaluationQuestion(
-            id=row["doc_id"],
-            text=row["title"][:MAX_QUERY],
-            documents=frozenset({row["doc_id"]}),
-            access=Access(email=READER, principals=frozenset(row["permissions"])),
+            id=row.doc_id,
+            text=row.title[:MAX_QUERY],
+            documents=frozenset({row.doc_id}),
+            access=Access(email=READER, principals=frozenset(row.permissions)),
         )
         for row in rows
     ]

@@ -24,6 +24,7 @@ from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import Connection
 from sql import queries
+from sql.sync import Collections
 
 registry = queries("questions")
 
@@ -101,7 +102,7 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
     Raises `NotRunningError` if there is no index yet, and `ServiceUnavailableError` if a store does not respond.
     """
     questions = stored(connection, accepted=True)
-    row = queries("registry").active_collection(connection)
+    row = Collections(connection).active_collection()
     if row is None and questions:
         raise NotRunningError("There is no index yet. Run a sync first: concordance sync files --wait")
     before = registry.last_run(connection)
@@ -111,7 +112,7 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
         outcomes = asyncio.run(_run(settings, connection, active, questions))
     whole = metrics(outcomes)
     above = whole.recall_10 is None or whole.recall_10 >= settings.evaluation_floor
-    collection, model = (row["name"], row["model"]) if row is not None else ("", "")
+    collection, model = (row.name, row.model) if row is not None else ("", "")
     saved = _save(connection, outcomes, whole, collection, model) if outcomes else None
     by_user: dict[str, list[QuestionOutcome]] = defaultdict(list)
     for one in outcomes:

@@ -23,7 +23,7 @@ from resources.launch import JOB_TAG
 from resources.logging import configure, logger
 from resources.settings import Settings, load
 from resources.stores.postgres import session
-from sql import queries
+from sql.sync import Jobs
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, DagsterRun
@@ -84,8 +84,7 @@ def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]
 
 def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> None:
     with session(settings.postgres_dsn, autocommit=True) as connection:
-        queries("registry").fail_run_job(
-            connection,
+        Jobs(connection).fail_run_job(
             job_id=run.tags.get(JOB_TAG),
             run_id=run.run_id,
             error_message="The process that ran this sync died.",

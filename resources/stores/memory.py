@@ -13,7 +13,7 @@ import psycopg
 from resources.core.domain import SourceName
 from resources.core.errors import ServiceUnavailableError
 from resources.stores.postgres import Connection, connect
-from sql import queries
+from sql.sync import Partitions
 
 
 class PostgresMemory:
@@ -33,10 +33,8 @@ class PostgresMemory:
         """Return key → value of the keys from `low` (inclusive) to `high` (exclusive), in byte order of the keys."""
         with self._lock:
             try:
-                rows = queries("registry").remembered(
-                    self._open(), source=source.value, partition=partition, low=low, high=high
-                )
-                return {row["key"]: row["value"] for row in rows}
+                partitions = Partitions(self._open(), source.value)
+                return {row.key: row.value for row in partitions.remembered(partition=partition, low=low, high=high)}
             except psycopg.OperationalError as error:
                 self._connection = None
                 raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error

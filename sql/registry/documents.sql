@@ -1,7 +1,7 @@
 -- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows are passed as one JSON array.
 
 -- name: known
--- Registry rows of some documents of a source. Parameters: source, source_ids text[]. Index: unique (source, source_id).
+-- Registry rows of some documents of a source. Index: unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, version, content_hash, content_key, payload_hash,
     state, stage, reason, attempts, collection_ids
@@ -9,7 +9,7 @@ FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: save_documents!
--- Write the desired state of documents. Parameters: source, rows jsonb. The earliest created_at is kept.
+-- Write the desired state of documents. The earliest created_at is kept.
 INSERT INTO documents AS d (
     doc_id, source, source_id, partition, collection_ids, folders, source_title, path, mime_type, url, owner, author, description, size,
     created_at, modified_at, permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
@@ -39,7 +39,6 @@ ON CONFLICT (doc_id) DO UPDATE SET
 
 -- name: unseen
 -- Documents of a partition that a complete listing did not include, neither now nor on pages before a restart.
--- Parameters: source, partition, seen text[] (source ids).
 SELECT d.source_id
 FROM documents AS d
 WHERE
@@ -51,11 +50,11 @@ WHERE
     );
 
 -- name: below
--- Documents below any of these collections. Parameters: source, collections text[]. Index: documents_collections.
+-- Documents below any of these collections. Index: documents_collections.
 SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';
 
 -- name: otherwise_permitted
--- Documents of a partition with other permissions than these. Parameters: source, partition, permissions text[], seen text[] (excluded).
+-- Documents of a partition with other permissions than these.
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
@@ -80,7 +79,7 @@ WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'dele
 RETURNING d.doc_id::text AS doc_id, d.indexed_content IS NOT NULL AS indexed;
 
 -- name: hide_partition
--- Hide the documents of a partition that can no longer be read. Parameters: source, partition. Returns those not hidden before.
+-- Hide the documents of a partition that can no longer be read. Returns those not hidden before.
 UPDATE documents SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
 WHERE source = :source AND partition = :partition AND state NOT IN ('deleted', 'lost_access')

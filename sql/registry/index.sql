@@ -1,7 +1,7 @@
 -- State of the index. Grain: document or chunk, as each statement says.
 
 -- name: to_remove
--- Documents that must leave the index: not live, but with points in a collection. Parameters: source. Grain: document.
+-- Documents that must leave the index: not live, but with points in a collection. Grain: document.
 SELECT doc_id::text AS doc_id, source_id, state, deleted_at, gone_at_source, gone_is_exact, chunk_count
 FROM documents
 WHERE
@@ -10,7 +10,7 @@ WHERE
 ORDER BY doc_id;
 
 -- name: payloads_to_update
--- Documents whose content is indexed and whose payload is out of date. Parameters: source, signatures. Grain: document.
+-- Documents whose content is indexed and whose payload is out of date. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM documents AS d
 LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
@@ -21,7 +21,7 @@ ORDER BY d.doc_id;
 
 -- name: keywords_to_refresh
 -- Documents whose content is indexed, but with other names or with keyword vectors or sketches of another version.
--- Parameters: source, signatures, version. Grain: document.
+-- Grain: document.
 SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
 FROM documents
 WHERE
@@ -30,7 +30,7 @@ WHERE
 ORDER BY doc_id;
 
 -- name: keyword_passages_to_refresh
--- The first passage of such documents, and all passages whose vectors have another version. Parameters: doc_ids, version. Grain: chunk.
+-- The first passage of such documents, and all passages whose vectors have another version. Grain: chunk.
 -- Index: chunks (doc_id, chunk_index).
 SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
 FROM chunks AS c
@@ -40,7 +40,7 @@ WHERE
     AND (c.chunk_index = 0 OR coalesce(NOT starts_with(d.indexed_keywords, :version || E'\n'), TRUE));
 
 -- name: name_passages!
--- Store the words that keyword search reads before the passages. Parameters: chunk_ids, words text[], sketches text[]. Grain: chunk.
+-- Store the words that keyword search reads before the passages. Grain: chunk.
 -- Index: primary key.
 UPDATE chunks AS c SET name_words = r.words, sketch = r.sketch
 FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
@@ -53,7 +53,7 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
 WHERE d.doc_id = r.doc_id;
 
 -- name: rows
--- Complete registry rows. Parameters: doc_ids. Grain: document.
+-- Complete registry rows. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM documents AS d
 LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
@@ -61,18 +61,18 @@ WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
 ORDER BY d.doc_id;
 
 -- name: begin_indexing!
--- Mark the points of these documents as being written: they are incomplete until `indexed` is called. Parameters: rows jsonb.
+-- Mark the points of these documents as being written: they are incomplete until `indexed` is called.
 UPDATE documents AS d SET
     indexed_content = '', document_title = r.document_title, language = r.language, page_count = r.page_count
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
 WHERE d.doc_id = r.doc_id;
 
 -- name: drop_chunks!
--- Parameters: doc_ids. Grain: chunk.
+-- Grain: chunk.
 DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: indexed!
--- Record that both stores hold these documents as wanted. Parameters: rows jsonb. Grain: document.
+-- Record that both stores hold these documents as wanted. Grain: document.
 UPDATE documents AS d SET
     indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_keywords = r.indexed_keywords,
     indexed_at = now(), chunk_count = r.chunk_count
@@ -82,13 +82,13 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 WHERE d.doc_id = r.doc_id;
 
 -- name: payloads_updated!
--- Record that payloads are as wanted. Parameters: rows jsonb. Grain: document.
+-- Record that payloads are as wanted. Grain: document.
 UPDATE documents AS d SET indexed_payload = r.indexed_payload, indexed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
 WHERE d.doc_id = r.doc_id;
 
 -- name: removed!
--- Record that no collection has points of these documents. Parameters: doc_ids. Grain: document.
+-- Record that no collection has points of these documents. Grain: document.
 WITH entries AS (DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid [])),
 
 passages AS (DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []))
@@ -97,7 +97,7 @@ UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_key
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: save_receipts!
--- Save proofs of deletion, in the transaction that dropped the caches. Parameters: source, rows jsonb. Grain: (document, deletion).
+-- Save proofs of deletion, in the transaction that dropped the caches. Grain: (document, deletion).
 INSERT INTO deletion_receipts (
     doc_id, source, source_id, tombstone_at, source_time, source_time_is_exact, points_deleted, points_gone_at, caches_gone_at
 )
@@ -109,48 +109,21 @@ FROM jsonb_to_recordset(:rows::jsonb) AS r (
 ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
     points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at, caches_gone_at = excluded.caches_gone_at;
 
--- name: drop_caches!
--- Delete search candidates cached before the index changed. Grain: cache entry.
-DELETE FROM search_cache WHERE index_version < (SELECT version FROM index_version);
-
--- name: raise_version!
--- Invalidate all candidates cached so far. Grain: one row.
-UPDATE index_version SET version = version + 1;
-
--- name: totals^
--- Documents and passages of a source's live documents in Postgres. Parameters: source. Grain: one row.
+-- name: totals
+-- Documents and passages of a source's live documents in Postgres. Grain: one row.
 SELECT count(*) AS documents, cast(coalesce(sum(chunk_count), 0) AS bigint) AS chunks
 FROM documents
 WHERE source = :source AND state = 'live';
 
--- name: chunk_total^
--- Parameters: source. Grain: one row.
+-- name: chunk_total
+-- Grain: one row.
 SELECT count(*) AS chunks
 FROM chunks AS c
 INNER JOIN documents AS d ON d.doc_id = c.doc_id
 WHERE d.source = :source AND d.state = 'live';
 
--- name: usage^
--- Embedding used in a month. Parameters: month. Grain: one row.
-SELECT cast(coalesce(sum(tokens), 0) AS bigint) AS tokens, cast(coalesce(sum(cost_usd), 0) AS double precision) AS cost_usd
-FROM embedding_usage
-WHERE month = :month;
-
--- name: add_usage!
--- Parameters: month, model, texts, tokens, cost_usd. Grain: (month, model).
-INSERT INTO embedding_usage (month, model, texts, tokens, cost_usd)
-VALUES (:month, :model, :texts, :tokens, :cost_usd)
-ON CONFLICT (month, model) DO UPDATE SET
-    texts = embedding_usage.texts + excluded.texts, tokens = embedding_usage.tokens + excluded.tokens,
-    cost_usd = embedding_usage.cost_usd + excluded.cost_usd;
-
--- name: forget_index!
--- Record that Qdrant lost a collection: nothing counts as indexed there. Parameters: collection. Grain: document.
-UPDATE documents SET indexed_content = NULL, indexed_payload = NULL
-WHERE right(indexed_content, length(:collection) + 1) = '|' || :collection OR indexed_content = '';
-
--- name: ledger^
--- The ledger of a source in one row. Parameters: source. unfinished: live but not indexed; lingering: deleted but still indexed.
+-- name: ledger
+-- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed.
 SELECT
     count(*) FILTER (WHERE state = 'live') AS live,
     count(*) FILTER (WHERE state = 'skipped') AS skipped,
@@ -163,11 +136,11 @@ FROM documents
 WHERE source = :source;
 
 -- name: content_ids
--- Documents whose content the lake should hold: seen and not deleted. Parameters: source. Grain: document.
+-- Documents whose content the lake should hold: seen and not deleted. Grain: document.
 SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: to_refresh
--- Partitions whose payloads carry a permission check that is about to expire. Parameters: source, seconds. Grain: partition.
+-- Partitions whose payloads carry a permission check that is about to expire. Grain: partition.
 SELECT partition, acl_checked_at
 FROM partitions
 WHERE
@@ -175,12 +148,12 @@ WHERE
     AND (acl_painted_at IS NULL OR acl_checked_at > acl_painted_at + make_interval(secs => :seconds));
 
 -- name: held_checks
--- Indexed documents with a held deletion, and since when their permissions are unchecked. Parameters: source, partitions text[].
+-- Indexed documents with a held deletion, and since when their permissions are unchecked.
 SELECT d.doc_id::text AS doc_id, h.held_at
 FROM held_deletions AS h
 INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id
 WHERE h.source = :source AND h.partition = ANY(:partitions) AND d.indexed_content IS NOT NULL;
 
 -- name: refreshed!
--- Parameters: source, partition, painted. Grain: partition.
+-- Grain: partition.
 UPDATE partitions SET acl_painted_at = :painted WHERE source = :source AND partition = :partition;

@@ -1,22 +1,22 @@
 -- Sync jobs: one row per sync, at most one running per source (unique partial index).
 
--- name: insert_job^
--- Parameters: source, partitions text[] or null, full_sync, requested_by. Returns no row if another one is running.
+-- name: insert_job
+-- Returns no row if another one is running.
 INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, status)
 VALUES (:source, :partitions, :full_sync, :requested_by, 'running')
 ON CONFLICT (source) WHERE status = 'running' DO NOTHING
 RETURNING job_id::text AS job_id, started_at;
 
--- name: running_job^
--- The running job of a source, and its age in seconds. Parameters: source.
+-- name: running_job
+-- The running job of a source, and its age in seconds.
 SELECT job_id::text AS job_id, run_id, claimed_at, extract(EPOCH FROM now() - started_at)::double precision AS age
 FROM sync_jobs
 WHERE source = :source AND status = 'running';
 
--- name: launched_run^
+-- name: launched_run
 -- The Dagster run of a job, if a process has received it: a warm worker or one of the code server. A run that Dagster created
 -- but could not hand over, because the webserver or Postgres failed in between, never starts.
--- Parameters: job_id. Index: idx_run_tags of Dagster's own table.
+-- Index: idx_run_tags of Dagster's own table.
 SELECT r.run_id
 FROM dagster.run_tags AS r
 INNER JOIN dagster.run_tags AS p ON r.run_id = p.run_id
@@ -24,55 +24,51 @@ WHERE r.key = 'concordance/job_id' AND r.value = :job_id AND p.key IN ('concorda
 ORDER BY r.run_id
 LIMIT 1;
 
--- name: job^
--- Parameters: job_id.
-SELECT job_id::text AS job_id, source, partitions, full_sync, status, stage, run_id, started_at, completed_at,
-    synced, skipped, deleted, failed, embedded, tokens, cost_usd, error_message, calls, retries, retries_failed
+-- name: job
+SELECT source, partitions, full_sync, synced, failed, retries, retries_failed, error_message
 FROM sync_jobs
 WHERE job_id = :job_id;
 
 -- name: claim_job!
--- Parameters: job_id, run_id. The caller holds the source's advisory lock.
+-- The caller holds the source's advisory lock.
 UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: progress!
--- Parameters: job_id, stage and the counts so far.
 UPDATE sync_jobs SET
     heartbeat_at = now(), stage = :stage, synced = :synced, skipped = :skipped, deleted = :deleted, failed = :failed,
     embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd
 WHERE job_id = :job_id;
 
 -- name: finish_job!
--- Parameters: job_id, status, error_message.
 UPDATE sync_jobs SET status = :status, completed_at = now(), error_message = :error_message
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: fail_run_job!
--- Close the job of a run whose process died, claimed or not. Parameters: job_id or null, run_id, error_message.
+-- Close the job of a run whose process died, claimed or not.
 UPDATE sync_jobs SET status = 'failed', completed_at = now(), error_message = :error_message
 WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id);
 
 -- name: record_error!
--- Parameters: job_id, source_id, stage, reason, outcome. Grain: (job, document, stage).
+-- Grain: (job, document, stage).
 INSERT INTO sync_errors (job_id, source_id, stage, reason, outcome)
 VALUES (:job_id, :source_id, :stage, :reason, :outcome)
 ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, outcome = excluded.outcome, at = now();
 
 -- name: errors
--- Parameters: job_id. Grain: (document, stage).
+-- Grain: (document, stage).
 SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id ORDER BY outcome, source_id;
 
--- name: next_sequence$
--- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Parameters: clock_ns, reserve. Returns the first.
+-- name: next_sequence
+-- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Returns the first.
 SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;
 
 -- name: save_calls!
 -- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
 UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed WHERE job_id = :job_id;
 
--- name: failures_in_a_row^
--- Number of consecutive failures among a source's latest syncs. Parameters: source.
+-- name: failures_in_a_row
+-- Number of consecutive failures among a source's latest syncs.
 SELECT count(*) AS failures
 FROM sync_jobs AS j
 WHERE
@@ -80,3 +76,7 @@ WHERE
     AND j.started_at > coalesce(
         (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
     );
+
+-- name: synced_sources
+-- Sources that were ever synced, whether or not the package that adds them is still installed. Grain: source.
+SELECT source FROM source_states ORDER BY source;

@@ -1,8 +1,8 @@
 -- State kept per partition: cursor, memory, counts, pending work. Grain: partition, unless a statement says otherwise.
 
--- name: saved_cursor^
--- Cursor of one partition. Parameters: source, partition. Grain: partition.
-SELECT cursor, lost_at FROM partitions WHERE source = :source AND partition = :partition;
+-- name: saved_cursor
+-- Cursor of one partition. Grain: partition.
+SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;
 
 -- name: save_cursor!
 -- Save the cursor of a partition, and that its permissions are current. Parameters: source, partition, cursor, title or null,
@@ -20,28 +20,27 @@ ON CONFLICT (source, partition) DO UPDATE SET
     counted_at = CASE WHEN :count::integer IS NOT NULL OR :by <> 0 THEN now() ELSE partitions.counted_at END;
 
 -- name: add_to_count!
--- Adjust the count of a partition when a document moves in or out through another partition. Parameters: source, partition, by.
+-- Adjust the count of a partition when a document moves in or out through another partition.
 UPDATE partitions SET source_count = source_count + :by, counted_at = now() WHERE source = :source AND partition = :partition;
 
 -- name: uncount!
--- Clear the count, because the source did not report it. Parameters: source, partition.
+-- Clear the count, because the source did not report it.
 UPDATE partitions SET source_count = NULL WHERE source = :source AND partition = :partition AND source_count IS NOT NULL;
 
 -- name: reset_partition!
 -- Reset a partition that can no longer be read, so that it is listed from the beginning when it becomes readable again.
--- Parameters: source, partition.
 UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()
 WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 
 -- name: partition_names
--- Partitions with documents that are not deleted, and those that were synced. Parameters: source.
+-- Partitions with documents that are not deleted, and those that were synced.
 SELECT partition FROM documents WHERE source = :source AND state <> 'deleted'
 UNION
 SELECT partition FROM partitions WHERE source = :source AND cursor IS NOT NULL
 ORDER BY partition;
 
 -- name: remembered
--- Grain: key. Parameters: source, partition, low, high or null. Index: primary key.
+-- Grain: key. Index: primary key.
 SELECT key, value FROM source_memory
 WHERE source = :source AND partition = :partition AND key >= :low AND (:high::text IS NULL OR key < :high)
 ORDER BY key;
@@ -60,17 +59,16 @@ SELECT :source, :partition, e.key, e.value FROM entries AS e WHERE e.value <> 'n
 ON CONFLICT (source, partition, key) DO UPDATE SET value = excluded.value;
 
 -- name: forget!
--- Parameters: source, partition.
 DELETE FROM source_memory WHERE source = :source AND partition = :partition;
 
 -- name: list_documents!
--- Record the documents on a page of a listing. Grain: document. Parameters: source, partition, source_ids text[].
+-- Record the documents on a page of a listing. Grain: document.
 INSERT INTO listed_documents (source, partition, source_id)
 SELECT :source, :partition, s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
 ON CONFLICT DO NOTHING;
 
--- name: listed_total^
--- Number of documents on the pages of a listing so far, including these. Parameters: source, partition, source_ids text[].
+-- name: listed_total
+-- Number of documents on the pages of a listing so far, including these.
 SELECT count(*) AS documents FROM (
     SELECT source_id FROM listed_documents WHERE source = :source AND partition = :partition
     UNION
@@ -78,52 +76,51 @@ SELECT count(*) AS documents FROM (
 ) AS shown;
 
 -- name: end_listing!
--- Parameters: source, partition.
 DELETE FROM listed_documents WHERE source = :source AND partition = :partition;
 
 -- name: fetched
--- Contents already fetched for a batch that was interrupted. Grain: document. Parameters: source, source_ids text[].
+-- Contents already fetched for a batch that was interrupted. Grain: document.
 SELECT source_id, version, content_hash, size FROM fetched_contents WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: note_fetched!
--- Grain: document. Parameters: source, source_id, version, content_hash, size.
+-- Grain: document.
 INSERT INTO fetched_contents (source, source_id, version, content_hash, size)
 VALUES (:source, :source_id, :version, :content_hash, :size)
 ON CONFLICT (source, source_id, version) DO UPDATE SET content_hash = excluded.content_hash, size = excluded.size;
 
 -- name: clear_fetched!
--- Grain: document. Parameters: source, source_ids text[].
+-- Grain: document.
 DELETE FROM fetched_contents WHERE source = :source AND source_id = ANY(:source_ids);
 
--- name: partition_size^
--- Documents of a partition that may be deleted. Parameters: source, partition. Index: documents_partition.
+-- name: partition_size
+-- Documents of a partition that may be deleted. Index: documents_partition.
 SELECT count(*) AS documents FROM documents WHERE source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed');
 
 -- name: held
--- Deletions that wait for approval. Grain: document. Parameters: source, partition.
+-- Deletions that wait for approval. Grain: document.
 SELECT source_id FROM held_deletions WHERE source = :source AND partition = :partition AND approved_at IS NULL;
 
 -- name: hold!
--- Hold deletions for approval. Grain: document. Parameters: source, partition, source_ids text[], times jsonb.
+-- Hold deletions for approval. Grain: document.
 INSERT INTO held_deletions (source, partition, source_id, source_time)
 SELECT :source, :partition, s.source_id, (:times::jsonb ->> s.source_id)::timestamptz
 FROM unnest(:source_ids::text []) AS s (source_id)
 ON CONFLICT (source, source_id) DO NOTHING;
 
 -- name: release!
--- Release documents that exist again or were deleted. Grain: document. Parameters: source, source_ids text[].
+-- Release documents that exist again or were deleted. Grain: document.
 DELETE FROM held_deletions WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: approved
--- Approved deletions. Grain: document. Parameters: source.
+-- Approved deletions. Grain: document.
 SELECT partition, source_id, source_time FROM held_deletions WHERE source = :source AND approved_at IS NOT NULL ORDER BY partition, source_id;
 
--- name: source_state^
--- Parameters: source. Grain: source.
+-- name: source_state
+-- Grain: source.
 SELECT paused_at, paused_reason, credentials, tried_at FROM source_states WHERE source = :source;
 
 -- name: save_attempt!
--- Record that a sync begins with these credentials. Parameters: source, credentials. Grain: source.
+-- Record that a sync begins with these credentials. Grain: source.
 INSERT INTO source_states (source, credentials, tried_at) VALUES (:source, :credentials, now())
 ON CONFLICT (source) DO UPDATE SET credentials = excluded.credentials, tried_at = now();
 
@@ -153,7 +150,3 @@ dated AS (
 INSERT INTO directory (source, email, principal)
 SELECT :source, e.email, e.principal FROM entries AS e
 ON CONFLICT DO NOTHING;
-
--- name: synced_sources
--- Sources that were ever synced, whether or not the package that adds them is still installed. Grain: source.
-SELECT source FROM source_states ORDER BY source;

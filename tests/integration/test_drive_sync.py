@@ -207,7 +207,7 @@ def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world:
     for file in files:
         world.drive.delete(file)
     run = step.sync()
-    assert run.held == len(files)
+    assert run.results["raw"].counts["held"] == len(files)
     (row,) = step.installation.rows("SELECT reason, outcome FROM sync_errors WHERE job_id = %s", run.job_id)
     assert (row["outcome"], "listed from the beginning" in row["reason"]) == ("skipped", True)
     (row,) = step.installation.rows("SELECT status FROM sync_jobs WHERE job_id = %s", run.job_id)

@@ -43,9 +43,8 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
             assert before + goal <= downloads(drive) < files, "the sync was not killed in the middle"
     finally:
         worker.close()
-    with open_sync(installation.settings, SourceName.GOOGLE_DRIVE, requested_by="test") as run:
-        collect(run, open_source(installation.settings, SourceName.GOOGLE_DRIVE))
-        run.completed.add("raw")
+    with open_sync(installation.settings, SourceName.GOOGLE_DRIVE, requested_by="test") as job:
+        collect(job, open_source(installation.settings, SourceName.GOOGLE_DRIVE))
     assert downloads(drive) <= files + KILLS * in_flight  # plus downloads in progress at each kill
     (row,) = installation.rows("SELECT count(*) AS live FROM documents WHERE state = 'live'")
     assert row["live"] == files

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from assets.index.cutover import promote
 from assets.index.reindex import open_reindex
-from assets.index.switch import switch
 from resources.core import bm25
 from resources.core.naming import keyword_text
 from resources.embedding import choose
@@ -59,14 +59,14 @@ def test_a_rename_renews_words_and_vectors(installation: Installation) -> None:
     assert found(installation, "budget 2026") == 1
     installation.write("budget_2026-final.txt", LONG, title="forecast-2027.txt")
     run = installation.sync()
-    assert (run.counts.embedded, run.counts.synced, installation.last["indexed"]["reworded"]) == (0, 1, 1)
+    assert (run.counts.embedded, run.counts.synced, installation.last["indexed"]["keywords_refreshed"]) == (0, 1, 1)
     check(installation, "forecast 2027 budget 2026 final")
     assert found(installation, "forecast") == 1
     installation.write("budget_2026-final.txt", LONG, title="plan.txt")
     installation.sync()
     assert (found(installation, "forecast"), found(installation, "plan")) == (0, 1)
     assert installation.agrees()
-    assert installation.sync().counts.synced == installation.last["indexed"]["reworded"] == 0
+    assert installation.sync().counts.synced == installation.last["indexed"]["keywords_refreshed"] == 0
 
 
 @pytest.mark.parametrize("earlier", [None, "w0\notter_dens.txt\notter_dens.txt\notter_dens.txt"])
@@ -84,7 +84,7 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     installation.rows("UPDATE chunks SET name_words = '', sketch = NULL RETURNING 1")
     installation.rows("UPDATE documents SET indexed_keywords = %s RETURNING 1", earlier)
     run = installation.sync()
-    assert (run.counts.embedded, installation.last["indexed"]["reworded"]) == (0, 1)
+    assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
     check(installation, "otter dens")
     assert installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id") == sketches
 
@@ -119,7 +119,7 @@ def test_the_collection_beside_is_renamed_as_well_and_both_after_the_switch(
         check(installation, "stork heron")
         check(installation, "stork heron", collection=name, table="chunks_beside")
         old = work.active_name()
-        switch(work, made)
+        promote(work, made)
     installation.write("heron.txt", LONG, title="crane")
     assert installation.sync().counts.embedded == 0
     check(installation, "crane heron", collection=name)

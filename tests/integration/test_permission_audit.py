@@ -50,7 +50,7 @@ def shelf(installation: Installation) -> Shelf:
 
 def numbers(report: AuditReport) -> tuple[int, int, int, int, int]:
     excess, missing = report.excess, report.missing
-    return excess.postgres, excess.qdrant, missing.postgres, missing.qdrant, report.mended
+    return excess.postgres, excess.qdrant, missing.postgres, missing.qdrant, report.repaired
 
 
 def test_nothing_is_done_where_the_rights_agree(installation: Installation, shelf: Shelf) -> None:

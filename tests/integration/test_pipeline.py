@@ -17,13 +17,15 @@ import pytest
 from orchestration.supervision.environment import child_environment
 from resources.core.domain import Access, SourceName, State, document_id
 from resources.core.errors import BusyError
+from resources.jobs import create_job
 from resources.sources.uploads import record
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
-from resources.syncing import CreatedJob, create_job, open_sync
+from resources.syncing import open_sync
 from serving.database import Database
 from serving.retrieval.passage import Passage
 from serving.retrieval.registry import from_payloads, recheck
+from sql.rows import Started
 from tests.fixtures.installation import Installation
 
 STRIPES = (
@@ -304,7 +306,7 @@ def launcher(installation: Installation) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
     installation: Installation, launcher: subprocess.Popen[bytes]
 ) -> None:
-    def create() -> CreatedJob:
+    def create() -> Started:
         return create_job(
             installation.settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test"
         )
@@ -314,7 +316,7 @@ def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
         create()
     launcher.kill()
     launcher.wait()
-    following: list[CreatedJob] = []
+    following: list[Started] = []
     deadline = time.monotonic() + 30  # for Postgres to see that the connection is closed; the job itself is 60 s old
     while not following and time.monotonic() < deadline:
         with suppress(BusyError):

@@ -12,20 +12,20 @@ import pytest
 from qdrant_client import models
 from structlog.testing import capture_logs
 
+from assets.intake.listing_record import ListingRecord
 from assets.intake.rows import raw_table
-from assets.intake.witness import Witness
 from assets.upkeep.reconcile import ReconcileReport, reconcile
 from orchestration.cli import run
 from resources.core.domain import SourceName, chunk_id, document_id
 from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
 from resources.core.ports import Source
 from resources.core.tables import table
+from resources.jobs import create_job, hold
 from resources.sources import uploads
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
-from resources.syncing import create_job, hold
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment, do
@@ -147,13 +147,13 @@ def test_each_difference_is_found_and_repaired(
     damage(filled)
     look = reconcile(filled.settings, FILES, apply=False)
     assert counts(look) == found
-    assert (look.mended, look.clean()) == (0, False)
+    assert (look.repaired, look.clean()) == (0, False)
     assert set(look.examples) == set(found)
     again = reconcile(filled.settings, FILES, apply=False)
     assert counts(again) == found, "a report without --apply changes nothing"
     mended = reconcile(filled.settings, FILES, apply=True)
     assert counts(mended) == found
-    assert (mended.mended, mended.clean(), mended.error) == (sum(found.values()), True, None)
+    assert (mended.repaired, mended.clean(), mended.error) == (sum(found.values()), True, None)
     after = reconcile(filled.settings, FILES, apply=False)
     assert (counts(after), after.clean()) == ({}, True)
     run = filled.sync()
@@ -166,7 +166,7 @@ def test_each_difference_is_found_and_repaired(
 def test_an_agreeing_index_is_left_as_it_is(filled: Installation) -> None:
     before = filled.rows("SELECT indexed_at, changed_at, version FROM documents ORDER BY doc_id")
     report = reconcile(filled.settings, FILES, apply=True)
-    assert (counts(report), report.checked, report.mended, report.clean()) == ({}, 3, 0, True)
+    assert (counts(report), report.checked, report.repaired, report.clean()) == ({}, 3, 0, True)
     assert filled.rows("SELECT indexed_at, changed_at, version FROM documents ORDER BY doc_id") == before
     jobs = filled.rows("SELECT status, embedded FROM sync_jobs WHERE requested_by = 'reconcile'")
     assert jobs == [{"status": "success", "embedded": 0}]
@@ -188,7 +188,7 @@ def test_a_mass_deletion_waits_for_approval(installation: Installation) -> None:
     for number in range(25):
         (installation.root / f"doc{number}.txt").unlink()
     report = reconcile(installation.settings, FILES, apply=True)
-    assert (counts(report), report.mended, report.waiting, report.clean()) == ({"orphans.postgres": 25}, 0, 25, False)
+    assert (counts(report), report.repaired, report.waiting, report.clean()) == ({"orphans.postgres": 25}, 0, 25, False)
     assert list(states(installation).values()).count("live") == 30
     later = reconcile(installation.settings, FILES, apply=False)
     assert (counts(later), later.waiting, later.clean()) == ({}, 25, True)
@@ -208,7 +208,7 @@ def test_a_partition_that_cannot_be_listed_is_reported_and_left_alone(installati
     assert look.examples["orphans.postgres"] == ["c"]
     assert look.unlisted == {"pond": "The listing broke off."}
     report = reconcile(installation.settings, SLACK, apply=True, port=shelf)
-    assert (report.mended, report.unlisted, report.clean()) == (1, look.unlisted, False)
+    assert (report.repaired, report.unlisted, report.clean()) == (1, look.unlisted, False)
     assert states(installation) == {"a": "live", "b": "live", "c": "deleted"}
 
 
@@ -223,7 +223,7 @@ def test_a_source_that_refuses_stops_only_what_depends_on_it(installation: Insta
     shelf.refuses = error
     report = reconcile(installation.settings, SLACK, apply=True, port=shelf)
     assert counts(report) == {"orphans.lake": 1, "orphans.qdrant": 1, "missing.qdrant": 1}
-    assert report.mended == 2, "the lake may be right, so its row is kept"
+    assert report.repaired == 2, "the lake may be right, so its row is kept"
     assert report.unlisted == {"*": str(error)}
     assert report.error == str(error)
     assert [point["source_id"] for point in installation.points()] == ["a"]
@@ -239,7 +239,7 @@ def test_what_came_back_or_was_forgotten_is_taken_in(installation: Installation)
     do(installation, "UPDATE documents SET state = 'deleted', deleted_at = now() WHERE source_id = 'b'")
     report = reconcile(installation.settings, SLACK, apply=True, port=shelf)
     assert counts(report) == {"orphans.lake": 2, "orphans.qdrant": 2, "missing.postgres": 2}
-    assert (report.mended, report.clean()) == (6, True)
+    assert (report.repaired, report.clean()) == (6, True)
     assert states(installation) == {"a": "live", "b": "live"}
     installation.sync(SLACK, port=shelf)
     assert installation.agrees()
@@ -282,7 +282,7 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
 
 def test_the_witness_forwards_every_part_of_a_source() -> None:
     shelf = Shelf(source=FILES)
-    witness = Witness(shelf).source
+    witness = ListingRecord(shelf).source
     assert witness.name is FILES
     for member in [name for name in vars(Source) if not name.startswith("_")]:
         getattr(witness, member)

@@ -16,11 +16,11 @@ import pytest
 from orchestration.supervision import run_state
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
+from resources.jobs import hold
 from resources.launch import JOB_TAG, start_sync
 from resources.servers.processes import ProcessIdentity
 from resources.servers.sockets import socket_path
 from resources.servers.succession import SERVING
-from resources.syncing import hold
 from tests.fixtures.company import Company
 
 pytestmark = pytest.mark.xdist_group("company")

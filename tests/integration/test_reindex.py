@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from assets.index.cutover import promote
 from assets.index.reindex import Reindex, open_reindex
-from assets.index.switch import switch
 from assets.index.targets import Target
 from orchestration.cli import run as command
 from orchestration.supervision.environment import child_environment
@@ -143,7 +143,7 @@ def test_searches_go_on_while_the_model_changes_and_back(
                 made = build(work, str(folder))
                 assert alias(installation) == old
                 assert cosine() == pytest.approx(before, abs=1e-5)
-                switch(work, made)
+                promote(work, made)
             assert alias(installation) == made.collection.name
             until(lambda: abs(cosine() - before) > 1e-4)
             seen = load.searches
@@ -152,7 +152,7 @@ def test_searches_go_on_while_the_model_changes_and_back(
             with open_reindex(installation.settings) as work:
                 kept = work.begin(work.kept())
                 work.fill(kept, quiet, 1)
-                switch(work, kept)
+                promote(work, kept)
             until(lambda: abs(cosine() - changed) > 1e-4)
             assert cosine() == pytest.approx(before, abs=1e-5)
         assert load.faults == []
@@ -190,7 +190,7 @@ def test_what_changes_during_the_build_reaches_both(installation: Installation, 
             assert set(found) == {f"docs/{animal}.md" for animal in (*ANIMALS, "crane")} - {"docs/zebra.md"}, name
             assert found["docs/otter.md"]["permissions"] == ["bob@acme.example"]
             assert "ringed" in found["docs/heron.md"]["chunk_text"]
-        switch(work, made)
+        promote(work, made)
     # later permission changes and deletions also reach the kept collection
     (installation.root / "lynx.md").unlink()
     installation.write("vole.md", page("vole"), permissions=["bob@acme.example"])
@@ -229,7 +229,7 @@ def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: Op
     assert fetched == [{"entries": 5}]
     with open_reindex(served.settings) as work:
         made = build(work, "word-counts")
-        switch(work, made)
+        promote(work, made)
     texts = [text for request in service.requests for text in request["input"] if text not in ("dimensions", "warm up")]
     assert len(texts) == len(set(texts)) == len(ANIMALS)
     assert alias(served) == made.collection.name

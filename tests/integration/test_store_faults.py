@@ -99,10 +99,9 @@ def test_a_backfill_of_one_stage_that_needs_a_missing_table_names_it(filled: Ins
     shutil.rmtree(tables(filled) / name)
     with (
         pytest.raises(AbortSyncError, match=f"table {name} of the lake is missing"),
-        open_sync(filled.settings, SourceName.FILES, requested_by="test") as run,
-        run.stage("indexed"),
+        open_sync(filled.settings, SourceName.FILES, requested_by="test") as job,
     ):
-        pipeline.indexed(run, everything=True)
+        job.run("indexed", lambda: pipeline.indexed(job, everything=True))
 
 
 def unlink(file: Path) -> None:

@@ -90,7 +90,7 @@ def test_looking_finds_nothing_and_leaves_nothing(
     found = audit(installation.settings, source)
     assert (found.excess.postgres, found.excess.qdrant, found.missing.postgres, found.missing.qdrant) == (0, 0, 0, 0)
     live = [row for row in before[0] if row["state"] == "live"]
-    assert (found.checked, found.mended, found.unlisted) == (len(live), 0, {})
+    assert (found.checked, found.repaired, found.unlisted) == (len(live), 0, {})
     assert everything(installation) == before
 
 
@@ -104,7 +104,7 @@ def test_repair(installation: Installation, source: SourceName, revoke: Callable
     assert (look.orphans.lake, look.orphans.postgres, look.orphans.qdrant > 0) == (1, 0, True)
     assert (look.missing.lake, look.missing.postgres, look.missing.qdrant > 0) == (1, 1, True)
     report = reconcile(installation.settings, source, apply=True)
-    assert (report.faults(), report.mended, report.clean()) == (look.faults(), look.faults(), True), report
+    assert (report.faults(), report.repaired, report.clean()) == (look.faults(), look.faults(), True), report
     assert reconcile(installation.settings, source, apply=False).faults() == 0
     assert lost
     assert installation.sync(source).counts.embedded == 0
@@ -127,4 +127,4 @@ def test_the_audit_follows_the_source(
     run = installation.sync(source)
     assert (run.error, run.counts.embedded) == (None, 0)
     assert installation.agrees()
-    assert audit(installation.settings, source).mended == 0
+    assert audit(installation.settings, source).repaired == 0

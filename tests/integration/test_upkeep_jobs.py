@@ -14,10 +14,10 @@ from orchestration.definitions import definitions
 from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
+from resources.jobs import hold
 from resources.launch import WHOLE
 from resources.sources import names
 from resources.stores.postgres import session
-from resources.syncing import hold
 from sql import queries
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
@@ -60,11 +60,11 @@ def test_contents_are_compared_by_their_hashes(installation: Installation) -> No
     for name in ("a", "b"):
         installation.write(f"{name}.txt", f"The {name} otter of the river sleeps until noon.\n")
     installation.sync()
-    with hold(installation.settings, FILES) as run:
-        assert differing_partitions(run) == []
+    with hold(installation.settings, FILES) as stores:
+        assert differing_partitions(stores) == []
     do(installation, "UPDATE documents SET content_hash = repeat('0', 64) WHERE source_id = 'docs/a.txt'")
-    with hold(installation.settings, FILES) as run:
-        assert differing_partitions(run) == ["docs"]
+    with hold(installation.settings, FILES) as stores:
+        assert differing_partitions(stores) == ["docs"]
 
 
 def test_a_sync_in_dagster_ends_with_its_checks(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

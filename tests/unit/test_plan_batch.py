@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.stages.diff import Known
 from assets.stages.plan import Policy, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item, Refusal, State
+from sql.rows import Known
 from tests.fixtures.registered import known
 
 NAMES = [f"d{number}" for number in range(6)]

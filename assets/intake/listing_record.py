@@ -17,7 +17,7 @@ EVERYTHING = "*"
 """Placeholder for all partitions, if the source cannot list them."""
 
 
-class Witness:
+class ListingRecord:
     """Forwards calls to a source and records the answers. One instance serves one sync or one survey."""
 
     def __init__(self, port: Source) -> None:

@@ -16,7 +16,8 @@ from assets.chunked import TABLE as CHUNKED
 from assets.intake.rows import raw_table
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.redaction import words_of
-from resources.syncing import SyncRun, stored_sources
+from resources.jobs import stored_sources
+from resources.stores.clients import Stores
 from sql import queries
 
 erase = queries("upkeep")
@@ -47,27 +48,27 @@ class ErasurePlan(msgspec.Struct):
         return not (self.documents or self.contents or self.keys or self.texts or any(self.changes.values()))
 
 
-def plan_erasure(run: SyncRun, *, cutoff: datetime, document: str | None) -> ErasurePlan:
+def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> ErasurePlan:
     """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
-    found = ErasurePlan(documents=list(erase.due(run.connection, cutoff=cutoff, document=document)))
+    found = ErasurePlan(documents=list(erase.due(stores.connection, cutoff=cutoff, document=document)))
     ids = [row["doc_id"] for row in found.documents]
-    history = _history(run)
+    history = _history(stores)
     going = _changes_to_erase(history, set(ids), cutoff, document)
     found.changes = {
         str(name): frame["seq"].to_list() for (name,), frame in going.partition_by("table", as_dict=True).items()
     }
     kept = history.join(going.select("table", "seq", "at"), on=["table", "seq", "at"], how="anti")
-    in_use = list(erase.contents_in_use(run.connection, doc_ids=ids, cutoff=cutoff))
+    in_use = list(erase.contents_in_use(stores.connection, doc_ids=ids, cutoff=cutoff))
     kept_hashes = {row["content_hash"] for row in in_use} | _present(kept["content_hash"])
     kept_keys = {row["content_key"] for row in in_use} | _present(kept["content_key"])
     mine = _present(going["content_hash"]) | _values(found.documents, "content_hash")
     found.shared = len(mine & kept_hashes)
     keys = _present(going["content_key"]) | _values(found.documents, "content_key")
     if document is None:
-        mine |= {blob.content_hash for blob in run.blobs.stored() if blob.written_at <= cutoff}
-        keys |= {key for table in (PARSED, CHUNKED) for key in _column(run, table, "content_key", cutoff)}
+        mine |= {blob.content_hash for blob in stores.blobs.stored() if blob.written_at <= cutoff}
+        keys |= {key for table in (PARSED, CHUNKED) for key in _column(stores, table, "content_key", cutoff)}
     found.contents, found.keys = sorted(mine - kept_hashes), sorted(keys - kept_keys)
-    _add_texts(run, found, cutoff, everything=document is None)
+    _add_texts(stores, found, cutoff, everything=document is None)
     titles = [row[name] or "" for row in found.documents for name in ("title", "path", "description")]
     found.words |= words_of([*titles, *_present(going["title"])]) - words_of(_present(kept["title"]))
     times = [*_present(going["at"]), *(row["first_seen_at"] for row in found.documents)]
@@ -75,12 +76,12 @@ def plan_erasure(run: SyncRun, *, cutoff: datetime, document: str | None) -> Era
     return found
 
 
-def _history(run: SyncRun) -> pl.DataFrame:
+def _history(stores: Stores) -> pl.DataFrame:
     """Return the change rows of all sources, each with the time of its document's next row (null: it is the current state)."""
     frames: list[pl.DataFrame] = []
-    for source in stored_sources(run.connection):
+    for source in stored_sources(stores.connection):
         name = raw_table(source)
-        frame = run.lake.scan(name).select("seq", "op", "doc_id", "title", "content_hash", "meta", "at").collect()
+        frame = stores.lake.scan(name).select("seq", "op", "doc_id", "title", "content_hash", "meta", "at").collect()
         frames.append(frame.with_columns(pl.lit(name).alias("table")))
     rows = pl.concat(frames).sort("table", "seq", "at")
     keys = [_meta.decode(meta).get("content_key") if meta else None for meta in rows["meta"]]
@@ -100,24 +101,24 @@ def _changes_to_erase(history: pl.DataFrame, ids: set[str], cutoff: datetime, do
     return history.filter(erased | replaced.fill_null(value=False) | tombstone)
 
 
-def _add_texts(run: SyncRun, found: ErasurePlan, cutoff: datetime, *, everything: bool) -> None:
+def _add_texts(stores: Stores, found: ErasurePlan, cutoff: datetime, *, everything: bool) -> None:
     """Add the hashes and words of chunk texts that only the erased contents contain."""
-    chunks = run.lake.scan(CHUNKED).filter(pl.col("chunk_index") >= 0)
+    chunks = stores.lake.scan(CHUNKED).filter(pl.col("chunk_index") >= 0)
     going = pl.col("content_key").is_in(pl.Series(found.keys, dtype=pl.String).implode())
     mine = chunks.filter(going).select("text_hash", "text").unique("text_hash").collect()
     kept = chunks.filter(~going).select("text_hash").unique().collect()
     candidates = mine.select("text_hash")
     if everything:
-        tables = [name for name in run.lake.names() if name.startswith("embedded_")]
-        vectors = [pl.Series("text_hash", sorted(_column(run, name, "text_hash", cutoff))) for name in tables]
+        tables = [name for name in stores.lake.names() if name.startswith("embedded_")]
+        vectors = [pl.Series("text_hash", sorted(_column(stores, name, "text_hash", cutoff))) for name in tables]
         candidates = pl.concat([candidates, *(pl.DataFrame({"text_hash": one.cast(pl.String)}) for one in vectors)])
     found.texts = candidates.unique().join(kept, on="text_hash", how="anti")["text_hash"].sort().to_list()
     found.words = words_of(mine.join(kept, on="text_hash", how="anti")["text"])
 
 
-def _column(run: SyncRun, table: str, column: str, cutoff: datetime) -> set[str]:
+def _column(stores: Stores, table: str, column: str, cutoff: datetime) -> set[str]:
     """Return the values of a column in rows written before the cutoff."""
-    rows = run.lake.scan(table).filter(pl.col("at") <= cutoff).select(column).unique().collect()
+    rows = stores.lake.scan(table).filter(pl.col("at") <= cutoff).select(column).unique().collect()
     return set(rows[column])
 
 

@@ -1,0 +1,161 @@
+"""Rows of sync jobs and the locks that show whether a process works on them.
+
+A job is created before its run, so that the caller has an id at once. The process that does the work holds a Postgres advisory
+lock of the source for as long as it lives: a job marked as running while its lock is free belongs to a process that died, and the
+next sync replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+import structlog
+
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, ServiceUnavailableError
+from resources.settings import Settings
+from resources.sources import names
+from resources.stores.clients import Stores
+from resources.stores.postgres import Connection, connect, session
+from sql.rows import Running, Started
+from sql.sync import Jobs
+
+LAUNCH_SECONDS = 120
+"""A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
+ORPHAN_SECONDS = 10
+"""The same if no process is launching the job and none has received a Dagster run of it: what created it has failed."""
+WAIT_SECONDS = 3600
+CALL_SECONDS = 12.0
+"""Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
+
+log = structlog.get_logger("sync")
+
+
+def _lock_key(source: SourceName) -> str:
+    return f"concordance.sync.{source.value}"
+
+
+def _launch_key(job_id: str) -> str:
+    return f"concordance.launch.{job_id}"
+
+
+def _is_held(connection: Connection, key: str) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (key,)).fetchone()
+    if row is not None and row["free"]:
+        connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (key,))
+        return False
+    return True
+
+
+def _is_lost(connection: Connection, running: Running) -> bool:
+    """Return True if no process will claim a job that is still unclaimed."""
+    if running.age > LAUNCH_SECONDS:
+        return True
+    if running.age < ORPHAN_SECONDS or _is_held(connection, _launch_key(running.job_id)):
+        return False
+    try:
+        return Jobs(connection).launched_run(job_id=running.job_id) is None
+    except psycopg.errors.UndefinedTable:  # Dagster has never run on this database
+        return True
+
+
+def close_lost(connection: Connection, running: Running) -> bool:
+    """Close a running job that no process works on, and return True if it was one. Call it while the source's lock is free or ours."""
+    died = running.claimed_at is not None
+    if not died and not _is_lost(connection, running):
+        return False
+    why = "The process that ran this sync died." if died else "No process started this sync."
+    Jobs(connection).finish_job(job_id=running.job_id, status="failed", error_message=why)
+    log.warning("sync_reclaimed", job_id=running.job_id, reason=why)
+    return True
+
+
+def create_job(
+    dsn: str, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
+) -> Started:
+    """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died."""
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
+        jobs = Jobs(connection)
+        for _ in range(3):
+            row = jobs.insert_job(
+                source=source.value,
+                partitions=list(partitions) if partitions else None,
+                full_sync=full,
+                requested_by=requested_by,
+            )
+            if row is not None:
+                return row
+            running = jobs.running_job(source=source.value)
+            if running is None:
+                continue
+            # a job whose process is waiting for the lock is not lost, however long that takes
+            if _is_held(connection, _lock_key(source)) or not close_lost(connection, running):
+                raise BusyError(f"A sync of {source.value} is already running.", running.job_id)
+    raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
+
+
+@contextmanager
+def launching(dsn: str, job_id: str) -> Generator[None]:
+    """Hold the job's launch lock, which shows other processes that the job's run is still being launched.
+
+    Raises `ServiceUnavailableError`.
+    """
+    connection = connect(dsn, autocommit=True)
+    try:
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_launch_key(job_id),))
+        yield
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        connection.close()
+
+
+def end_job(dsn: str, job_id: str, error: str | None) -> None:
+    """Close a job that never reached a process, or whose process failed outside its stages."""
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
+        status = "failed" if error else "success"
+        Jobs(connection).finish_job(job_id=job_id, status=status, error_message=error)
+
+
+def lock(connection: Connection, source: SourceName) -> None:
+    """Wait for the lock of a source. Raises `BusyError` after an hour."""
+    connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{WAIT_SECONDS}s",))
+    try:
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_lock_key(source),))
+    except psycopg.errors.LockNotAvailable as error:
+        raise BusyError(f"Another sync of {source.value} did not end within an hour.", "") from error
+    connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
+
+
+def unlock(connection: Connection, source: SourceName) -> None:
+    """Give up the lock of a source."""
+    connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
+
+
+@contextmanager
+def hold(settings: Settings, source: SourceName) -> Generator[Stores]:
+    """Hold a source's lock for the block, without a job: for work that no sync may disturb. Raises `BusyError` after an hour."""
+    connection = connect(settings.postgres_dsn, autocommit=True)
+    try:
+        lock(connection, source)
+        yield Stores(settings, source, connection)
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        connection.close()
+
+
+def stored_sources(connection: Connection) -> list[SourceName]:
+    """Return the installed sources and those of which something is stored although their package is gone, in a fixed order."""
+    return list(dict.fromkeys([*names(), *map(SourceName, Jobs(connection).synced_sources())]))
+
+
+@contextmanager
+def hold_all(settings: Settings) -> Generator[list[Stores]]:
+    """Hold the locks of all sources, as `hold` does for one."""
+    with session(settings.postgres_dsn) as connection:
+        sources = stored_sources(connection)
+    with ExitStack() as stack:
+        yield [stack.enter_context(hold(settings, source)) for source in sources]

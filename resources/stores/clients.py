@@ -1,0 +1,86 @@
+"""The stores that work on one source reads and writes, each opened when it is first used."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from resources.core.domain import SourceName
+from resources.settings import Settings
+from resources.stores.postgres import Connection
+from sql.sync import Collections, Documents, Index, Jobs, Partitions
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from resources.embedding import Embedder
+    from resources.stores.blobs import Blobs
+    from resources.stores.lake import Lake
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Postgres, the lake, blobs, the vector index and the model, as the work on one source uses them."""
+
+    settings: Settings
+    source: SourceName
+    connection: Connection
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The source's documents in the registry."""
+        return Documents(self.connection, self.source.value)
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        """The source's partitions in the registry."""
+        return Partitions(self.connection, self.source.value)
+
+    @cached_property
+    def index(self) -> Index:
+        """The source's index entries in the registry."""
+        return Index(self.connection, self.source.value)
+
+    @cached_property
+    def collections(self) -> Collections:
+        """Collections in the registry."""
+        return Collections(self.connection)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Rows of sync jobs."""
+        return Jobs(self.connection)
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake's tables."""
+        from resources.stores.lake import Lake  # polars and Arrow: slow to import
+
+        return Lake(self.settings.lake_address)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Content-addressed bytes."""
+        from resources.stores.blobs import Blobs
+
+        return Blobs(self.settings.lake_address)
+
+    @cached_property
+    def qdrant(self) -> QdrantClient:
+        """A client of the vector index."""
+        from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
+
+        return client(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedding model in the settings; indexing uses the collection's own model (`assets.index.targets`)."""
+        from resources.embedding import embedder  # loads the model
+
+        return embedder(self.settings)
+
+    def next_sequence(self, reserve: int) -> int:
+        """Reserve ascending numbers for change rows in the lake and return the first."""
+        return self.jobs.next_sequence(clock_ns=time.time_ns(), reserve=reserve)

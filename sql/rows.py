@@ -1,0 +1,234 @@
+"""Rows of the registry, as its statements return them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the registry holds of a document."""
+
+    doc_id: str
+    source_id: str
+    partition: str
+    version: str
+    content_hash: str | None
+    content_key: str | None
+    payload_hash: str
+    state: str
+    stage: str | None
+    reason: str | None
+    attempts: int
+    collection_ids: list[str]
+
+
+class Permitted(Known, frozen=True):
+    """A document with the metadata that its point carries."""
+
+    source_title: str
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    author: str | None
+    description: str | None
+    size: int | None
+    created_at: datetime | None
+    modified_at: datetime | None
+    tags: dict[str, Any]
+    profile: str
+    locator: str
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """A document that is no longer shown, and whether the index has points of it."""
+
+    doc_id: str
+    indexed: bool
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A document whose index entry is missing or out of date."""
+
+    doc_id: str
+    source_id: str
+    partition: str
+    content_hash: str
+    content_key: str
+    mime_type: str
+    title: str
+    description: str | None
+    profile: str
+    owner: str | None
+    tags: dict[str, Any]
+    state: str
+    attempts: int
+    was_indexed: bool
+    """True if the index may contain points of it, from an earlier version or an interrupted sync."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A job that was just created."""
+
+    job_id: str
+    started_at: datetime
+
+
+class Running(msgspec.Struct, frozen=True):
+    """The running job of a source, and its age in seconds."""
+
+    job_id: str
+    run_id: str | None
+    claimed_at: datetime | None
+    age: float
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A sync job."""
+
+    source: str
+    partitions: list[str] | None
+    full_sync: bool
+    synced: int
+    failed: int
+    retries: int
+    retries_failed: int
+    error_message: str | None
+
+
+class JobError(msgspec.Struct, frozen=True):
+    """A document that a sync skipped or failed on."""
+
+    source_id: str
+    stage: str
+    reason: str
+    outcome: str
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A content that was fetched for a batch which was interrupted."""
+
+    source_id: str
+    version: str
+    content_hash: str
+    size: int
+
+
+class Approved(msgspec.Struct, frozen=True):
+    """An approved deletion."""
+
+    partition: str
+    source_id: str
+    source_time: datetime | None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A key of a source's memory."""
+
+    key: str
+    value: Any
+
+
+class SourceState(msgspec.Struct, frozen=True):
+    """Whether syncs of a source are paused, and the credentials of the last attempt."""
+
+    paused_at: datetime | None
+    paused_reason: str | None
+    credentials: str | None
+    tried_at: datetime | None
+
+
+class Removable(msgspec.Struct, frozen=True):
+    """A document that must leave the index."""
+
+    doc_id: str
+    source_id: str
+    state: str
+    deleted_at: datetime | None
+    gone_at_source: datetime | None
+    gone_is_exact: bool
+    chunk_count: int
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """A passage whose keyword vector is out of date."""
+
+    chunk_id: str
+    doc_id: str
+    chunk_index: int
+    chunk_text: str
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Documents and passages of a source."""
+
+    documents: int
+    chunks: int
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A partition, and when its permissions were last checked."""
+
+    partition: str
+    acl_checked_at: datetime
+
+
+class HeldCheck(msgspec.Struct, frozen=True):
+    """A document whose deletion is held, and since when."""
+
+    doc_id: str
+    held_at: datetime
+
+
+class Collection(msgspec.Struct, frozen=True):
+    """A collection of the vector index, with its model."""
+
+    name: str
+    model: str
+    dimensions: int
+    bm25_avg_len: float
+    provider: str | None
+    model_source: str | None
+    model_dimensions: int | None
+    model_window: int | None
+    active: bool
+
+
+class CollectionState(msgspec.Struct, frozen=True):
+    """A collection that was created here at some time."""
+
+    name: str
+    model: str
+    dimensions: int
+    active: bool
+    building: bool
+    replaced_at: datetime | None
+    just_replaced: bool
+
+
+class ProfileUse(msgspec.Struct, frozen=True):
+    """A chunking profile and the number of its documents."""
+
+    profile: str
+    documents: int
+
+
+class LeftBehind(msgspec.Struct, frozen=True):
+    """What a secondary collection lacks, and the number of points that it should have."""
+
+    documents: int
+    points: int
+    sources: list[str]
+
+
+class Readable(msgspec.Struct, frozen=True):
+    """A document with its readers."""
+
+    doc_id: str
+    title: str
+    source: str
+    source_id: str
+    permissions: list[str]

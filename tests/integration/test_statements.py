@@ -1,0 +1,115 @@
+"""Every typed SQL statement, prepared on a migrated database and compared with its declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import psycopg
+import pytest
+
+import sql.sync
+from sql import ROOT
+from sql.family import Declared, Family, Json, SourceFamily
+
+TYPES: dict[str, Any] = {
+    "text": str,
+    "uuid": str,
+    "bool": bool,
+    "int4": int,
+    "int8": int,
+    "float8": float,
+    "timestamptz": datetime,
+    "jsonb": Json,
+    "_text": list[str],
+    "_uuid": list[str],
+}
+FILTERED = {"Pending.content_hash", "Pending.content_key", "Checked.acl_checked_at"}
+"""Columns that may be null in the table, but not in these results."""
+SCRIPTS = {"exchange_chunks"}
+"""Several statements at once, which cannot be prepared."""
+FAMILIES = [one for one in vars(sql.sync).values() if isinstance(one, type) and "declared" in vars(one)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_statements_are_as_declared(database: str, family: type[Family]) -> None:
+    named = re.findall(r"^-- name: (\w+)[!#]?$", (ROOT / family.path).read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(family.declared)
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE SCHEMA dagster")
+        connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
+        bound = {"source": str} if issubclass(family, SourceFamily) else {}
+        faults = {
+            name: found
+            for name, declared in family.declared.items()
+            if name not in SCRIPTS and (found := list(_faults(connection, declared, bound)))
+        }
+    assert faults == {}
+
+
+def _faults(connection: psycopg.Connection[Any], declared: Declared, bound: dict[str, Any]) -> Iterator[str]:
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", declared.text)))
+    hints = declared.parameters | {name: hint for name, hint in bound.items() if name in names}
+    if set(names) != hints.keys():
+        yield f"has the parameters {names}"
+        return
+    text = declared.text.replace("%%", "%")
+    for number, name in enumerate(names, 1):
+        text = text.replace(f"%({name})s", f"${number}")
+    connection.pgconn.prepare(b"", text.encode())
+    described = connection.pgconn.describe_prepared(b"")
+    if described.error_message:
+        yield described.error_message.decode()
+        connection.rollback()
+        return
+    for number, name in enumerate(names):
+        kind = _type(connection, described.param_type(number))
+        if not _allows(hints[name], kind):
+            yield f"the parameter {name} is {kind}"
+    columns = {(described.fname(number) or b"").decode(): number for number in range(described.nfields)}
+    if isinstance(declared.row, type) and issubclass(declared.row, msgspec.Struct):
+        fields = get_type_hints(declared.row)
+        if columns.keys() != fields.keys():
+            yield f"returns {sorted(columns)}"
+            return
+    elif get_origin(declared.row) is dict:
+        return
+    else:
+        fields = dict.fromkeys(columns, declared.row)
+        if len(columns) > 1 or (not columns and declared.row is not int):
+            yield f"returns {sorted(columns)}"
+    for name, number in columns.items():
+        kind = _type(connection, described.ftype(number))
+        if not _allows(fields[name], kind):
+            yield f"{name} is {kind}"
+        elif isinstance(declared.row, type) and issubclass(declared.row, msgspec.Struct):
+            nullable = _nullable(connection, described.ftable(number), described.ftablecol(number))
+            if (
+                nullable
+                and type(None) not in get_args(fields[name])
+                and f"{declared.row.__name__}.{name}" not in FILTERED
+            ):
+                yield f"{name} may be null"
+
+
+def _type(connection: psycopg.Connection[Any], oid: int) -> str:
+    row = connection.execute("SELECT typname FROM pg_type WHERE oid = %s", [oid]).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _nullable(connection: psycopg.Connection[Any], table: int, column: int) -> bool:
+    """Return True if the column of a table may be null; False for an expression."""
+    row = connection.execute(
+        "SELECT NOT attnotnull FROM pg_attribute WHERE attrelid = %s AND attnum = %s", [table, column]
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _allows(hint: Any, kind: str) -> bool:
+    """Return True if a value of this type may have this hint."""
+    wanted = TYPES.get(kind)
+    return wanted == hint or wanted in get_args(hint) or (wanted is Json and (hint is Any or get_origin(hint) is dict))
