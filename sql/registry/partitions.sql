@@ -10,7 +10,7 @@ SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;
 INSERT INTO partitions (source, partition, cursor, title, acl_checked_at, last_sync_at, source_count, counted_at)
 VALUES (
     :source, :partition, :cursor, :title, CASE WHEN :checked THEN now() END, now(),
-    coalesce(:count::integer, CASE WHEN :checked THEN :by END), CASE WHEN :checked THEN now() END
+    coalesce(:count::integer, CASE WHEN :checked THEN :by::integer END), CASE WHEN :checked THEN now() END
 )
 ON CONFLICT (source, partition) DO UPDATE SET
     cursor = excluded.cursor, last_sync_at = now(), lost_at = NULL,

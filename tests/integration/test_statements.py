@@ -39,8 +39,8 @@ def test_statements_are_as_declared(database: str, family: type[Family]) -> None
     named = re.findall(r"^-- name: (\w+)[!#]?$", (ROOT / family.path).read_text(), re.MULTILINE)
     assert sorted(named) == sorted(family.declared)
     with psycopg.connect(database) as connection:
-        connection.execute("CREATE SCHEMA dagster")
-        connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS dagster")
+        connection.execute("CREATE TABLE IF NOT EXISTS dagster.run_tags (run_id text, key text, value text)")
         bound = {"source": str} if issubclass(family, SourceFamily) else {}
         faults = {
             name: found
@@ -59,10 +59,10 @@ def _faults(connection: psycopg.Connection[Any], declared: Declared, bound: dict
     text = declared.text.replace("%%", "%")
     for number, name in enumerate(names, 1):
         text = text.replace(f"%({name})s", f"${number}")
-    connection.pgconn.prepare(b"", text.encode())
+    prepared = connection.pgconn.prepare(b"", text.encode())
     described = connection.pgconn.describe_prepared(b"")
-    if described.error_message:
-        yield described.error_message.decode()
+    if prepared.error_message or described.error_message:
+        yield (prepared.error_message or described.error_message).decode()
         connection.rollback()
         return
     for number, name in enumerate(names):
@@ -112,4 +112,6 @@ def _nullable(connection: psycopg.Connection[Any], table: int, column: int) -> b
 def _allows(hint: Any, kind: str) -> bool:
     """Return True if a value of this type may have this hint."""
     wanted = TYPES.get(kind)
+    if kind == "_text" and hint == list[str | None]:
+        return True
     return wanted == hint or wanted in get_args(hint) or (wanted is Json and (hint is Any or get_origin(hint) is dict))
