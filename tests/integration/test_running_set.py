@@ -79,9 +79,9 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
     assert report["status"] == "success", report
     ended = company.rows("SELECT status FROM sync_jobs WHERE job_id = %s", started.job_id)
     assert ended == [{"status": "failed"}]
-    with open_sync(company.settings, SourceName.FILES, requested_by="test") as job:
-        counts = ledger(job.stores)
-        assert agree(totals(job.stores)), totals(job.stores)
+    with open_sync(company.settings, SourceName.FILES, requested_by="test") as opened:
+        counts = ledger(opened.stores)
+        assert agree(totals(opened.stores)), totals(opened.stores)
     assert (counts["unfinished"], counts["lingering"]) == (0, 0)
     until(
         lambda: company.rows("SELECT 1 FROM dagster.runs WHERE run_id = %s AND status = 'FAILURE'", job[0]["run_id"]),
