@@ -32,7 +32,7 @@ MAX_WAITING = 2000
 """Events that may be unwritten while Postgres is up; beyond it, requests wait."""
 WAIT_SECONDS = 5.0
 BATCH_ROWS = 200
-GATHER_SECONDS = 0.1
+GATHER_SECONDS = 0.5
 """How long the writer waits for more events, to write many in one transaction."""
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0

@@ -24,5 +24,9 @@ def queries(family: str) -> Any:
 
 @cache
 def statement(family: str, name: str) -> str:
-    """Return the text of `sql/<family>/<name>.sql`, comments included."""
-    return (ROOT / family / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the text of `sql/<family>/<name>.sql` without comment lines: psycopg parses a text of more than 4,096 characters each time.
+
+    Source: `MAX_CACHED_STATEMENT_LENGTH` in psycopg's `_queries.py`.
+    """
+    lines = (ROOT / family / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("--"))
