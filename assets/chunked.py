@@ -1,7 +1,5 @@
 """The `chunked` stage: chunk parsed texts that have no chunks of the current version, in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -29,7 +27,6 @@ _decode = msgspec.msgpack.Decoder(ParsedDocument).decode
 
 
 def chunk_version(profile: Profile) -> str:
-    """Return the version of chunk rows, which depends on the parser and the profile."""
     return f"{PARSER_VERSION}|{profile.version}"
 
 
@@ -78,7 +75,6 @@ def _present(stores: Stores, keys: set[str]) -> set[tuple[str, str]]:
 
 
 def parsed_documents(stores: Stores, keys: set[str]) -> dict[str, ParsedDocument]:
-    """Read parsed documents by content key."""
     frame = (
         stores.lake.scan(PARSED)
         .filter(

@@ -3,8 +3,6 @@
 Texts of uploads are embedded once per owner, because their `text_hash` includes the owner (`identify.scoped_hash`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 

@@ -5,8 +5,6 @@ the same broken file under ten names is tried once per sync, and three times in 
 with a larger limit. Workers alternate between the uploads of different people.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -156,7 +154,6 @@ def _job(stores: Stores, document: Pending) -> ParseJob:
 
 
 def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
-    """Convert an outcome to a lake row."""
     status, reason, document = "ok", outcome.error, outcome.document
     if document is None:
         status = "skipped" if outcome.skipped else "failed"

@@ -1,7 +1,5 @@
 """The five stages of a source as plain functions of a `SyncJob`, called by the assets and by tests without Dagster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 Partitions are collected one after another; `assets.intake.batch` stores their batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar

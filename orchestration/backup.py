@@ -5,8 +5,6 @@ because syncs rebuild it from the lake without parsing or embedding. Syncs, eras
 lake contains everything that the dump refers to; searches and uploads continue.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Generator
@@ -41,8 +39,6 @@ OWN_SERVERS = "See docs/operations.md, Back up and restore, for servers of your 
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """The contents of a backup."""
-
     made_at: datetime
     version: str
     lake: bool

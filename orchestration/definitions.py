@@ -1,7 +1,5 @@
 """The Dagster code location: assets, checks, jobs, schedules and sensors of all sources."""
 
-from __future__ import annotations
-
 import warnings
 
 import dagster as dg

@@ -3,8 +3,6 @@
 Nothing is started or changed, except for a temporary file in HOME; the model is loaded once.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -4,8 +4,6 @@
 another account, so that files and sockets are really opened. Every request is harmless, even if it succeeds.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import pwd

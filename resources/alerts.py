@@ -1,7 +1,5 @@
 """Alerts: logged, and posted to a Slack-compatible webhook if one is configured."""
 
-from __future__ import annotations
-
 import httpx
 import structlog
 

@@ -165,7 +165,6 @@ class Connections:
         return True
 
     def leave(self, connection: BoundedProtocol) -> None:
-        """Unregister a connection."""
         if connection not in self.open:
             return
         self.open.discard(connection)
@@ -268,7 +267,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expects, self._body_bytes, self._head_bytes = "head", 0, 0
 
     def on_url(self, url: bytes) -> None:
-        """Receive a piece of the URL."""
         super().on_url(url)
         if len(self.url) > self.kept.bounds.value_bytes:
             most = self.kept.bounds.value_bytes // 1024
@@ -290,7 +288,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Pass the request to the application."""
         if len(self.pipeline) >= self.kept.bounds.pipeline:
             raise INVALID
         self._unread = 0
@@ -298,7 +295,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Receive a piece of the body."""
         self._unread = 0
         self._body_bytes += len(body)
         super().on_body(body)

@@ -4,8 +4,6 @@ This module makes the header of a program's request and the links that `concorda
 checks them. It does not import Dagster.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 import time
@@ -33,7 +31,6 @@ class Secrets(NamedTuple):
     viewer: str
 
     def role(self, given: str) -> Role | None:
-        """Return the role that a secret grants, or None."""
         if hmac.compare_digest(given.encode(), self.admin.encode()):
             return "admin"
         if hmac.compare_digest(given.encode(), self.viewer.encode()):
@@ -70,7 +67,6 @@ def session(own: Secrets, role: Role) -> str:
 
 
 def role_of_session(own: Secrets, cookie: str) -> Role | None:
-    """Return the role that a session cookie grants, or None."""
     claims = _verified(own, _SESSION, cookie)
     return claims["role"] if claims else None
 

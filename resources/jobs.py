@@ -5,8 +5,6 @@ lock of the source for as long as it lives: a job marked as running while its lo
 next sync replaces it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -130,7 +128,6 @@ def lock(connection: Connection, source: SourceName) -> None:
 
 
 def unlock(connection: Connection, source: SourceName) -> None:
-    """Give up the lock of a source."""
     connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
 
 

@@ -4,8 +4,6 @@ They are kept in `HOME/keys.json`, readable by its owner only. A key given in th
 in HOME; nothing here is ever logged.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -41,7 +39,6 @@ PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
 
 
 def path(settings: Settings) -> Path:
-    """Return the path of the key file."""
     return settings.home / "keys.json"
 
 

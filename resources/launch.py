@@ -3,8 +3,6 @@
 Used by the HTTP interface and the command line, so it does not import Dagster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import httpx
@@ -78,7 +76,6 @@ def start_sync(
 
 
 def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
-    """Launch the run of an existing job and return its run id."""
     params = {
         "selector": {
             "repositoryLocationName": LOCATION,
@@ -118,5 +115,4 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
 
 
 def run_tags(source: SourceName, job_id: str) -> dict[str, str]:
-    """Return the tags of a job's run."""
     return {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}

@@ -4,8 +4,6 @@ Call `configure` once per process; modules log with `logger(NAME)`. Records of s
 get the same format.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

@@ -1,7 +1,5 @@
 """The connection state of the Socket Mode receiver, as it reports it to other processes over a Unix socket."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 
@@ -31,7 +29,6 @@ class SocketState(msgspec.Struct, kw_only=True):
 
 
 def address(settings: Settings) -> Path:
-    """Return the path of the receiver's socket."""
     return socket_path(settings, "slack-events.sock")
 
 

@@ -45,8 +45,6 @@ class Counts:
 
 @dataclass
 class StageResult:
-    """What one stage did."""
-
     counts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Shown in Dagster."""
     touched: set[str] = field(default_factory=set[str])
@@ -55,7 +53,6 @@ class StageResult:
     """Content keys left to the next sync to parse."""
 
     def add(self, other: StageResult) -> None:
-        """Add another result's counts and partitions."""
         self.counts |= {name: self.counts.get(name, 0) + count for name, count in other.counts.items()}
         self.touched |= other.touched
 

@@ -5,8 +5,6 @@ callers are asked to retry, and are never served by a fallback with fewer checks
 down, or after the caller's time limit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -69,7 +67,6 @@ class Watch:
             self._task = asyncio.create_task(self._run(), name=f"watch-{self._part}")
 
     async def stop(self) -> None:
-        """Stop watching."""
         if self._task is not None:
             task, self._task = self._task, None
             task.cancel()

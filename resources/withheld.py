@@ -5,8 +5,6 @@ If that variable exists, `.env` is not read, since it may contain those secrets.
 be read.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Collection
@@ -39,7 +37,6 @@ class Withheld(SecretStr):
 
 
 def variable(names: Collection[str]) -> dict[str, str]:
-    """Return the environment variable that lists the withheld settings."""
     return {VARIABLE: ",".join(sorted(names))}
 
 

@@ -4,8 +4,6 @@ With `--standby`, which the supervisor uses, it receives the listening socket th
 no other process does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version

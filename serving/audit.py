@@ -57,7 +57,6 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     put_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
     def row(self) -> dict[str, object]:
-        """Return the parameters of `audit_insert`."""
         return {name: without_nul(value) for name, value in msgspec.structs.asdict(self).items()}
 
 
@@ -106,7 +105,6 @@ class Spool:
         self.bytes += written
 
     def sync(self) -> None:
-        """Flush the file to disk."""
         os.fsync(self._handle)
 
     def events(self) -> Iterator[AuditEvent]:
@@ -119,7 +117,6 @@ class Spool:
                     log.warning("audit_line_incomplete", file=self.path.name, bytes=len(line))
 
     def remove(self) -> None:
-        """Delete and close the file."""
         self.path.unlink(missing_ok=True)
         self.close()
 
@@ -167,7 +164,6 @@ class Audit:
             await self._write_directly(event, error)
 
     def start(self) -> None:
-        """Start the writer task."""
         self._recorded.set()
         self._task = asyncio.create_task(self._run(), name="audit-writes")
 

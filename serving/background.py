@@ -4,8 +4,6 @@ When the queue is full or Postgres is down, rows are dropped and counted, so a s
 which must not lose rows, has its own writer in `serving.audit`. The caches grow only here, so expired rows are deleted here too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -52,7 +50,6 @@ class Background:
             self._metrics.dropped_writes.labels(statement).inc()
 
     def start(self) -> None:
-        """Start the writer task."""
         self._task = asyncio.create_task(self._run(), name="background-writes")
 
     async def flush(self) -> None:

@@ -5,8 +5,6 @@ fall back on the index. `OverloadedError`: Postgres answers, but the pool is exh
 should retry, and no weaker check is used.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -107,7 +105,6 @@ class Database:
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
-        """Close every connection."""
         await self.watch.stop()
         await self._pool.close(timeout=2)
 

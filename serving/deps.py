@@ -1,7 +1,5 @@
 """The services that routes depend on, created once per app: clients, pool, embedder, key, launcher, metrics."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -257,5 +255,4 @@ async def lifespan(app: Litestar) -> AsyncGenerator[None]:
 
 
 def provide_services(state: State) -> Services:
-    """Return the app's services."""
     return state.services

@@ -4,8 +4,6 @@ Syncs write the table `directory`. It is queried for every request and never cac
 the sync that sees it. While Postgres is down, and for a source whose directory was not read recently, no one is a member.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import msgspec

@@ -3,8 +3,6 @@
 Chunks overlap, and omit white space between them. Their offsets (`start_char`, `end_char`) are those that citations use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

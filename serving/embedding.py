@@ -34,9 +34,7 @@ class EmbedsQueries(Protocol):
     """The part of an embedder that searches use."""
 
     @property
-    def model(self) -> str:
-        """Model name, used as cache key."""
-        ...
+    def model(self) -> str: ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one vector, (dimensions,) float32."""
@@ -115,7 +113,6 @@ class QueryEmbedder:
             self._task = asyncio.create_task(self._follow(self._read_active), name="active-collection")
 
     async def stop(self) -> None:
-        """Stop following the active collection."""
         await cancel(self._task)
 
     async def query(self, text: str) -> list[float]:

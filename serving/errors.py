@@ -4,8 +4,6 @@
 only. Callers never see a stack trace: an unexpected error is logged under an id that they can quote.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import uuid
@@ -202,7 +200,6 @@ def _disk_problem(request: Request[Any, Any, Any]) -> str | None:
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
-    """List each invalid field and what is wrong with it."""
     faults: list[dict[str, str]] = []
     for fault in error.extra if isinstance(error.extra, list) else []:
         field = fault.get("key") or fault.get("source") or "body"

@@ -1,7 +1,5 @@
 """Periodic readings of the registry, the index and the disks, for `/metrics` and `/readyz`: no request costs a query."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -46,11 +44,9 @@ class StatusMonitor:
         self.disk_faults: Sequence[DiskFault] = ()
 
     def start(self) -> None:
-        """Start the task that reads."""
         self._task = asyncio.create_task(self._run(), name="status-monitor")
 
     async def stop(self) -> None:
-        """Stop the task."""
         await cancel(self._task)
 
     async def _run(self) -> None:

@@ -1,7 +1,5 @@
 """Filters of a search as they are sent, and their validation."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from datetime import UTC, date, datetime, timedelta

@@ -4,8 +4,6 @@ A file root's file is named by its path there; other addresses are not fetched. 
 shared with these readers only. Precedence of metadata: request, sidecar, path, defaults.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -75,8 +73,6 @@ class IngestContent(NamedTuple):
 
 
 class Ingested(NamedTuple):
-    """The stored document and its job."""
-
     job_id: str
     kept: UploadRecord
     blob: Blob

@@ -4,8 +4,6 @@ Names of private channels and drives, reasons that name a file, and the amount o
 administrators therefore only see, for each source, how many documents they may read.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

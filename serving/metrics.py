@@ -1,7 +1,5 @@
 """Prometheus metrics: the app's own counters, and figures of the registry and the index."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,7 +41,6 @@ class Metrics:
         self._searched = self._from_cache = 0
 
     def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:
-        """Count one search."""
         self._searched += 1
         self._from_cache += cached
         self.latency.observe(seconds * 1000)

@@ -3,8 +3,6 @@
 Fields are limited in size; the file's bytes are passed on as they arrive, so the caller can count them and stop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 

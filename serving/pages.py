@@ -1,7 +1,5 @@
 """The layout of HTML pages, and the API documentation (Swagger UI). Nothing is loaded from another host."""
 
-from __future__ import annotations
-
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +51,6 @@ def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None 
     "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
 )
 def page_style() -> Response[bytes]:
-    """Return the style sheet of the pages."""
     return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
 
 
@@ -69,7 +66,6 @@ class LocalSwagger(OpenAPIRenderPlugin):
     """Renders /docs with the files of `static_folder`."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002 (the page fetches the schema)
-        """Return the page."""
         return _PAGE
 
 
@@ -81,7 +77,6 @@ class LocalSwagger(OpenAPIRenderPlugin):
     sync_to_thread=True,
 )
 def docs_file(name: FromPath[str]) -> Response[bytes]:
-    """Return a file of Swagger UI."""
     if name == START:
         return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
     if name not in MEDIA_TYPES:

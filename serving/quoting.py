@@ -1,7 +1,5 @@
 """Quote text of documents and people in prompts, so that none of it can pass for our own lines."""
 
-from __future__ import annotations
-
 import re
 from typing import TypedDict
 
@@ -13,8 +11,6 @@ _BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class ChatMessage(TypedDict):
-    """A message in the format of OpenAI's chat completions."""
-
     role: str
     content: str
 

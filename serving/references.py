@@ -3,8 +3,6 @@
 Pure: whether the document exists, and whether the caller may read it, is for the query that looks it up.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import uuid

@@ -3,8 +3,6 @@
 The client of `resources.embedding` alone is made for syncs: its timeouts apply to each read, and it retries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +26,6 @@ class RemoteEmbedder:
 
     @property
     def model(self) -> str:
-        """Model name, used as cache key."""
         return self._embedder.model
 
     def embed_query(self, text: str) -> NDArray[np.float32]:

@@ -1,7 +1,5 @@
 """Results as HTTP shows them: snippets, highlights, citations and explanations of passages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Field types and structs that several routes share. Ids are opaque strings."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """uvicorn's configuration: protocol, connection limits and trusted proxies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import uvicorn

@@ -1,7 +1,5 @@
 """Processes Slack events received over HTTP (`routes/events.py`) or Socket Mode (`slack_socket.py`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from resources.core.domain import SourceName

@@ -5,8 +5,6 @@ is stored: Slack redelivers events that a killed process did not store, and repe
 token and Dagster's secret, are left to the sensor for waiting events.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

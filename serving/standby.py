@@ -3,8 +3,6 @@
 It detects that end by itself (`resources/servers/succession.py`). The supervisor passes it the listening socket when it starts it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -3,8 +3,6 @@
 A sync that cannot be started now (another is running, Dagster is down) is left to the sensor for waiting events.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ The type is detected from the first bytes. A refused upload leaves nothing behin
 the client can read the response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Mapping
@@ -86,7 +84,6 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
 
 
 def too_large(limit: int) -> ProblemError:
-    """Return the problem of a file larger than the limit."""
     return ProblemError(
         "too-large", f"The file is larger than the limit of {limit / _MB:.0f} MB. Split it or compress its images."
     )

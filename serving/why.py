@@ -4,8 +4,6 @@ A document that the caller may not see gets the same `Trace` as one that does no
 caller's principals, and everything else is done alike for both. The operator's command line reads without them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -44,7 +42,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[str, Any]:
-    """Return the parameters of the statements named `why`."""
     return {
         "doc_ids": list(named.doc_ids),
         "own_id": named.own_id,

@@ -1,7 +1,5 @@
 """Rows of the registry, as its statements return them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statements that syncs use: jobs, documents and partitions of the registry."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -3,8 +3,6 @@
 This order makes a crash safe at any line: an interrupted batch is repeated, and the latest row wins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -25,8 +23,6 @@ events = queries("events")
 
 
 class PartitionSync:
-    """The batches of one partition in one sync."""
-
     def __init__(self, job: SyncJob, source: Source, partition: str, result: StageResult, *, begun: bool) -> None:
         self._job = job
         self._source = source
@@ -143,7 +139,6 @@ class Listing:
         return total
 
     def end(self) -> None:
-        """Forget the listing."""
         self._stores.partitions.end_listing(partition=self._partition)
 
 

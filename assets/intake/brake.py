@@ -5,8 +5,6 @@ than a share of a partition are therefore held until `concordance prune approve`
 callers until their permissions are too old to trust (`ACL_MAX_AGE`), because they are no longer refreshed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 

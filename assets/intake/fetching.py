@@ -3,8 +3,6 @@
 Each document fetched over a network is recorded at once, so that a killed sync does not fetch it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any

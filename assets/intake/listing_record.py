@@ -4,8 +4,6 @@ Reconciliation compares the record with what the stores held before, so that one
 sync. Only a complete listing is evidence that something is gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -42,7 +40,6 @@ class ListingRecord:
         return cast("Source", self)
 
     def partitions(self) -> list[str]:
-        """Return what the source returns."""
         try:
             return self._port.partitions()
         except ConcordanceError as error:
@@ -50,19 +47,16 @@ class ListingRecord:
             raise
 
     def lost(self, known: list[str]) -> list[str]:
-        """Return what the source returns."""
         lost = self._port.lost(known)
         self.lost_partitions.update(lost)
         return lost
 
     def retired(self, known: list[str]) -> list[str]:
-        """Return what the source returns."""
         retired = self._port.retired(known)
         self.retired_partitions.update(retired)
         return retired
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield what the source yields."""
         last = None
         try:
             for batch in self._port.changes(partition, cursor):

@@ -1,7 +1,5 @@
 """Build registry and lake rows from fetched, rewritten and refused documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -43,7 +41,6 @@ def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
 
 
 def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str, Any]:
-    """Return the row of a document whose bytes were requested."""
     stores = job.stores
     item = result.item
     if result.content_hash is not None:

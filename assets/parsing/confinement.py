@@ -5,8 +5,6 @@ filter (seccomp), and a file system view that contains only the interpreter and 
 `python -m assets.parsing.confinement`, the module confines itself and prints what this system enforces; `concordance doctor` shows it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -4,8 +4,6 @@ A job is sent as a frame, and the bytes of its file follow in further frames: th
 never has more than a part of a file in memory.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import io
@@ -40,8 +38,6 @@ _log = structlog.get_logger(__name__)
 
 
 class Queue:
-    """The jobs of one queue, in order."""
-
     def __init__(self, jobs: Iterable[ParseJob]) -> None:
         self._jobs = iter(jobs)
         self.again: deque[ParseJob] = deque()
@@ -49,14 +45,12 @@ class Queue:
         self.more = True
 
     def next(self) -> ParseJob | None:
-        """Return the next job, or None at the end."""
         job = self.again.popleft() if self.again else next(self._jobs, None) if self.more else None
         self.more = self.more and job is not None
         return job
 
     @property
     def done(self) -> bool:
-        """Return True if no jobs are left."""
         return not self.more and not self.again
 
 

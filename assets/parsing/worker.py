@@ -6,8 +6,6 @@ time, a timer ends the process; if it takes too much memory, the result is `Memo
 from the exit status. The process ends when its input closes, so it never outlives its parent.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import resource

@@ -8,8 +8,6 @@ is merged into its neighbour or takes sentences from it. A chunk that spans page
 Time is linear in the text's length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec
@@ -160,8 +158,6 @@ class _Packer:
 
 
 class _ChunkBuilder:
-    """Builds the chunk for a range of atoms."""
-
     def __init__(self, document: ParsedDocument, measure: Measure) -> None:
         self._document = document
         self._measure = measure

@@ -1,7 +1,5 @@
 """Compare a batch of source items with the registry and sort it into documents to fetch, rewrite or keep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import msgspec

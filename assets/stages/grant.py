@@ -1,7 +1,5 @@
 """Compute who may find a document: the permissions of its source, narrowed by the platform's rules and never widened."""
 
-from __future__ import annotations
-
 from resources.core.domain import Item
 from resources.core.permissions import granted
 

@@ -1,7 +1,5 @@
 """Compute the keys that decide whether work can be reused: content keys, payload hashes and index signatures."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

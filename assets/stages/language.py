@@ -1,7 +1,5 @@
 """Identify the language of a text as an ISO 639-1 code; None if the text is too short or the guess too uncertain."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

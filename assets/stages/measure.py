@@ -1,7 +1,5 @@
 """Count the tokens of a text once and answer how many lie between two offsets, and where a given number ends."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array

@@ -4,8 +4,6 @@ Every parser passes its drafts to `assemble`, so white space, Unicode form and o
 `text[start:end]` of a block is exactly what is indexed, cited and highlighted.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Build the payload of a point in the vector index from a registry row and a chunk row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -49,7 +47,6 @@ def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chunk_payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part that belongs to one chunk."""
     places = msgspec.json.decode(chunk["places"]) if chunk["places"] else None
     return {"chunk_text": chunk["text"], **{name: chunk[name] for name in CHUNK_FIELDS}, "places": places}
 

@@ -1,7 +1,5 @@
 """Decide what one batch of a source changes: which documents to fetch, rewrite, refuse, delete or hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from math import inf
@@ -90,7 +88,6 @@ def vanished(batch: Batch, known: Mapping[str, Known], absent: Collection[str] =
 
 
 def shown(batch: Batch) -> list[str]:
-    """Return the source ids of the documents that a batch shows."""
     return [one.source_id for one in (*batch.seen, *batch.refused)]
 
 

@@ -1,7 +1,5 @@
 """Resolve a chunking profile for the embedding model's window. A profile larger than the window is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal

@@ -1,7 +1,5 @@
 """Find where sentences start: the preferred places to split prose into chunks."""
 
-from __future__ import annotations
-
 import sentencex
 
 PIECE = 5_000

@@ -4,8 +4,6 @@ Each unit fits a chunk. Larger passages are split at ever finer boundaries: line
 larger than a chunk is split within.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -45,7 +43,6 @@ class Splitter:
         self.profile = profile
 
     def fits(self, start: int, end: int) -> bool:
-        """Return True if the passage fits a chunk."""
         if self.profile.unit == "characters" and end - start > self.profile.size:
             return False
         return self.measure.weight(start, end) <= self.profile.limit

@@ -4,8 +4,6 @@ Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. The
 needed, and heavy libraries are imported within functions. Expected errors are one line on standard error, without a stack trace.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

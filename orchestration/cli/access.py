@@ -1,7 +1,5 @@
 """The commands `token` and `key`, which need the keys of the installation on this machine."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """URLs and headers with secrets for `concordance status --urls`, for users who can already read `HOME/keys.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

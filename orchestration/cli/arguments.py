@@ -1,7 +1,5 @@
 """Arguments that several commands share, with their converters. An invalid value is wrong usage (exit status 2)."""
 
-from __future__ import annotations
-
 import getpass
 import os
 from collections.abc import Sequence

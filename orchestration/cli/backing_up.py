@@ -1,7 +1,5 @@
 """The commands `backup` and `restore`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from orchestration.backup import back_up

@@ -1,7 +1,5 @@
 """The command `connect`, which gets the URL of a provider's consent page from the running HTTP interface."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The commands `erase` and `receipts`, which access the stores directly."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The commands `up`, `down`, `status`, `doctor` and `demo`, for the services of one machine."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Output of commands: results go to standard output, everything else to standard error."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 

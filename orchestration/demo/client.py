@@ -1,7 +1,5 @@
 """The demonstration's HTTP client: searches and syncs with signed tokens, like any other program."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -65,7 +63,6 @@ class Client:
         return response.json()
 
     def search(self, query: str, top_k: int, **more: Any) -> dict[str, Any]:
-        """Return the response to a search."""
         return self.body("POST", "/api/rag/search", json={"query": query, "top_k": top_k, **more})
 
     def sync(
@@ -102,7 +99,6 @@ class Client:
         return [done[source] for source in sources]
 
     def _start(self, source: SourceName) -> tuple[str, bool]:
-        """Return the id of a running sync, and True if this call started it."""
         try:
             return start_sync(self._settings, source, partitions=None, full=False, requested_by="demo").job_id, True
         except BusyError as error:

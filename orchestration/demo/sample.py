@@ -3,8 +3,6 @@
 The folder is not part of the installed package, so commands that use it need a checkout of the repository.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection, Iterator
@@ -38,7 +36,6 @@ class Person(msgspec.Struct, frozen=True):
     may_not_read: list[str]
 
     def reads(self, source_id: str) -> bool:
-        """Return True if this person may find the document."""
         allowed = any(fnmatchcase(source_id, pattern) for pattern in self.may_read)
         return allowed and not any(fnmatchcase(source_id, pattern) for pattern in self.may_not_read)
 
@@ -65,7 +62,6 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def people() -> dict[str, Person]:
-    """Return the people by id, in the order of the file."""
     return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[Person])}
 
 

@@ -81,8 +81,6 @@ class SampleUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that messages share."""
-
     id: str
     name: str
     by: str
@@ -103,7 +101,6 @@ class SampleMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ts(self) -> str:
-        """Slack's id of the message within its channel."""
         return f"{int(self.at.timestamp())}.000100"
 
 
@@ -120,8 +117,6 @@ class SampleChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SlackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of `slack.json`."""
-
     name: str
     team: str
     domain: str
@@ -141,17 +136,14 @@ def read(name: str) -> bytes:
 
 
 def drive_manifest() -> DriveManifest:
-    """Return the content of the company's Drive."""
     return msgspec.json.decode(read(DRIVE_FILE), type=DriveManifest)
 
 
 def slack_manifest() -> SlackManifest:
-    """Return the content of the company's Slack."""
     return msgspec.json.decode(read(SLACK_FILE), type=SlackManifest)
 
 
 def make_drive() -> Drive:
-    """Return a Drive filled with the sample company's content."""
     from resources.sources.drive.simulator import Drive
 
     clock = _Clock()

@@ -30,7 +30,6 @@ class Simulator(NamedTuple):
 
     @property
     def service(self) -> str:
-        """Name of its service."""
         return f"{self.name}-simulator"
 
     def settings(self, base: str) -> dict[str, str]:

@@ -5,8 +5,6 @@ unless the settings name real accounts, which are then left alone. The exit stat
 top 5 for each person who may read it and for no one else.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

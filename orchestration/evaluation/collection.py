@@ -5,8 +5,6 @@ The folder holds `corpus.jsonl` (_id, title, text), `queries.jsonl` (_id, text) 
 because test documents have no owner. Vectors are kept by text, so that a second evaluation embeds nothing.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -44,8 +42,6 @@ Progress = Callable[[str], None]
 
 
 class Row(NamedTuple):
-    """A document or a query."""
-
     id: str
     text: str = ""
     title: str = ""
@@ -69,8 +65,6 @@ class JudgedCollection(NamedTuple):
 
 
 class EvaluationTarget(NamedTuple):
-    """The stores, model and profile to index a collection with."""
-
     qdrant: QdrantClient
     lake: Lake
     embedder: Embedder

@@ -4,8 +4,6 @@ Questions whose documents their user can no longer read are left out. Without a 
 queries: that is easier than real questions, but still shows a model that loses documents.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 
@@ -35,8 +33,6 @@ class Score(msgspec.Struct, frozen=True, rename={"recall": "recall@10"}):
 
 
 class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The scores of both collections."""
-
     questions: int
     from_titles: bool
     active: Score

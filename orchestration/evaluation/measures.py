@@ -4,8 +4,6 @@ The measures come from trec_eval (through ir-measures) and the statistics from S
 a list of document ids, best first; judgements map query id → document id → grade (above 0 is relevant).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

@@ -5,8 +5,6 @@ and grouping. Neither running services nor Postgres are needed: payloads in memo
 HOME/eval; everything else is deleted at the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import subprocess
@@ -69,7 +67,6 @@ class Configuration(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The configuration as a person writes it."""
         if self.mode != "hybrid":
             return f"{self.mode}/{self.depth}"
         return f"{self.fusion}/{self.depth}/{self.dense_weight:g}/{self.agreement:g}"
@@ -93,8 +90,6 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class EvaluationReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of an evaluation."""
-
     collection: str
     documents: int
     queries: int

@@ -4,8 +4,6 @@ The monthly evaluation and the comparison before a change of the embedding model
 proposed; they count once the operator has accepted them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +58,6 @@ class QuestionDocument(msgspec.Struct, frozen=True):
 
 
 class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True, rename={"email": "as"}):
-    """A question of the set."""
-
     id: int
     question: str
     documents: list[QuestionDocument]
@@ -75,7 +71,6 @@ class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True, rename={"email":
 
 
 def stored(connection: Connection, *, accepted: bool = False) -> list[StoredQuestion]:
-    """Return all questions, or only the accepted ones, in the order in which they were added."""
     rows = registry.stored(connection, state="accepted" if accepted else None)
     return [
         StoredQuestion(**row | {"documents": msgspec.convert(row["documents"], list[QuestionDocument])}) for row in rows

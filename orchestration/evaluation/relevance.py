@@ -5,8 +5,6 @@ that the user must never find but does, or one that is shown without read permis
 result of each question in `evaluations` and `evaluation_results`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -135,7 +133,6 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
 
 
 def metrics(outcomes: Sequence[QuestionOutcome]) -> RelevanceMetrics:
-    """Return the means and counts over these questions."""
     scores = [one.scores for one in outcomes if one.scores is not None]
 
     def mean(pick: Callable[[QueryScores], float]) -> float | None:

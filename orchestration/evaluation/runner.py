@@ -3,8 +3,6 @@
 Nothing is cached or written. A search that was degraded raises `ServiceUnavailableError` instead of counting as an answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -49,7 +47,6 @@ class QuestionResult(msgspec.Struct, frozen=True):
     held_back: int
 
     def shown(self) -> set[str]:
-        """Return all documents in the result."""
         return {doc_id for rank in self.ranks for doc_id in rank}
 
     def ranking(self, wanted: frozenset[str]) -> list[str]:

@@ -1,7 +1,5 @@
 """The process of one service: start, adoption, stop and liveness."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

@@ -4,8 +4,6 @@ A request must carry the secret (`Authorization: Bearer`), the cookie of a brows
 a link. The role is passed on in `scope[ROLE]`. Viewers can only read, and GET requests never change anything.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -38,7 +36,6 @@ class Gate:
         self._links = Links(own)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI entry."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

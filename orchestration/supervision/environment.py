@@ -3,8 +3,6 @@
 A service gets only the secrets that it uses, and from our own environment only what programs need to run.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ It shows that a supervisor with a living process hangs or was stopped by a signa
 monotonic clock is the same for all processes and never adjusted.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import suppress
@@ -23,7 +21,6 @@ SILENT_SECONDS = 15.0
 
 
 def file(settings: Settings) -> Path:
-    """Return the path of the heartbeat file."""
     return settings.home / "run" / "heartbeat"
 
 
@@ -35,7 +32,6 @@ def beat(settings: Settings) -> None:
 
 
 def keep_beating(settings: Settings, stopping: Event) -> None:
-    """Send heartbeats until `stopping` is set."""
     while not stopping.wait(BEAT_SECONDS):
         with suppress(OSError):  # a disk error that lasts shows as a missing heartbeat
             beat(settings)

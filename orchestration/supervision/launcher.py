@@ -1,7 +1,5 @@
 """Dagster run launcher that uses a warm worker, or a new process if no worker can be reached."""
 
-from __future__ import annotations
-
 import os
 import signal
 
@@ -31,7 +29,6 @@ class WarmRunLauncher(DefaultRunLauncher):
         self._run_ids.add(run.run_id)
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt the run's worker."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
@@ -57,7 +54,6 @@ class WarmRunLauncher(DefaultRunLauncher):
 
 
 def worker_of(run: DagsterRun) -> psutil.Process | None:
-    """Return the run's process; None if it has ended."""
     pid, _, made = run.tags.get(WORKER_TAG, "0 0").partition(" ")
     try:
         process = psutil.Process(int(pid))

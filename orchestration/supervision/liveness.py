@@ -4,8 +4,6 @@ Each service is probed in its own thread, so that a hanging one does not delay t
 service that uses the processor gets more time than an idle one. Time in which this process itself was suspended does not count.
 """
 
-from __future__ import annotations
-
 import http.client
 import selectors
 import threading

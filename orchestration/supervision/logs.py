@@ -4,8 +4,6 @@ Services append to an inherited file descriptor, so the file must stay the same.
 no line is lost, because the copied bytes never change.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -5,8 +5,6 @@ commands stay root, and files that they create in HOME belong to HOME's owner. W
 running as root and the reason is printed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import stat

@@ -37,7 +37,6 @@ class ServiceStatus(msgspec.Struct, kw_only=True):
 
     @property
     def identity(self) -> ProcessIdentity | None:
-        """The identity of the process, if one was started."""
         return ProcessIdentity(self.pid, self.started) if self.pid is not None and self.started is not None else None
 
     def present(self) -> ServiceStatus:
@@ -69,7 +68,6 @@ class RunState(msgspec.Struct, kw_only=True):
 
 
 def state_file(settings: Settings) -> Path:
-    """Return the path of the state file."""
     return settings.home / "run" / "state.json"
 
 
@@ -95,13 +93,11 @@ def write(settings: Settings, state: RunState) -> None:
 
 
 def supervisor(settings: Settings) -> ProcessIdentity | None:
-    """Return the running supervisor of this HOME, if any."""
     found = read(settings).supervisor
     return found if found is not None and alive(found) else None
 
 
 def hung_supervisor(settings: Settings) -> ProcessIdentity | None:
-    """Return the supervisor of this HOME if it runs but hangs."""
     found = supervisor(settings)
     return found if found is not None and hangs(settings, found) else None
 

@@ -1,7 +1,5 @@
 """Definition of a service that `concordance up` runs: its command, port, readiness check, probe and fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 import signal
 import socket

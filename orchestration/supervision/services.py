@@ -3,8 +3,6 @@
 Postgres and the vector server are not started if POSTGRES_URL or QDRANT_URL names an external one.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil

@@ -28,8 +28,6 @@ WAIT_MS = 120_000
 
 
 class Storage(DagsterPostgresStorage):
-    """The storage named in `dagster.yaml`."""
-
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: PostgresStorageConfig) -> Storage:
         """Return the storage that `dagster.yaml` describes, and create its tables."""
@@ -44,7 +42,6 @@ class Storage(DagsterPostgresStorage):
 
 @contextmanager
 def _alone(url: str) -> Generator[None]:
-    """Hold the lock for creating tables."""
     engine = create_engine(url, poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text(f"SET LOCAL lock_timeout = {WAIT_MS}"))

@@ -4,8 +4,6 @@ The state is in `HOME/run/state.json` and the log of each service in `HOME/logs`
 killed or hung supervisor left running are adopted if they still match the settings and respond, and ended otherwise.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -4,8 +4,6 @@ Dagster's webserver has no sign-in of its own. Here its requests first pass `res
 `orchestration/supervision/dagster_gate.py` (secret, roles).
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 

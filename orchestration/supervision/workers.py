@@ -4,8 +4,6 @@ Starting Python with Dagster, Polars, Arrow and the model takes seconds, more th
 ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/supervision/run_worker.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -48,7 +46,6 @@ log = structlog.get_logger("workers")
 
 
 def address(settings: Settings) -> Path:
-    """Return the socket that the pool listens on."""
     return socket_path(settings, SOCKET)
 
 
@@ -84,7 +81,6 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        """Return True if the process has ended."""
         return self.process.poll() is not None
 
     @property
@@ -115,7 +111,6 @@ class WorkerPool:
         """Runs to mark as failed unless they have finished; a new pool first checks all runs."""
 
     def outputs(self) -> list[IO[bytes]]:
-        """Return the workers' pipes to select on."""
         return [worker.output for worker in self._workers]
 
     def hand_over(self, run_id: str) -> tuple[int, float]:
@@ -254,7 +249,6 @@ def _ask(settings: Settings, request: dict[str, str]) -> bytes:
 
 
 def main() -> int:
-    """Run the worker pool of this installation."""
     settings = load()
     configure(settings.log_level, "workers")
     serve(settings)

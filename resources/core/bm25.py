@@ -7,8 +7,6 @@ A word is indexed as its stem and, where that differs, also as written: a query 
 but ranks "surveys" first. The weight of the written form is applied to the query, so it can change without a reindex.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple

@@ -5,8 +5,6 @@ call exceeds its deadline, calls are refused for a rest period; then one call is
 for Postgres and the vector server, which have a ping.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parsing of durations such as `30m`, `12h` and `7d`."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -4,8 +4,6 @@ Vendor errors are mapped to these once, in the client that raises them. A messag
 next, and names the document, setting or command.
 """
 
-from __future__ import annotations
-
 
 class ConcordanceError(Exception):
     """Base class of expected failures. `str(error)` is safe to show to users: no secret, no stack trace."""

@@ -4,8 +4,6 @@ The check uses a short table of our own: a general detector (puremagic was tried
 ambiguous, and the name is chosen by the attacker. Rejections are `SkipDocumentError`s that list the supported types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from resources.core.errors import SkipDocumentError

@@ -8,8 +8,6 @@ accepts JSON only with the matching content type.
 `Guard` wraps whole applications; listeners with their own error format call `Rules.refusal` themselves.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
@@ -32,7 +30,6 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def always_json(_path: str) -> str:
-    """Require JSON bodies on every path."""
     return JSON
 
 
@@ -130,7 +127,6 @@ class Guard:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI entry."""
         refusal = self._rules.refusal(scope) if scope["type"] in ("http", "websocket") else None
         if refusal is None:
             await self._app(scope, receive, send)

@@ -4,8 +4,6 @@ People search for a file by its name, which its text need not contain: `budget_2
 the first passage carries the words, so that such a search leads to the beginning and a long document does not fill the results.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The normal forms are lower-case emails, `group:NAME@DOMAIN`, `domain:NAME`, `sla
 access decision are normalised here. An unrecognised principal is rejected, never guessed: a guess could widen access.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping

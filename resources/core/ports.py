@@ -1,7 +1,5 @@
 """Protocols of the interchangeable parts: sources, their memory, embedders and tokenizers."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -90,9 +88,7 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        ...
+    def dimensions(self) -> int: ...
 
     @property
     def window(self) -> int:

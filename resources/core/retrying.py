@@ -4,8 +4,6 @@ Waits are 1 s, 5 s and 30 s unless the service names one. A rate limit is not a 
 without using up an attempt. Repeated calls are counted, for alerts and for cost control.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter
@@ -34,7 +32,6 @@ class Tally:
         self._lock = threading.Lock()
 
     def call(self, method: str) -> None:
-        """Count one call over the network."""
         with self._lock:
             self.calls[method] += 1
 

@@ -4,8 +4,6 @@ Each number takes four bits: 384 dimensions are 256 characters, compared with ab
 between decoded rows are off by about 0.01, which is precise enough to detect similar passages.
 """
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 

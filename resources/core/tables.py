@@ -8,8 +8,6 @@
 | embedded_{model}_{dimensions} | one vector of one text | at | shared by all sources, uploads by owner; the name holds the model |
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +105,6 @@ def table(name: str) -> Table:
 
 
 def is_table(name: str) -> bool:
-    """Return True if `name` can be a table of the lake."""
     try:
         table(name)
     except ValueError:
@@ -116,12 +113,10 @@ def is_table(name: str) -> bool:
 
 
 def embedded_schema(dimensions: int) -> pl.Schema:
-    """Return the columns of a table of vectors."""
     vector = pl.Array(pl.Float32, dimensions)
     return pl.Schema({"model": pl.String, "text_hash": pl.String, "vector": vector, "tokens": pl.Int32, "at": _TIME})
 
 
 def embedded_table(model: str, dimensions: int) -> str:
-    """Return the name of the table for the vectors of this model and length."""
     slug = re.sub(r"[^a-z0-9]+", "_", model.lower()).strip("_")
     return f"embedded_{slug}_{dimensions}"

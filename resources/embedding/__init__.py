@@ -4,8 +4,6 @@
 when the first embedder is created.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import cache

@@ -4,8 +4,6 @@ Models differ greatly: some put unrelated texts near 0, others near 0.75, where 
 scores. Fusion measures cosines from this floor, so that a weight means the same with every model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

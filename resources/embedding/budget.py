@@ -1,7 +1,5 @@
 """The cost of embedding and the monthly budget. Pure functions; usage is stored in the table `embedding_usage` by the caller."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -4,8 +4,6 @@ The folder's name contains a hash of the source files, so that a changed model i
 is not. Several processes may convert at once: each writes a folder of its own and the first rename wins.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

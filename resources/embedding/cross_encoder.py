@@ -4,8 +4,6 @@ Supports folders of sentence-transformers cross-encoders (such as ms-marco-MiniL
 Nothing is downloaded here: a hub name refers to what `hf download` has put into this machine's cache.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

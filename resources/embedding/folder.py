@@ -3,8 +3,6 @@
 The model itself is not loaded, so that a wrong folder is detected early, cheaply and separately from a broken model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass
@@ -36,7 +34,6 @@ class ModelFolder:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
         return int(self.config["hidden_size"])
 
     def fingerprint(self) -> str:

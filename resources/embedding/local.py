@@ -5,8 +5,6 @@ Chunks fit the window by construction, so this only happens to long queries and 
 tokenizer. Vectors are L2-normalised.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

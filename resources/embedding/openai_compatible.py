@@ -5,8 +5,6 @@ connections, and honours a `Retry-After` of up to two minutes. Responses are val
 every number is finite. Vendor errors are mapped here.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

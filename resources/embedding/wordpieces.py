@@ -1,7 +1,5 @@
 """Tokenization with a model's own tokenizer, to token ids or character spans. Thread-safe; never truncates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +7,6 @@ from resources.core.errors import ConfigurationError
 
 
 class WordPieces:
-    """The tokenizer of one model folder."""
-
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         from tokenizers import Tokenizer
 

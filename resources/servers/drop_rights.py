@@ -5,8 +5,6 @@ joined by commas, or is `-`. This is a separate program, run by path, because th
 process with threads. It imports nothing of ours, so that it starts within hundredths of a second.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 Symbolic links are not followed, and files with more than one hard link are skipped: the other name may be outside of HOME.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

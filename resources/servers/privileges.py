@@ -3,8 +3,6 @@
 Folders closed to that account (such as root's home) are no obstacle: the command then keeps one of root's capabilities.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -37,8 +35,6 @@ PROBE = "import os, sys; sys.exit(not all(os.access(path, os.X_OK) for path in s
 
 @dataclass(frozen=True)
 class Account:
-    """A user of the operating system."""
-
     name: str
     uid: int
     gid: int

@@ -3,8 +3,6 @@
 A process is identified by its pid and start time, because the pid alone may have been reused.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -105,7 +103,6 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Return True if a server can listen on the port now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -116,7 +113,6 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is free now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

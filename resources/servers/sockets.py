@@ -3,8 +3,6 @@
 The folder is `HOME/run` or, if that makes the path too long for a socket address, an installation-specific temporary folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

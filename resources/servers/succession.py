@@ -4,8 +4,6 @@ Each process has the socket open, and the one that holds a file lock serves. Whe
 wakes the next one; new connections meanwhile wait in the socket's queue.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

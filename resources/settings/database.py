@@ -1,7 +1,5 @@
 """Settings of the databases and of Dagster: the embedded ones' ports, or the addresses of your own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,17 +40,14 @@ class DatabaseSettings(ServiceSettings):
 
     @property
     def qdrant_address(self) -> str:
-        """URL of Qdrant's REST interface."""
         return (self.qdrant_url or f"http://127.0.0.1:{self.qdrant_port}").rstrip("/")
 
     @property
     def dagster_address(self) -> str:
-        """URL of the Dagster webserver."""
         return (self.dagster_url or f"http://127.0.0.1:{self.dagster_port}").rstrip("/")
 
     @property
     def lake_address(self) -> str:
-        """URL of the lake."""
         return (self.lake_url or (self.home / "lake").as_uri()).rstrip("/")
 
     @property

@@ -1,7 +1,5 @@
 """Limits, retention, and figures that are fixed."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
@@ -14,8 +12,6 @@ Period = Annotated[str, Field(pattern=PATTERN)]
 
 
 class LimitSettings(BaseModel):
-    """The parts of CONCORDANCE_LIMITS."""
-
     max_file_bytes: Count = 200 * 1024 * 1024
     max_upload_bytes: Count = MAX_UPLOAD_BYTES
     upload_quota_files: Count = 10_000
@@ -53,8 +49,6 @@ class LimitSettings(BaseModel):
 
 
 class RetentionSettings(BaseModel):
-    """The parts of CONCORDANCE_RETENTION."""
-
     erase_after: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "7d"
     retention_answers: Period = "365d"
     retention_questions: Period = "90d"

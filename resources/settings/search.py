@@ -1,7 +1,5 @@
 """Settings of embedding, search and answers."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr
@@ -22,8 +20,6 @@ class EmbeddingSettings(BaseModel):
 
 
 class SearchSettings(BaseModel):
-    """Search."""
-
     acl_max_age: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"
     """Hits whose permissions were last checked longer ago than this are held back."""
     query_expansion: Literal["off", "paraphrases", "hyde"] = "off"

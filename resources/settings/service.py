@@ -1,7 +1,5 @@
 """Settings of the service itself: its folder, its addresses, its keys, its logs."""
 
-from __future__ import annotations
-
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Settings of the sources."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The environment variables: grouped ones are taken apart, old names are read or ignored with a warning."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from functools import cache
@@ -54,7 +52,6 @@ def grouped(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def variable_of(field: str) -> str:
-    """Return the environment variable that sets a field, as messages name it."""
     group = next((name for name, parts in GROUPS.items() if field in parts), None)
     return f"CONCORDANCE_{field.upper()}" if group is None else f"{field} in CONCORDANCE_{group.upper()}"
 

@@ -1,7 +1,5 @@
 """The sources of documents that are installed: ours and those of other packages. See `SourceSpec` for what a source declares."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from functools import cache
@@ -83,7 +81,6 @@ def capabilities(name: str) -> Capabilities:
 
 
 def configured(settings: Settings, name: SourceName) -> bool:
-    """Return True if the source is set up."""
     return spec_of(name).configured(settings)
 
 

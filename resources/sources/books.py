@@ -3,8 +3,6 @@
 A page's front matter (`slug`, `id`) is not known when the folder is listed and is not taken into account.
 """
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote
 

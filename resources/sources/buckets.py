@@ -97,7 +97,6 @@ class Bucket:
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
 
     def look(self, path: str) -> FileEntry | Problem | None:
-        """Return one object, or None if it is missing or excluded."""
         if any(map(left_out, parts_of(path))):
             return None
         found = self._head(path)

@@ -9,8 +9,6 @@ The tests change the source through `World`, sync into an `Index` that applies b
 this module needs pytest, which Concordance itself does not install.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Find the sources that installed packages declare in the entry-point group `concordance.sources`."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint

@@ -51,11 +51,9 @@ class Files(Source):
 
     @property
     def name(self) -> SourceName:
-        """The source's name."""
         return SourceName.FILES
 
     def partitions(self) -> list[str]:
-        """Return the names of the roots, sorted."""
         return sorted(self._roots)
 
     def retired(self, known: list[str]) -> list[str]:

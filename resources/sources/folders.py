@@ -4,8 +4,6 @@ Every step down is an `openat` that rejects links, both when listing and again w
 is rejected as well.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -12,8 +12,6 @@ The path gives `tenant` and `dataset` if the root has `*` for one or both: with 
 second the dataset; with one, the first folder is that one. A value given in the root takes precedence.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Mapping

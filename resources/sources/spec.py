@@ -54,8 +54,6 @@ class WaitingWork(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a source offers besides listing and fetching."""
-
     change_feed: bool = False
     """Later syncs ask for changes alone, instead of listing everything."""
     events: bool = False
@@ -112,7 +110,6 @@ class SourceSpec:
         return not self.needs or any(getattr(own, name) is not None for name in self.needs)
 
     def fingerprint(self, settings: Settings) -> str:
-        """Return a hash of the credentials in the settings."""
         own = self.own_settings(settings) if self.credentials else settings
         parts = "\0".join(_text(getattr(own, name)) for name in self.credentials)
         return hashlib.sha256(parts.encode()).hexdigest()

@@ -3,8 +3,6 @@
 A `Tree` lists one root and reads its files. It handles paths and bytes; permissions are decided elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -66,7 +64,6 @@ def parts_of(path: str) -> list[str]:
 
 
 def too_large(size: int, limit: int) -> str:
-    """Return the reason for a file over the limit."""
     return (
         f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}. "
         "Split it, or raise the limit and sync again."

@@ -47,11 +47,7 @@ class UploadRecord(NamedTuple):
 
 
 class BlobStore(Protocol):
-    """The part of the blob store needed to record an upload."""
-
-    def exists(self, content_hash: str) -> bool:
-        """Return True if the blob is stored."""
-        ...
+    def exists(self, content_hash: str) -> bool: ...
 
 
 class Origin(NamedTuple):
@@ -64,11 +60,7 @@ class Origin(NamedTuple):
 
 
 class BlobReader(Protocol):
-    """The part of the blob store that this source needs."""
-
-    def read(self, content_hash: str) -> bytes:
-        """Return the bytes."""
-        ...
+    def read(self, content_hash: str) -> bytes: ...
 
     def local_path(self, content_hash: str) -> Path | None:
         """Return the path of the blob's file, or None if the store is not a local folder."""
@@ -228,7 +220,6 @@ class Uploads(Source):
 
     @property
     def name(self) -> SourceName:
-        """The source's name."""
         return SourceName.UPLOAD
 
     def partitions(self) -> list[str]:

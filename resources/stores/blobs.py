@@ -64,7 +64,6 @@ class BlobWriter:
         self.size = 0
 
     def write(self, piece: bytes) -> None:
-        """Append bytes."""
         self._digest.update(piece)
         self._file.write(piece)
         self.size += len(piece)
@@ -120,7 +119,6 @@ class Blobs:
             self._spool = Path(tempfile.gettempdir())
 
     def writer(self) -> BlobWriter:
-        """Return a writer to use in a `with` block."""
         return BlobWriter(self)
 
     def put(self, pieces: Iterable[bytes]) -> Blob:
@@ -158,7 +156,6 @@ class Blobs:
         return self._root / key if self._store is None else None
 
     def exists(self, content_hash: str) -> bool:
-        """Return True if the blob is stored."""
         key = _key(content_hash)
         if self._store is None:
             return (self._root / key).is_file()

@@ -30,46 +30,38 @@ class Stores:
 
     @cached_property
     def documents(self) -> Documents:
-        """The source's documents in the registry."""
         return Documents(self.connection, self.source.value)
 
     @cached_property
     def partitions(self) -> Partitions:
-        """The source's partitions in the registry."""
         return Partitions(self.connection, self.source.value)
 
     @cached_property
     def index(self) -> Index:
-        """The source's index entries in the registry."""
         return Index(self.connection, self.source.value)
 
     @cached_property
     def collections(self) -> Collections:
-        """Collections in the registry."""
         return Collections(self.connection)
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Rows of sync jobs."""
         return Jobs(self.connection)
 
     @cached_property
     def lake(self) -> Lake:
-        """The lake's tables."""
         from resources.stores.lake import Lake  # polars and Arrow: slow to import
 
         return Lake(self.settings.lake_address)
 
     @cached_property
     def blobs(self) -> Blobs:
-        """Content-addressed bytes."""
         from resources.stores.blobs import Blobs
 
         return Blobs(self.settings.lake_address)
 
     @cached_property
     def qdrant(self) -> QdrantClient:
-        """A client of the vector index."""
         from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
 
         return client(self.settings)

@@ -315,7 +315,6 @@ def _small_files(delta: DeltaTable) -> int:
 
 
 def writer_properties(spec: Table) -> WriterProperties:
-    """Return how files of a table are written."""
     from deltalake import ColumnProperties, WriterProperties
 
     plain = {"vector": ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")}

@@ -4,8 +4,6 @@ A Delta table never changes in place: deleting rows writes new files and keeps t
 value of columns of every file it ever had. The caller makes sure that the tables are not read or written meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl

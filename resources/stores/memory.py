@@ -3,8 +3,6 @@
 The raw stage writes it in the transaction that saves the cursor, so it never gets ahead of the lake.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -5,8 +5,6 @@ migration's name but not its text, and its lock is a row that a killed process l
 with its connection.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +45,6 @@ class Migration:
 
 
 def migrations(folder: Path = MIGRATIONS) -> list[Migration]:
-    """Return the migrations in a folder, ordered by name."""
     return [Migration(file.name, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.sql"))]
 
 

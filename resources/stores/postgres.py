@@ -3,8 +3,6 @@
 The serving app has its own asynchronous pool; both map an unreachable server to `ServiceUnavailableError`.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Generator

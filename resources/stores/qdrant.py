@@ -196,7 +196,6 @@ def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVe
 
 
 def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dict[str, list[float]]:
-    """Return the dense vectors of the existing points among these."""
     with qdrant_errors("read vectors"):
         found = qdrant.retrieve(name, list(points), with_payload=False, with_vectors=[DENSE])
     vectors: dict[str, list[float]] = {}
@@ -291,7 +290,6 @@ def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str,
 
 
 def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
-    """Return which of these points exist."""
     if not ids:
         return set()
     with qdrant_errors("look for points"):
@@ -299,6 +297,5 @@ def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
 
 
 def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[Any]) -> None:
-    """Delete points by their ids."""
     with qdrant_errors("delete points"):
         qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)

@@ -4,8 +4,6 @@
 (DECISIONS.md has the figures). Requests are still built from its models; only transport and decoding are ours: aiohttp and msgspec.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any
@@ -23,16 +21,12 @@ from resources.watch import Watch
 
 
 class ScoredHit(msgspec.Struct, frozen=True):
-    """A point with its score and the requested part of its payload."""
-
     id: str | int
     score: float
     payload: dict[str, Any] | None = None
 
 
 class QueryHits(msgspec.Struct, frozen=True):
-    """The hits of one query, best first."""
-
     points: list[ScoredHit]
 
 
@@ -83,7 +77,6 @@ class VectorSearch:
         raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {message}")
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.watch.stop()
         if self._session is not None:
             await self._session.close()

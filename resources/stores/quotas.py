@@ -15,8 +15,6 @@ RETRY_AFTER_SECONDS = 60
 
 
 class Quota(NamedTuple):
-    """The quota of one user."""
-
     files: int
     size: int
     """Bytes of all uploads together."""

@@ -5,8 +5,6 @@ swap of a few milliseconds, and writers for the whole copy. The disk needs room 
 changes nothing.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, LiteralString, cast
 

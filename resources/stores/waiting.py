@@ -1,7 +1,5 @@
 """Source events that wait for a sync, and the partitions that they concern."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from resources.core.domain import SourceName

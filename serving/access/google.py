@@ -5,8 +5,6 @@ minutes, and consumed in Postgres by its first use. The PKCE verifier is derived
 message contains a code, token or secret.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -79,12 +77,10 @@ class _Grant(NamedTuple):
 
 
 def consent_url(settings: Settings) -> str:
-    """Return the URL of the consent page."""
     return CONSENT_URL if _is_google(settings) else f"{settings.drive_api_url}/o/oauth2/v2/auth"
 
 
 def token_url(settings: Settings) -> str:
-    """Return the URL at which codes are exchanged for tokens."""
     return TOKEN_URL if _is_google(settings) else f"{settings.drive_api_url}/token"
 
 
@@ -116,8 +112,6 @@ def _verifier(key: str, sign_in_id: str) -> str:
 
 
 class GoogleSignIn:
-    """Starts and completes sign-ins."""
-
     def __init__(self, settings: Settings, key: str, database: Database) -> None:
         self._settings = settings
         self._key = key

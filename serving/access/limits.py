@@ -1,7 +1,5 @@
 """An in-memory rate limit per caller."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 
@@ -29,7 +27,6 @@ class RateLimit:
         return 0.0 if granted else (1 - left) / self._rate
 
     def give_back(self, caller: str) -> None:
-        """Return a token that was taken."""
         if caller in self._buckets:
             left, since = self._buckets[caller]
             self._buckets[caller] = (left + 1, since)

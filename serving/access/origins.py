@@ -3,8 +3,6 @@
 It keeps pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from urllib.parse import urlsplit
 

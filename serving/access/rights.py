@@ -5,8 +5,6 @@ while Postgres is down. A change is on disk before its transaction commits. All 
 only restrict: it grants nothing that the index does not grant.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

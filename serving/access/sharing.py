@@ -4,8 +4,6 @@ Anyone may upload, so an upload must not pass for an official document: it is sh
 the settings or an administrator allow more, and tags that state a document's origin are reserved for managed sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 A credential that was accepted before remains usable, so an attacker cannot lock out other users behind the same address.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Each route belongs to one of `CLASSES` by its operation id. The middleware runs 
 caller; on open routes it counts for its address.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -24,8 +22,6 @@ KB, MB = 1024, 1024 * 1024
 
 
 class RouteClass(NamedTuple):
-    """Limits of a kind of route."""
-
     share: float | None
     """Requests a minute per caller, as a multiple of the search rate limit. None: the route enforces its own rate, as searches do."""
     per_caller: int

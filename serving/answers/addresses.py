@@ -4,8 +4,6 @@ Which bare names are hosts is decided by linkify-it, whose list of top-level dom
 recognised by shape, since a client may know more of them than any list. Email addresses stay: they name colleagues.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -5,8 +5,6 @@ the very texts that the answer would be made from, so that an entry is found onl
 readable by this caller, and never by another. A better source that came since is another key, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 
@@ -50,5 +48,4 @@ async def lookup(database: Database, cache_key: str) -> Written | None:
 
 
 def row(cache_key: str, written: Written, seconds: int) -> dict[str, object]:
-    """Return the parameters of `answer_cache_store`."""
     return {"cache_key": cache_key, "body": _encoder.encode(written), "seconds": seconds}

@@ -1,7 +1,5 @@
 """Check each sentence of an answer against its sources: the rules of `support`, with the embedder for undecided sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from resources.core.errors import ConcordanceError

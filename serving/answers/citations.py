@@ -1,7 +1,5 @@
 """An answer's sentences and what each cites: cleaned text enters, sentences with the numbers of their sources leave. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,12 +23,10 @@ class Sentence(NamedTuple):
 
 
 def without_marks(text: str) -> str:
-    """Return the text without [n]."""
     return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(_MARK.sub(" ", text).split()))
 
 
 def cited(text: str) -> tuple[int, ...]:
-    """Return the numbers cited, each once, in order."""
     return tuple(dict.fromkeys(int(number) for number in _MARK.findall(text)))
 
 

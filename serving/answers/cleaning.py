@@ -5,8 +5,6 @@ text comes out. The only links of an answer are those of its citations, which we
 by a document.
 """
 
-from __future__ import annotations
-
 import re
 
 from serving.answers.addresses import holds_address, without_addresses
@@ -47,7 +45,6 @@ class Cleaner:
         return self._run(final=False)
 
     def finish(self) -> str:
-        """Return the rest."""
         return self._run(final=True)
 
     def _run(self, *, final: bool) -> str:

@@ -3,8 +3,6 @@
 Every document's best passage comes before any document's second, so that one long document does not push the others out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from serving.retrieval.passage import Passage

@@ -1,7 +1,5 @@
 """The state of an answer while it is written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

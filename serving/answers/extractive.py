@@ -3,8 +3,6 @@
 Pieces that hold most of the question's words, by weight, come first; the caller may add how near each is in meaning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -6,8 +6,6 @@ licences. The gate is calibrated per embedding model, never on scores scaled wit
 nothing, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Prometheus metrics of answers."""
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from serving.answers.schemas import AnswerResponse
@@ -10,8 +8,6 @@ BUCKETS_MS = (10, 25, 50, 75, 100, 150, 250, 500, 1000, 2000, 5000, 10_000, 30_0
 
 
 class AnswerMetrics:
-    """Counters of one app."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self._answers = Counter("rag_answers_total", "Answers.", ["mode", "cached"], registry=registry)
         self._latency = Histogram(
@@ -30,7 +26,6 @@ class AnswerMetrics:
         )  # fmt: skip
 
     def answered(self, answer: AnswerResponse) -> None:
-        """Count one answer."""
         self._answers.labels(answer.mode, str(answer.cached).lower()).inc()
         self._latency.observe(answer.latency_ms - answer.model_ms)
         if answer.model_ms:

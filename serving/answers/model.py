@@ -25,12 +25,8 @@ MAX_ANSWER = 20_000
 
 
 class LanguageModel(Protocol):
-    """What answers need of a model."""
-
     @property
-    def name(self) -> str:
-        """The model's name, as it keys the answer cache."""
-        ...
+    def name(self) -> str: ...
 
     async def complete(self, messages: Sequence[ChatMessage]) -> str:
         """Return the whole answer. Raises `ServiceUnavailableError` or `ConfigurationError`."""
@@ -40,14 +36,10 @@ class LanguageModel(Protocol):
         """Yield the answer in pieces. Raises as `complete` does, also in the midst of it."""
         ...
 
-    async def close(self) -> None:
-        """Close connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 class ChatModel:
-    """One service and model."""
-
     def __init__(self, base_url: str, api_key: str | None, model: str, seconds: float) -> None:
         self._url, self._key, self._model, self._seconds = base_url, api_key, model, seconds
         self._opened: AsyncOpenAI | None = None
@@ -55,7 +47,6 @@ class ChatModel:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._model
 
     async def complete(self, messages: Sequence[ChatMessage]) -> str:
@@ -86,7 +77,6 @@ class ChatModel:
                 await answer.close()
 
     async def close(self) -> None:
-        """Close connections."""
         if self._opened is not None:
             await self._opened.close()
 

@@ -5,8 +5,6 @@ own lines; the block is fenced by a word that is drawn anew for each question; i
 no tools, and what it writes is cleaned and checked afterwards whatever it was talked into.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Sequence

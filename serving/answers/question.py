@@ -1,7 +1,5 @@
 """Prepare a question for answering: make it standalone, search, apply the answer gate and choose the sources."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from typing import NamedTuple
@@ -39,8 +37,6 @@ class PreparedQuestion(NamedTuple):
 
 
 class QuestionPreparer:
-    """Turns requests into prepared questions."""
-
     def __init__(
         self,
         settings: Settings,

@@ -1,7 +1,5 @@
 """Requests and responses of the answer service, the events of a stream, kept answers, and feedback."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 

@@ -5,8 +5,6 @@ and no model is called. If the model fails, the best sentences are quoted instea
 and never waited for, also when the reader leaves before its end.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
@@ -83,7 +81,6 @@ class Answers:
 
     @property
     def model(self) -> str | None:
-        """Name of the language model, None when answers are extractive."""
         return self._model.name if self._model else None
 
     async def ask(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AnswerResponse:
@@ -101,7 +98,6 @@ class Answers:
         return self._events(request, access, live=True, fallback=fallback)
 
     async def close(self) -> None:
-        """Close the connections to the model."""
         if self._model is not None:
             await self._model.close()
 
@@ -212,7 +208,6 @@ class Answers:
             self._background.put("answer_cache_store", cache.row(cache_key, written, seconds))
 
     async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
-        """Answer with the best sentences of the sources."""
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
         passages = [(one.heading, one.chunk_text) for one in asked.sources]
         question = asked.searched

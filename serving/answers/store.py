@@ -4,8 +4,6 @@ Only who asked may read it again. While every source is readable the answer is s
 not (deleted, access withdrawn), the text that was made from it is withheld and nothing more is told of that source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -34,7 +32,6 @@ class Used(msgspec.Struct, frozen=True):
 def row(
     answer: AnswerResponse, question: str, access: Access, sources: Sequence[Passage], *, completed: bool
 ) -> dict[str, Any]:
-    """Return the parameters of `answer_insert`."""
     used = [
         Used(index, passage.chunk_id, passage.doc_id, passage.text_hash, index in answer.cited)
         for index, passage in enumerate(sources, start=1)

@@ -6,8 +6,6 @@ meaning decides (cosine of both, by the model that queries are embedded with), b
 counts against the sentence: a true one that is marked costs a look at the source, a false one that is not costs trust.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple

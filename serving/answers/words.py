@@ -3,8 +3,6 @@
 The answer gate, the extractive answer and the check of an answer all use these functions, so that they agree on what the same word is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -123,7 +121,6 @@ def _stems(word: str) -> frozenset[str]:
 
 
 def holds(words: frozenset[str], term: str) -> bool:
-    """Return True if the words contain the term, or a word with the same prefix."""
     if term in words:
         return True
     if len(term) < _PREFIX or term.isdigit():
@@ -175,7 +172,6 @@ def units(words: AbstractSet[str]) -> frozenset[str]:
 
 
 def negated(text: str) -> bool:
-    """Return True if the text contains a negation."""
     return _NEGATION.search(text) is not None
 
 

@@ -1,7 +1,5 @@
 """Citations in five text formats."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -40,7 +38,6 @@ def short_date(day: date, today: date) -> str:
 
 
 def long_date(day: date) -> str:
-    """Return `10 Nov 2025`."""
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 

@@ -1,7 +1,5 @@
 """Links that open a document at the cited location."""
 
-from __future__ import annotations
-
 from urllib.parse import urldefrag
 
 from resources.sources import find

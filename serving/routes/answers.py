@@ -1,7 +1,5 @@
 """`POST /api/ask`, `GET /api/answers/{answer_id}` and `POST /api/feedback`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid

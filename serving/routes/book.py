@@ -1,7 +1,5 @@
 """`POST /ask`, `/ask-local` and `/track`: the book assistant's interface."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import UTC, datetime
 from typing import Annotated, Any

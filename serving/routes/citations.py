@@ -1,7 +1,5 @@
 """`POST /api/citations/format`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """`POST /api/search` and `POST /api/chat`: NeuroDrive's interface."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`GET /api/documents/{doc_id}` and `DELETE /api/documents/{doc_id}`."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`POST /api/slack/events`: receives Slack's events. Authenticated by Slack's signature instead of a token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """`GET /api/auth/google` and its callback: connect the Google account as which Drive is read."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

@@ -3,8 +3,6 @@
 The public responses contain no names, texts, addresses or counts, only whether the process answers and whether it can search.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from typing import Any

@@ -1,7 +1,5 @@
 """`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """`POST /api/drive/notifications`: receives Google's change notifications. Authenticated by the channel's secret instead of a token."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -1,7 +1,5 @@
 """`GET /api/sources`: the completeness ledger."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from litestar import Request, get

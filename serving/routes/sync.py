@@ -1,7 +1,5 @@
 """`POST /api/sync/{source}` and `GET /api/sync/status/{job_id}`."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

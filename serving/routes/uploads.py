@@ -1,7 +1,5 @@
 """`POST /api/upload`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The token that a user enters is stored in an HttpOnly cookie that only this page accepts. All content is escaped; the page runs no script.
 """
 
-from __future__ import annotations
-
 from html import escape
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote

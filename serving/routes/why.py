@@ -1,7 +1,5 @@
 """`GET /api/why`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -4,8 +4,6 @@ Pure and single-threaded; time and memory are bounded by the process that calls 
 when a file of their format is first parsed: a worker that sees only Markdown never loads the PDF library.
 """
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 

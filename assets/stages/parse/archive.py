@@ -4,8 +4,6 @@ Office files are zip archives: a few kilobytes may unpack to gigabytes. The dire
 and `zipfile` never unpacks more of an entry than the directory says.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -4,8 +4,6 @@ Each block carries its message's anchor, so that a citation links to the message
 code stays code, lists stay lists; short messages of a conversation share a chunk, like all short paragraphs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,8 +19,6 @@ _FENCE = re.compile(r"```[ \t]*+\n?+(.*?)```", re.DOTALL)
 
 
 class ConversationMessage(msgspec.Struct):
-    """The indexed fields of a message."""
-
     name: str
     text: str
     anchor: str
@@ -30,8 +26,6 @@ class ConversationMessage(msgspec.Struct):
 
 
 class Conversation(msgspec.Struct):
-    """The content of a document of messages."""
-
     messages: list[ConversationMessage]
 
 
@@ -62,7 +56,6 @@ def _drafts(message: ConversationMessage) -> Iterator[BlockDraft]:
 
 
 def _pieces(text: str) -> Iterator[tuple[Any, str]]:
-    """Yield the kind and text of each part of a message."""
     parts = _FENCE.split(text)
     for number, part in enumerate(parts):
         if number % 2:

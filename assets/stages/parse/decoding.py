@@ -1,7 +1,5 @@
 """Decode the bytes of a text format; binary data is refused."""
 
-from __future__ import annotations
-
 import codecs
 import re
 

@@ -1,7 +1,5 @@
 """Parse CSV and TSV into rows, one line each, with the header kept."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

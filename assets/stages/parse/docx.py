@@ -1,7 +1,5 @@
 """Parse a Word document into headings, paragraphs, lists and tables in document order."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

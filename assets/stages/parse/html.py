@@ -4,8 +4,6 @@ The tree is walked with an explicit stack instead of recursion, because pages ne
 Pages whose tree would take the HTML parser too long are read as plain text.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any
@@ -216,7 +214,6 @@ def _rows(node: Any) -> list[list[str]] | None:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the blocks of an HTML page."""
     from selectolax.lexbor import LexborHTMLParser
 
     decoded, warnings = decode(data)

@@ -1,7 +1,5 @@
 """Parse an image: its title, its description and, with the extra `ocr` installed, the text in it."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from functools import cache

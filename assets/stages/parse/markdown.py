@@ -4,8 +4,6 @@ Anchors follow the rules of GitHub and Docusaurus, so that a citation links to t
 dropped from prose: they cost tokens and are not searched for. Lists remain Markdown, code is unchanged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -43,7 +41,6 @@ class Slugs:
         self._seen: dict[str, int] = {}
 
     def slug(self, heading: str) -> str:
-        """Return the next free anchor for this heading."""
         name = _NOT_IN_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
         slug = name
         while slug in self._seen:
@@ -250,7 +247,6 @@ def markdown(text: str) -> Parsed:
 
 
 def parse(data: bytes) -> Parsed:
-    """Return the blocks of a Markdown file."""
     decoded, warnings = decode(data)
     parsed = markdown(decoded)
     parsed.warnings = warnings

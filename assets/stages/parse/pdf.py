@@ -1,7 +1,5 @@
 """Parse a PDF page by page, without running headers and footers and with hyphenated words joined."""
 
-from __future__ import annotations
-
 import io
 import logging
 from typing import Any

@@ -1,7 +1,5 @@
 """Parse a PowerPoint file; each slide becomes a page with its title as a heading, text, tables and speaker notes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Any

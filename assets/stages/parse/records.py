@@ -1,7 +1,5 @@
 """Parse JSON and JSON Lines into indented `key: value` text, one block per top-level entry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The result of a format's parser, before normalisation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -4,8 +4,6 @@ Repeating the header costs a few tokens and makes each short block readable with
 shown with its header.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from assets.stages.normalize import BlockDraft, clean, one_line

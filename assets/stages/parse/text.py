@@ -1,7 +1,5 @@
 """Parse plain text into paragraphs."""
 
-from __future__ import annotations
-
 import re
 
 from assets.stages.normalize import BlockDraft, clean, dehyphenate

@@ -1,7 +1,5 @@
 """Parse an Excel workbook; every sheet becomes a heading and its numbered rows."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

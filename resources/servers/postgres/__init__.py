@@ -5,8 +5,6 @@ and a password file that `settings.postgres_dsn` refers to. We supervise the ser
 listens on a Unix socket, and stays broken once the process ID in a stale pid file has been reused.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -79,7 +77,6 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        """Process ID of the server while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def prepare(self) -> None:
@@ -241,7 +238,6 @@ class EmbeddedPostgres:
             kill_all(ours)
 
     def _processes(self) -> list[ProcessIdentity]:
-        """Return every process of a server on this data."""
         found: list[ProcessIdentity] = []
         for process in psutil.process_iter():
             try:

@@ -1,7 +1,5 @@
 """Dump and load the embedded database with the programs of the same wheel, so that versions always match."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

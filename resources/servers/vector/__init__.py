@@ -6,7 +6,5 @@ production sets a URL and runs the same code against a real Qdrant.
 Run it with `python -m resources.servers.vector --path DIR --host 127.0.0.1 --port N`.
 """
 
-from __future__ import annotations
-
 # qdrant-client warns unless the server's minor version is within one of its own.
 SERVER_VERSION = "1.20.0"

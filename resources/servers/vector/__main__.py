@@ -1,7 +1,5 @@
 """Command line of the embedded vector server: `python -m resources.servers.vector`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -116,7 +116,6 @@ class Collection:
             raise not_found(f"Collection `{self.name}` doesn't exist!")
 
     def vector_of(self, point_id: PointId, name: str) -> Any:
-        """Return the stored vector of a point, for a query by id."""
         with engine():
             found = self.shard.retrieve([point_id], with_payload=False, with_vector=[name])
         if not found:
@@ -128,7 +127,6 @@ class Collection:
         return vector
 
     async def create_index(self, field: str, schema: str | dict[str, Any]) -> dict[str, Any]:
-        """Index a payload field."""
         with converting():
             operation = edge.UpdateOperation.create_field_index(field, to_schema(schema))
         result = await self.apply([Update(operation)])
@@ -179,11 +177,9 @@ class Collection:
         remove_folder(old_folder)
 
     def next_shard(self) -> str:
-        """Return an unused folder name."""
         return f"shard-{int(self.metadata.shard.rpartition('-')[2]) + 1}"
 
     def info(self) -> dict[str, Any]:
-        """Return the response of `GET /collections/{name}`."""
         with engine():
             info = self.shard.info()
         schema: dict[str, Any] = {}

@@ -4,8 +4,6 @@
 in a journal; at the end they are replayed on the copy, and one atomic file replacement makes the copy the collection.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

@@ -4,8 +4,6 @@ The body is stored as received; `GET /collections/{name}` returns it with the en
 Source: https://api.qdrant.tech/api-reference/collections/create-collection
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec
@@ -47,14 +45,10 @@ class ScalarParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QuantizationConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Quantization; scalar is the only kind here."""
-
     scalar: ScalarParams
 
 
 class VectorParams(msgspec.Struct, forbid_unknown_fields=True):
-    """A dense vector."""
-
     size: int
     distance: Literal["Cosine", "Euclid", "Dot", "Manhattan"]
     hnsw_config: Hnsw | None = None
@@ -63,8 +57,6 @@ class VectorParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SparseIndex(msgspec.Struct, forbid_unknown_fields=True):
-    """The inverted index of a sparse vector."""
-
     full_scan_threshold: int | None = None
     on_disk: bool | None = None
 
@@ -99,8 +91,6 @@ class Create(msgspec.Struct):
 
 
 class Patch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of `PATCH /collections/{name}`."""
-
     hnsw_config: Hnsw | None = None
     optimizers_config: Optimizers | None = None
     quantization_config: QuantizationConfig | str | None = None

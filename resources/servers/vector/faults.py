@@ -3,8 +3,6 @@
 The engine raises bare `Exception`; this module maps it and our own checks to `RequestError`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 A collection's preallocated files are mostly holes; copying only their data keeps a copy as small as the original.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

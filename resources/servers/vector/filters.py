@@ -34,8 +34,6 @@ class Range(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ValuesCount(msgspec.Struct, forbid_unknown_fields=True):
-    """Bounds on the number of values in a field."""
-
     gt: int | None = None
     gte: int | None = None
     lt: int | None = None
@@ -43,8 +41,6 @@ class ValuesCount(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Key(msgspec.Struct, forbid_unknown_fields=True):
-    """`{"key": path}` of is_empty and is_null."""
-
     key: str
 
 
@@ -104,7 +100,6 @@ def _many(conditions: list[Condition] | Condition | None) -> list[Any] | None:
 
 
 def _condition(condition: Condition) -> Any:
-    """Convert one condition or a nested filter."""
     if condition.key is not None:
         return _field(condition.key, condition)
     if condition.has_id is not None:

@@ -3,8 +3,6 @@
 Responses use Qdrant's envelope `{"result", "status", "time"}` or its error body.
 """
 
-from __future__ import annotations
-
 import hmac
 import time
 import traceback
@@ -48,11 +46,9 @@ class Request:
 
     @property
     def collection(self) -> Collection:
-        """The collection; 404 if there is none."""
         return self.store.get(self.name)
 
     def query(self, name: str) -> str | None:
-        """Return a query parameter."""
         values = parse_qs(self._scope["query_string"].decode("latin-1")).get(name)
         return values[-1] if values else None
 
@@ -109,7 +105,6 @@ class Application:
         node[f" {method}"] = handler
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """ASGI entry."""
         if scope["type"] != "http":
             return
         began = time.perf_counter()

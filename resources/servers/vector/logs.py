@@ -1,7 +1,5 @@
 """The process's log: one JSON line per event on standard output."""
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import UTC, datetime

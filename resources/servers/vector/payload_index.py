@@ -3,8 +3,6 @@
 Source: https://api.qdrant.tech/api-reference/indexes/create-field-index
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import qdrant_edge as edge

@@ -1,7 +1,5 @@
 """The server process: opens the collections of a folder, serves until SIGTERM or SIGINT, flushes and exits with 0."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

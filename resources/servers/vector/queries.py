@@ -42,16 +42,12 @@ class Query(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QuantizationSearch(msgspec.Struct, forbid_unknown_fields=True):
-    """How quantized vectors are used."""
-
     ignore: bool | None = None
     rescore: bool | None = None
     oversampling: float | None = None
 
 
 class SearchParams(msgspec.Struct, forbid_unknown_fields=True):
-    """How to search."""
-
     hnsw_ef: int | None = None
     exact: bool | None = None
     quantization: QuantizationSearch | None = None
@@ -71,8 +67,6 @@ class Stage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueryBody(Stage, forbid_unknown_fields=True):
-    """The body of `/points/query`."""
-
     offset: int | None = None
     with_vector: WithVector = None
     with_payload: WithPayload = None

@@ -1,7 +1,5 @@
 """Reads of points. They call the engine directly and never wait."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec
@@ -25,16 +23,12 @@ _DIRECTIONS = {"asc": edge.Direction.Asc, "desc": edge.Direction.Desc}
 
 
 class Retrieve(msgspec.Struct, forbid_unknown_fields=True):
-    """Points by id."""
-
     ids: list[PointId]
     with_payload: WithPayload = None
     with_vector: WithVector = None
 
 
 class OrderBy(msgspec.Struct, forbid_unknown_fields=True):
-    """Order by a payload field with a range index."""
-
     key: str
     direction: Literal["asc", "desc"] = "asc"
     start_from: int | float | str | None = None
@@ -52,8 +46,6 @@ class Scroll(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CountBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Number of matching points."""
-
     filter: Condition | None = None
     exact: bool | None = None
 
@@ -134,7 +126,6 @@ def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
 
 
 def count(collection: Collection, body: CountBody) -> dict[str, int]:
-    """Return the number of matching points."""
     with converting():
         request = edge.CountRequest(exact=body.exact is not False, filter=to_filter(body.filter))
     with engine():

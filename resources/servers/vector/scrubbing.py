@@ -5,8 +5,6 @@ log until the log has grown past it. The log cannot simply be removed: the engin
 lower numbers than its segments have seen. So it is filled with no-op operations until the old files are dropped.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from contextlib import ExitStack

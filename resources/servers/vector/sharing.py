@@ -4,8 +4,6 @@ Hybrid search asks for the nearest points, for the best by keywords, and for eac
 sharing, the engine runs both searches again for the prefetches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """All collections and aliases below one folder, and their background work: timed flushes and compaction when worthwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
@@ -26,8 +24,6 @@ _ALIASES = "aliases.json"
 
 
 class CreateAlias(msgspec.Struct):
-    """A second name of a collection."""
-
     collection_name: str
     alias_name: str
 
@@ -97,14 +93,12 @@ class CollectionStore:
         return task
 
     def get(self, name: str) -> Collection:
-        """Return a collection by its name or alias."""
         found = self.collections.get(name) or self.collections.get(self.aliases.get(name, ""))
         if found is None:
             raise not_found(f"Collection `{name}` doesn't exist!")
         return found
 
     def create(self, name: str, body: dict[str, Any]) -> bool:
-        """Create a collection; 409 if a collection or alias has that name."""
         check_name(name)
         if name in self.collections:
             raise RequestError(409, f"Conflict: Wrong input: Collection `{name}` already exists!")
@@ -117,7 +111,6 @@ class CollectionStore:
         return True
 
     def folder(self, name: str) -> Path:
-        """Return the folder for a collection of that name."""
         return self._folders / folder_name(name)
 
     async def delete(self, name: str) -> bool:

@@ -4,8 +4,6 @@ An `Update` names the points that must exist, because the engine raises for a mi
 Source: https://api.qdrant.tech/api-reference/points (upsert, batch, set payload, update vectors).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -42,8 +40,6 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class PointStruct(msgspec.Struct, forbid_unknown_fields=True):
-    """A point of the list form."""
-
     id: PointId
     vector: VectorStruct
     payload: dict[str, Any] | None = None
@@ -58,15 +54,11 @@ class Columns(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Upsert(msgspec.Struct, forbid_unknown_fields=True):
-    """`points` or `batch`."""
-
     points: list[PointStruct] | None = None
     batch: Columns | None = None
 
 
 class Selector(msgspec.Struct, forbid_unknown_fields=True):
-    """Points by id or by filter."""
-
     points: list[PointId] | None = None
     filter: Condition | None = None
 
@@ -79,8 +71,6 @@ class SetPayload(Selector, forbid_unknown_fields=True):
 
 
 class DeletePayload(Selector, forbid_unknown_fields=True):
-    """Keys to remove."""
-
     keys: list[str] = []
 
 
@@ -92,8 +82,6 @@ class PointVectors(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UpdateVectors(msgspec.Struct, forbid_unknown_fields=True):
-    """Vectors of existing points."""
-
     points: list[PointVectors]
 
 
@@ -110,8 +98,6 @@ class Operation(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Operations(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of `/points/batch`."""
-
     operations: list[Operation]
 
 
@@ -130,27 +116,22 @@ def delete(_layout: Layout, body: Selector) -> Iterable[Update]:
 
 
 def set_payload(_layout: Layout, body: SetPayload) -> Iterable[Update]:
-    """Merge into the payload."""
     return _selected(body, _made.set_payload, _made.set_payload_by_filter, body.payload, body.key)
 
 
 def overwrite_payload(_layout: Layout, body: SetPayload) -> Iterable[Update]:
-    """Replace the payload."""
     return _selected(body, _made.overwrite_payload, _made.overwrite_payload_by_filter, body.payload, body.key)
 
 
 def delete_payload(_layout: Layout, body: DeletePayload) -> Iterable[Update]:
-    """Remove keys."""
     return _selected(body, _made.delete_payload, _made.delete_payload_by_filter, body.keys)
 
 
 def clear_payload(_layout: Layout, body: Selector) -> Iterable[Update]:
-    """Remove the whole payload."""
     return _selected(body, _made.clear_payload, _made.clear_payload_by_filter)
 
 
 def update_vectors(layout: Layout, body: UpdateVectors) -> Iterable[Update]:
-    """Replace the named vectors of existing points."""
     vectors = [edge.PointVectors(check_id(point.id), to_named(layout, point.vector)) for point in body.points]
     ids = frozenset(check_id(point.id) for point in body.points)
     return [Update(_made.update_vectors(vectors), points=len(vectors), needs=ids)]

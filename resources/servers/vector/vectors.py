@@ -4,8 +4,6 @@ The engine applies a batch point by point and accepts NaN and repeated sparse in
 anything is applied: an invalid batch has no effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import hypot
 from typing import Any
@@ -64,7 +62,6 @@ def check_ids(point_ids: Iterable[PointId]) -> list[Any]:
 
 
 def to_vector(layout: Layout, name: str, vector: Vector) -> Any:
-    """Convert one vector to the engine's type."""
     if isinstance(vector, Sparse):
         if name not in layout.sparse:
             raise _mismatch(layout, name, "sparse")

@@ -1,7 +1,5 @@
 """Declaration of the source `google_drive`. The connector is in `source`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from urllib.parse import SplitResult, parse_qs

@@ -5,8 +5,6 @@ changed; the next sync reads what. So a channel that cannot be created only cost
 Source: https://developers.google.com/workspace/drive/api/guides/push
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import uuid
@@ -43,8 +41,6 @@ def address(settings: Settings) -> str | None:
 
 
 class Channels:
-    """The channels of one account."""
-
     def __init__(
         self, settings: Settings, client: DriveClient, feeds: Feeds, account: str, now: Callable[[], datetime]
     ) -> None:

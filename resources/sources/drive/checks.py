@@ -1,7 +1,5 @@
 """Findings of `concordance doctor` about Google's notifications of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from resources.core.domain import SourceName

@@ -51,7 +51,6 @@ class Backoff:
         self._streak = 0
 
     def wait(self) -> None:
-        """Sleep until calling is allowed."""
         with self._lock:
             delay = self._not_before - self._clock()
         if delay > 0:
@@ -115,7 +114,6 @@ class DriveClient:
         return call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
 
     def pages(self, method: str, items: str, **parameters: Any) -> Iterator[JSON]:
-        """Yield the entries of a list, page by page, from the first."""
         token: str | None = None
         while True:
             page = self.call(method, pageToken=token, **parameters)

@@ -1,7 +1,5 @@
 """A document's bytes: Google's own formats are exported, all others downloaded as they are."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The cursor of a partition: where its change feed continues, and the place in a listing that is under way."""
 
-from __future__ import annotations
-
 import msgspec
 
 
@@ -35,7 +33,6 @@ def view(account: str, *, follows_shortcuts: bool) -> str:
 
 
 def encode(cursor: DriveCursor) -> str:
-    """Return the cursor in its stored form."""
     return msgspec.json.encode(cursor).decode()
 
 

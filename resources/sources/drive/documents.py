@@ -45,7 +45,6 @@ class DescribedFiles:
         return self
 
     def add(self, other: DescribedFiles) -> None:
-        """Add the results for further files."""
         self.seen += other.seen
         self.refused += other.refused
         self.outside += other.outside
@@ -53,8 +52,6 @@ class DescribedFiles:
 
 
 class Documents:
-    """Describes files during one sync."""
-
     def __init__(
         self,
         settings: Settings,
@@ -90,7 +87,6 @@ class Documents:
         return found
 
     def place(self, files: Iterable[tuple[JSON, Trail]], found: DescribedFiles) -> None:
-        """Describe files at the given locations."""
         by_partition: dict[str, list[tuple[JSON, Trail]]] = {}
         for file, trail in files:
             by_partition.setdefault(trail.partition, []).append((file, trail))
@@ -108,7 +104,6 @@ class Documents:
                     notes.set_end(grant.expires, file["id"])
 
     def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, FileGrant]:
-        """Return who may find files or folders, by id."""
         return self._readers.grants(notes.load(), files, self._is_limited)
 
     def ask(self, ids: Sequence[str]) -> dict[str, JSON | None]:
@@ -133,7 +128,6 @@ class Documents:
         return False
 
     def is_inside(self, file: JSON, notes: PartitionState) -> bool:
-        """Return True if a file is in a root."""
         self._tree.find([file], notes)
         return self._tree.trail(parent_of(file)) is not None
 

@@ -3,8 +3,6 @@
 Source of the reasons: https://developers.google.com/workspace/drive/api/guides/handle-errors
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, cast

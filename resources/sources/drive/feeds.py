@@ -1,7 +1,5 @@
 """The change feeds: the account's own (no drive) and one per shared drive. Each page is read once per sync and cached."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from resources.sources.drive.client import JSON, DriveClient

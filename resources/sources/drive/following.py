@@ -5,8 +5,6 @@ the folder is compared with what is remembered of it, and its content is listed 
 in no feed, so it is compared at every sync.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -57,8 +55,6 @@ class _Page:
 
 
 class Following:
-    """Follows feeds during one sync."""
-
     def __init__(
         self,
         roots: Roots,

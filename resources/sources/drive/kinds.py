@@ -1,7 +1,5 @@
 """Which type is fetched for a file and how, by its name and Drive's type, or why it cannot be indexed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The feed's token is taken before the listing begins, so that changes made meanwh
 token, only the listing is lost: it starts over and the feed still starts from the same token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 from resources.core.domain import Batch
@@ -39,8 +37,6 @@ def groups(folders: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 class Listing:
-    """Lists roots, and what is below a folder."""
-
     def __init__(
         self,
         client: DriveClient,
@@ -98,7 +94,6 @@ class Listing:
                 level = further
 
     def climb(self, partition: str, root: RootNote, notes: PartitionState) -> RootNote:
-        """Record the folders above a root, and return the root with them."""
         self._tree.top(partition, root)
         if root.kind == "folder":
             self._tree.find([{"parents": [root.parent], "driveId": root.drive}] if root.parent else [], notes)

@@ -20,8 +20,6 @@ _AFTER_HEAD = '"'
 
 
 class FolderState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A folder in the state in which its content was last listed."""
-
     name: str
     parent: str | None = None
     access: str = ""
@@ -33,8 +31,6 @@ class FolderState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A shortcut to a file, and the folder that contains it."""
-
     target: str
     parent: str
     outside: bool = False
@@ -93,13 +89,11 @@ class PartitionState:
 
     @property
     def root(self) -> RootNote | None:
-        """The root as last seen."""
         value = self._read_head().get("!root")
         return None if value is None else msgspec.convert(value, RootNote)
 
     @property
     def members(self) -> list[str] | None:
-        """Digests of the shared drive's members at the last listing."""
         return self._read_head().get("!members")
 
     def due(self, now: datetime) -> list[str]:
@@ -111,11 +105,9 @@ class PartitionState:
         return [key.rpartition(":")[2] for key in keys]
 
     def set_root(self, root: RootNote) -> None:
-        """Remember the root."""
         self._put_head("!root", msgspec.to_builtins(root))
 
     def set_members(self, members: list[str]) -> None:
-        """Remember the members of the shared drive."""
         self._put_head("!members", members)
 
     def set_end(self, when: datetime, file_id: str) -> None:
@@ -123,15 +115,12 @@ class PartitionState:
         self._put_head(f"!until:{_stamp(when)}:{file_id}", True)
 
     def set_folder(self, folder_id: str, folder: FolderState | None) -> None:
-        """Remember a folder; None forgets it."""
         _put(self.folders, self._pending, "f", folder_id, folder)
 
     def set_person(self, permission_id: str, principal: str) -> None:
-        """Remember the principal behind a permission id."""
         _put(self.people, self._pending, "p", permission_id, principal)
 
     def set_shortcut(self, shortcut_id: str, shortcut: Shortcut | None) -> None:
-        """Remember a shortcut's target; None forgets it."""
         _put(self.shortcuts, self._pending, "s", shortcut_id, shortcut)
 
     def start_over(self) -> None:
@@ -168,7 +157,6 @@ class PartitionState:
         return found
 
     def inside(self, folder_id: str, top: str) -> bool:
-        """Return True if a remembered folder is `top` or below it."""
         passed: set[str] = set()
         at: str | None = folder_id
         while at is not None and at not in passed:

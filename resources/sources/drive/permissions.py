@@ -5,8 +5,6 @@ domain or everyone counts only if Drive itself would let them find the file (`al
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -85,7 +83,6 @@ def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[FileGrant, lis
 
 
 def with_owner(grant: FileGrant, owner: str | None) -> FileGrant:
-    """Return the grant extended by the file's owner, if there is one."""
     if owner is None or owner in grant.principals:
         return grant
     principals = grant.principals | {owner}

@@ -5,8 +5,6 @@ each id is known, no call is needed; otherwise one file with the unknown id is q
 Below a limited-access folder ids do not determine who may open a file, so each file is queried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Convert Drive's file metadata to an `Item` or a `Refusal`. Pure."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,7 +59,6 @@ def describe(
 
 
 def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
-    """Return a refusal of a file at its location."""
     name = str(file["name"])
     return Refusal(
         source_id=file["id"],

@@ -4,8 +4,6 @@ A partition is `my_drive`, the id of a shared drive or the id of a folder. A con
 deleted: its documents are hidden until it can be read again. A root that is no longer configured is retired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

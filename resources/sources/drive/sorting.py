@@ -1,7 +1,5 @@
 """Sort a page of a change feed into live files, live folders and what is gone. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime

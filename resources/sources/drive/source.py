@@ -4,8 +4,6 @@ A partition is a root. The first sync lists it in pages that resume after an int
 readers are those that Drive reports, never more: see `permissions`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -60,7 +58,6 @@ class Drive(Source):
 
     @property
     def name(self) -> SourceName:
-        """The source's name."""
         return SourceName.GOOGLE_DRIVE
 
     @property

@@ -4,8 +4,6 @@ No feed reports everything that happens to them, so they are looked up at every 
 a remaining shortcut is deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 

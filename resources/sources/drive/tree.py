@@ -4,8 +4,6 @@ A trail leads from a folder up to the outermost configured root. A document belo
 roots do not produce duplicates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -47,7 +45,6 @@ class FolderTree:
             self._trails.clear()
 
     def grant(self, folder_id: str, digest: str) -> None:
-        """Record who may find a folder, as a `Grant.digest`."""
         self._access[folder_id] = digest
 
     def chain(self, trail: Trail) -> tuple[domain.Folder, ...]:
@@ -105,7 +102,6 @@ class FolderTree:
                 notes.set_folder(folder_id, folder)
 
     def top(self, partition: str, root: RootNote) -> None:
-        """Record the current state of a partition's root."""
         self._root_ids()[root.id] = partition
         self.learn(root.id, FolderState(name=root.name, parent=root.parent))
 
@@ -184,7 +180,6 @@ def _asked(answer: JSON | ConcordanceError) -> FolderState | None:
 
 
 def folder_of(file: JSON, access: str = "") -> FolderState:
-    """Return a folder in the form in which it is remembered."""
     return FolderState(
         name=str(file["name"]),
         parent=parent_of(file),

@@ -3,8 +3,6 @@
 `serve` runs an ASGI application over a model (`DriveApp`, `SlackApp`) and yields its address.
 """
 
-from __future__ import annotations
-
 import signal
 import socket
 import threading

@@ -4,8 +4,6 @@ Faults are ordered by tests and by users who try a simulator. This module only d
 simulator words the failure like its service.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Declaration of the source `slack`. The connector is in `source`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from resources.core.domain import SourceName

@@ -3,8 +3,6 @@
 It decides which channels take a turn, and how many threads each may read again.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

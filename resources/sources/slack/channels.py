@@ -7,8 +7,6 @@ each time. What events name is read again whatever its age.
 Only times of the channel's own messages are used, never a local clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

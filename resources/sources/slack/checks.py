@@ -1,7 +1,5 @@
 """Findings of `concordance doctor` about the receiver of Slack's events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from resources.core.domain import SourceName

@@ -3,8 +3,6 @@
 This is the only module that knows slack_sdk and Slack's error codes. Temporary faults are retried here, within one rate limit.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import re
@@ -136,7 +134,6 @@ class SlackClient:
         return list({message["ts"]: message for message in found}.values())
 
     def members(self, channel: str) -> list[str]:
-        """Return the ids of the accounts in a channel."""
         found: Iterator[Any] = self.pages("conversations.members", "members", channel=channel, limit=LIST_LIMIT)
         return [str(member) for member in found]
 
@@ -153,7 +150,6 @@ class SlackClient:
         return data
 
     def _meaning(self, method: str, error: SlackApiError) -> Exception:
-        """Map an error of Slack's to ours."""
         response: Any = error.response
         status = int(response.status_code)
         data: dict[str, Any] = response.data if isinstance(response.data, dict) else {}
@@ -182,7 +178,6 @@ class SlackClient:
 
 
 def is_slack(host: str) -> bool:
-    """Return True if a host is Slack's own."""
     return host == "slack.com" or host.endswith((".slack.com", ".slack-gov.com")) or host == "slack-gov.com"
 
 

@@ -4,8 +4,6 @@ An email counts only if Slack reports it as confirmed, and only for accounts of 
 and bots read nothing here. Pure except for `load`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,7 +36,6 @@ class People:
         """True if there is any guest: only then the members of public channels matter."""
 
     def name(self, user: str) -> str | None:
-        """Return the name of an account."""
         person = self._people.get(user)
         return person.name if person else None
 
@@ -56,7 +53,6 @@ class People:
         return [(person.id, person.email) for person in self._people.values() if person.email]
 
     def emails(self, users: Iterable[str], *, guests_only: bool = False) -> list[str]:
-        """Return the emails of these accounts, sorted."""
         found = (self._people.get(user) for user in users)
         return sorted({one.email for one in found if one and one.email and (one.guest or not guests_only)})
 

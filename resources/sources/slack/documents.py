@@ -4,8 +4,6 @@ The content is JSON of a type of our own, which keeps messages separate, so that
 not contain the channel's name or readers: renaming a channel changes no content.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -36,7 +34,6 @@ class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Display name of the channel."""
         return f"#{self.name}"
 
     def source_id(self, name: int | str) -> str:
@@ -44,7 +41,6 @@ class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.team}/{self.id}/{stamp(name) if isinstance(name, int) else name}"
 
     def tags(self, *, thread: bool) -> dict[str, Any]:
-        """Return the tags by which results can be filtered."""
         return {"channel": self.name, "private": self.private, "thread": thread}
 
 
@@ -63,7 +59,6 @@ def anchor(channel: ChannelInfo, message: Message) -> str:
 
 
 def permalink(channel: ChannelInfo, message: Message) -> str:
-    """Return the URL that opens Slack at a message."""
     return f"{channel.url}archives/{channel.id}/{anchor(channel, message)}"
 
 
@@ -108,12 +103,10 @@ def seal(item: Item) -> str:
 
 
 def file_name(file: dict[str, Any]) -> str:
-    """Return the name of a file."""
     return " ".join(str(file.get("title") or file.get("name") or file["id"]).split())
 
 
 def moment(at: int) -> datetime:
-    """Convert a Slack timestamp to an aware datetime."""
     seconds, rest = divmod(at, SECOND)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 

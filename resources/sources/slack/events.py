@@ -5,8 +5,6 @@ for the next sync, which reads it again. The same for the Events API and for Soc
 Source: https://docs.slack.dev/reference/events
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 

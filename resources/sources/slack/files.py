@@ -3,8 +3,6 @@
 Bytes are only fetched from Slack's own hosts, whatever URL a message contains: no other host receives the token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property

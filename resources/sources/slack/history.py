@@ -4,8 +4,6 @@ A page ends where no window of messages crosses its edge; messages beyond are ke
 and saved on its own, and after a crash reading resumes by time instead of by Slack's page cursor, which may have expired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -6,8 +6,6 @@ the entries of its range:
 syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,8 +20,6 @@ _AFTER = "\x7f"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of messages as last reported."""
-
     anchor: int
     last: int
     count: int
@@ -32,7 +28,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def window(self) -> Window:
-        """The part as a `Window`, for the grouping rule."""
         return Window(self.anchor, self.last, self.count)
 
 
@@ -106,17 +101,14 @@ class Ledger:
         self._refer(f"m:{stamp(part.anchor)}", before.files if before else (), part.files)
 
     def drop_window(self, part: Part) -> None:
-        """Forget a window."""
         self._changes[f"m:{stamp(part.anchor)}"] = None
         self._refer(f"m:{stamp(part.anchor)}", part.files, ())
 
     def keep_thread(self, root: int, thread: Thread, before: Thread | None) -> None:
-        """Remember a thread as it is now."""
         self._changes[f"t:{stamp(root)}"] = msgspec.to_builtins(thread)
         self._refer(f"t:{stamp(root)}", _files(before), _files(thread))
 
     def drop_thread(self, root: int, before: Thread) -> None:
-        """Forget a thread."""
         self._changes[f"t:{stamp(root)}"] = None
         self._refer(f"t:{stamp(root)}", _files(before), ())
 

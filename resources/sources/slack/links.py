@@ -1,7 +1,5 @@
 """Addresses of messages and files in Slack."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import SplitResult, parse_qs, urlsplit

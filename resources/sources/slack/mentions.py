@@ -4,8 +4,6 @@ A channel can become private after its name was written into documents of other 
 then, so each channel records whose names its documents contain, and is read again once one of them is no longer public.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 

@@ -3,8 +3,6 @@
 Messages that Slack itself writes to a channel (a user joined, the topic changed) have no author and are left out.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -51,7 +49,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reply(self) -> bool:
-        """True if it is a reply in a thread."""
         return self.root is not None and self.root != self.ts
 
 

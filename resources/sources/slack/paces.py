@@ -4,8 +4,6 @@ A call waits as long as a 429 demanded for its method, whichever thread received
 the rate that the method's tier guarantees, so that a long listing rarely gets a 429 at all.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -47,7 +45,6 @@ class RateLimiter:
             self._sleep(seconds)
 
     def block(self, method: str, seconds: float) -> None:
-        """Allow no call of the method for this long."""
         with self._lock:
             until = self._timer() + seconds
             self._blocked[method] = max(until, self._blocked.get(method, until))

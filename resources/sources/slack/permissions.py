@@ -4,8 +4,6 @@ Every full member of the workspace may read a public channel; guests only channe
 its members. Users of connected workspaces are not in our directory and are never included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from resources.core.permissions import normalize

@@ -7,8 +7,6 @@ come from the given `Names`.
 Source: https://docs.slack.dev/messaging/formatting-message-text
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

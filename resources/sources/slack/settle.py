@@ -4,8 +4,6 @@ A page is complete for its range: what the ledger has there and the page does no
 document, that of its thread or that of its window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 

@@ -49,8 +49,6 @@ SECOND = timedelta(microseconds=1)
 
 
 class Identity(NamedTuple):
-    """Whose token it is."""
-
     team: str
     """The workspace's id."""
     url: str
@@ -103,16 +101,13 @@ class Slack(Source):
 
     @property
     def name(self) -> SourceName:
-        """The source's name."""
         return SourceName.SLACK
 
     @property
     def tally(self) -> Tally:
-        """Calls made so far, by method."""
         return self._tally
 
     def partitions(self) -> list[str]:
-        """Return the ids of the readable channels, sorted."""
         with self._lock:
             return sorted(self._readable)
 
@@ -196,7 +191,6 @@ class Slack(Source):
         return raw
 
     def _channel(self, raw: dict[str, Any]) -> ChannelInfo:
-        """Return the channel with its current readers."""
         private = bool(raw.get("is_private"))
         members: list[str] = []
         if permissions.needs_members(private=private, people=self._people):

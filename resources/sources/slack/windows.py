@@ -6,8 +6,6 @@ same rule without a gap splits a thread into documents of 100 messages. Times ar
 compare exactly; in Slack's API they are strings.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
@@ -22,8 +20,6 @@ LONGEST = 7 * 24 * 3600 * SECOND
 
 
 class Timed(Protocol):
-    """An object with a time."""
-
     @property
     def at(self) -> int:
         """Microseconds since 1970."""
@@ -64,8 +60,6 @@ def assign(
 
 
 class _Assigning:
-    """The current window, and the finished ones."""
-
     def __init__(self, gap: int | None, taken: frozenset[int]) -> None:
         self._gap = gap
         self._taken = taken

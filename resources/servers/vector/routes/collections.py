@@ -1,7 +1,5 @@
 """Routes of collections, aliases, payload indexes and compaction."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -19,13 +17,10 @@ class CreateIndex(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Actions(msgspec.Struct, forbid_unknown_fields=True):
-    """Alias actions, applied together."""
-
     actions: list[AliasAction]
 
 
 def add_routes(app: Application) -> None:
-    """Register the routes."""
     one = "/collections/*"
     for method, path, handler in (
         ("GET", "/collections", list_all),

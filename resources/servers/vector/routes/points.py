@@ -1,7 +1,5 @@
 """Routes under `/collections/{name}/points`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,13 +13,10 @@ from resources.servers.vector.vectors import PointId
 
 
 class QueryBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Several queries at once."""
-
     searches: list[QueryBody]
 
 
 def add_routes(app: Application) -> None:
-    """Register the routes."""
     points = "/collections/*/points"
     for method, path, handler in (
         ("PUT", "", _write(updates.Upsert, updates.upsert)),

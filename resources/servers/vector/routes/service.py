@@ -1,7 +1,5 @@
 """Routes about the server itself: version, health, metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from resources.servers.vector import SERVER_VERSION

@@ -5,8 +5,6 @@ Results are cached until something changes, and an item without grants of its ow
 thousands of files takes one step per file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from resources.sources.drive.simulator.tree import RANKS, DriveFile, DriveGrant
@@ -29,12 +27,10 @@ class AccessRules:
         self._roots: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Drop the cached results."""
         for memo in (self._grants, self._trashed, self._lost, self._roots):
             memo.clear()
 
     def grants(self, item: DriveFile) -> Grants:
-        """Return the effective grants of an item."""
         found = self._grants.get(item.id)
         if found is None:
             found = self._grants[item.id] = self._merge(item)
@@ -56,7 +52,6 @@ class AccessRules:
         return max(held, key=RANKS.__getitem__, default=None)
 
     def readable(self, item: DriveFile) -> bool:
-        """Return True if the account may open the item."""
         grants = self.grants(item)
         return any(name in grants for name in self._names) and not self.lost(item)
 
@@ -67,7 +62,6 @@ class AccessRules:
         )
 
     def trashed(self, item: DriveFile) -> bool:
-        """Return True if the item, or a folder above it, is in the trash."""
         found = self._trashed.get(item.id)
         if found is None:
             above = item.parent is not None and self.trashed(self._items[item.parent])

@@ -3,8 +3,6 @@
 A fault can also make a response stop halfway.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping
@@ -66,13 +64,10 @@ class DriveResponse(msgspec.Struct):
 
 
 class DriveApp:
-    """An ASGI application over a `Drive`."""
-
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI entry."""
         if scope["type"] != "http":
             return
         body = await _read(receive)

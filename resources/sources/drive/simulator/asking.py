@@ -1,7 +1,5 @@
 """Parsing of common request parameters: switches, page sizes, shared drives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +14,6 @@ FILE_FIELDS = "kind,id,name,mimeType"
 
 
 def true(asked: Parameters, name: str) -> bool:
-    """Return True if a switch is on."""
     return asked.get(name, "false").lower() == "true"
 
 

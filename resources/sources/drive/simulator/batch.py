@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/guides/performance#batch-requests
 """
 
-from __future__ import annotations
-
 import uuid
 from email.message import Message
 from email.parser import BytesParser
@@ -19,8 +17,6 @@ MAX_CALLS = 100
 
 
 class BatchCall(msgspec.Struct):
-    """One call of a batch."""
-
     content_id: str
     method: str
     target: str
@@ -29,8 +25,6 @@ class BatchCall(msgspec.Struct):
 
 
 class Reply(msgspec.Struct):
-    """The answer to one call."""
-
     content_id: str
     status: int
     headers: list[tuple[bytes, bytes]]

@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/guides/about-changes
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, member_drive, page_size, shallow, true
@@ -16,7 +14,6 @@ from resources.sources.drive.simulator.state import World
 
 
 def changes_start(world: World, asked: Parameters) -> Any:
-    """Return the token for changes from now on."""
     chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
     body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[feed_of(world, asked)].token()}
     return pick(body, chosen)

@@ -3,8 +3,6 @@
 A message only says that a feed has changed. Source: https://developers.google.com/workspace/drive/api/guides/push
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time
@@ -62,7 +60,6 @@ class Channels:
         del self.live[channel_id]
 
     def changed(self, feed: str, now: datetime) -> None:
-        """Announce a change to every channel of a feed."""
         for channel in list(self.live.values()):
             if channel.expires <= now:
                 del self.live[channel.id]
@@ -109,6 +106,5 @@ class Channels:
 
 
 def uri(channel: Channel) -> str:
-    """Return the URL of the resource that a channel watches."""
     drive = f"&driveId={channel.feed}" if channel.feed else ""
     return f"https://www.googleapis.com/drive/v3/changes?alt=json{drive}"

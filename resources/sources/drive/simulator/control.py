@@ -3,8 +3,6 @@
 Arguments are a JSON object; the response is the method's return value as JSON.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from datetime import datetime
@@ -28,7 +26,6 @@ _TIMES = ("created", "modified", "expires")
 
 
 def control(drive: Drive, method: str, operation: str, body: bytes) -> tuple[int, Any]:
-    """Perform an operation and return status and response."""
     if operation == "state" and method == "GET":
         return 200, state(drive)
     if method != "POST" or operation not in (*OPERATIONS, "faults"):

@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/guides/handle-errors
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -73,5 +71,4 @@ def rate_limited(seconds: float, *, per_user: bool) -> ApiError:
 
 
 def server_error() -> ApiError:
-    """Return the error for a failure on Google's side."""
     return ApiError(500, "backendError", "Internal Error")

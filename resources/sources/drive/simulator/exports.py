@@ -1,7 +1,5 @@
 """Export formats of Google's own document types, and the conversion to them."""
 
-from __future__ import annotations
-
 import re
 
 from resources.sources.drive.simulator.errors import ApiError

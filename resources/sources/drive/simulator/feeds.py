@@ -1,7 +1,5 @@
 """Change feeds: one for the account, one per shared drive. An item appears in a feed once, at its latest change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
@@ -35,7 +33,6 @@ class Feed:
         self._next += 1
 
     def token(self) -> str:
-        """Return the token for all changes from now on."""
         return str(self._next)
 
     def expire(self) -> None:

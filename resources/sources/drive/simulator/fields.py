@@ -4,8 +4,6 @@ Example: `nextPageToken,files(id,owners/emailAddress)`. A name that the schema d
 Source: https://developers.google.com/workspace/drive/api/guides/fields-parameter
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache, lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Page tokens of listings: the ids are fixed when a listing begins, so that later pages continue where the first one ended."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -19,7 +17,6 @@ class Listings:
         self._count = 0
 
     def begin(self, question: Hashable, ids: list[str]) -> str:
-        """Return the token of the first page."""
         self._count += 1
         name = f"~!!~{self._count:06x}"
         self._open[name] = (question, ids)
@@ -37,5 +34,4 @@ class Listings:
         return ids[int(position) : end], f"{name}.{end}" if end < len(ids) else None
 
     def forget(self) -> None:
-        """Expire all tokens."""
         self._open.clear()

@@ -4,8 +4,6 @@ Each takes the parameters as text and returns a JSON body, or `Media` for bytes.
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +30,6 @@ class Media(msgspec.Struct):
 
 
 def about_get(world: World, asked: Parameters) -> Any:
-    """Return information about the account."""
     if "fields" not in asked:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
     body = {
@@ -59,7 +56,6 @@ def files_get(world: World, asked: Parameters) -> Any:
 
 
 def files_export(world: World, asked: Parameters) -> Any:
-    """Return a document in one of Google's export formats."""
     file = find(world, {**asked, "supportsAllDrives": "true"})
     if not asked.get("mimeType"):
         raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
@@ -84,7 +80,6 @@ def permissions_list(world: World, asked: Parameters) -> Any:
 
 
 def permissions_get(world: World, asked: Parameters) -> Any:
-    """Return one permission on a file."""
     chosen = mask(asked.get("fields", "kind,id,type,role"), "Permission")
     for permission in permissions(world, _shared_with(world, asked)):
         if permission["id"] == asked["permissionId"]:
@@ -109,7 +104,6 @@ def drives_list(world: World, asked: Parameters) -> Any:
 
 
 def drives_get(world: World, asked: Parameters) -> Any:
-    """Return one shared drive."""
     chosen = mask(asked.get("fields", "kind,id,name"), "Drive")
     return pick(shared_drive(world, world.drives[member_drive(world, asked["driveId"])]), chosen)
 

@@ -4,8 +4,6 @@ Methods such as `file`, `edit`, `move` and `share` change the state that the sim
 with `everything` and `readers`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -27,8 +25,6 @@ _SHORT = {"document": DOCUMENT, "spreadsheet": SPREADSHEET, "presentation": PRES
 
 
 class Drive(World):
-    """The state of a Drive as one account sees it."""
-
     # Actions on files
 
     def file(
@@ -62,7 +58,6 @@ class Drive(World):
             return item.id
 
     def shortcut(self, target: str, parent: str, name: str, **meta: Any) -> str:
-        """Create a shortcut to a file or folder."""
         with self.lock:
             item = self.create(name, SHORTCUT, parent, None, **meta)
             item.target, item.target_mime_type = target, self.items[target].mime_type
@@ -70,7 +65,6 @@ class Drive(World):
             return item.id
 
     def edit(self, id: str, content: Content) -> None:  # noqa: A002 - the API's word
-        """Replace a file's content."""
         with self.lock:
             item = self.items[id]
             self.write(item, content)
@@ -180,7 +174,6 @@ class Drive(World):
             self.changed(item)
 
     def regain_file(self, id: str) -> None:  # noqa: A002
-        """Restore the account's access."""
         with self.lock:
             item = self.item(id)
             item.lost = False
@@ -209,7 +202,6 @@ class Drive(World):
         self.set_member(drive_id, who, None)
 
     def rename_drive(self, drive_id: str, name: str) -> None:
-        """Rename a shared drive."""
         with self.lock:
             self.drives[drive_id].name = name
             self._enter(drive_id, self.now(), "drive", drive_id)

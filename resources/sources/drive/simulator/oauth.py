@@ -3,8 +3,6 @@
 Source: https://developers.google.com/identity/protocols/oauth2/web-server and .../service-account
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets
@@ -20,8 +18,6 @@ _SERVICE_ACCOUNT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class OAuthError(Exception):
-    """An error of the token endpoint."""
-
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
         self.status = status
@@ -37,8 +33,6 @@ class _Consent(msgspec.Struct):
 
 
 class Sessions:
-    """Consents and issued tokens, all for the one account."""
-
     def __init__(self, account: str) -> None:
         self.account = account
         self.consents = True
@@ -53,7 +47,6 @@ class Sessions:
         self._revoked = False
 
     def accepts(self, token: str) -> bool:
-        """Return True if an access token is valid."""
         return token in self._access
 
     def expire(self) -> None:

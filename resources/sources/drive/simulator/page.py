@@ -1,7 +1,5 @@
 """The start page at `/`: what this server is, how to point the connector at it, and what it can do."""
 
-from __future__ import annotations
-
 import inspect
 from html import escape
 
@@ -39,7 +37,6 @@ curl {url}/simulator/faults -d '{{"clear": true}}'</pre>
 
 
 def page(drive: Drive, host: str) -> str:
-    """Return the page as HTML."""
     with drive.lock:
         rows = "".join(
             f"<tr><td>{escape(one.name)}</td><td><code>{escape(one.id)}</code></td></tr>"

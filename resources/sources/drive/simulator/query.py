@@ -5,8 +5,6 @@ Example: `'ID' in parents and trashed = false and (mimeType = '…' or name cont
 Source: https://developers.google.com/workspace/drive/api/guides/ref-search-terms
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable
@@ -33,8 +31,6 @@ _ROLES = {"owners": ("owner",), "writers": ("writer", "fileOrganizer", "organize
 
 
 class FileQuery(msgspec.Struct):
-    """A parsed query."""
-
     matches: Test
     parent: str | None = None
     """Only children of this item can match."""

@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files and .../guides/shared-drives-diffs
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
@@ -35,7 +33,6 @@ def timestamp(at: datetime) -> str:
 
 
 def user(world: World, email: str) -> dict[str, Any]:
-    """Return the resource of a user."""
     return {
         "kind": "drive#user",
         "displayName": _display_name(email),
@@ -46,7 +43,6 @@ def user(world: World, email: str) -> dict[str, Any]:
 
 
 def shared_drive(world: World, drive: SharedDrive) -> dict[str, Any]:
-    """Return the resource of a shared drive."""
     rank = RANKS.get(world.access.role(world.items[drive.id]) or "", 0)
     return {
         "kind": "drive#drive",

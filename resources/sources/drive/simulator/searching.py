@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/list
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

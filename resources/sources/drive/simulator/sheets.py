@@ -1,7 +1,5 @@
 """Spreadsheets as files: a minimal workbook writer (the product only reads them) and CSV as exported by Google."""
 
-from __future__ import annotations
-
 import csv
 import io
 import zipfile
@@ -17,7 +15,6 @@ _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def read_csv(text: str) -> Sheets:
-    """Parse CSV text to a single sheet."""
     return {"Sheet1": [list(row) for row in csv.reader(io.StringIO(text))]}
 
 

@@ -4,8 +4,6 @@ Changes reach the feeds as in the real Drive: a change of a folder lists only th
 membership are not listed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import Counter
@@ -177,7 +175,6 @@ class World:
         return root if root in self.drives else ""
 
     def is_below(self, item_id: str | None, top: str) -> bool:
-        """Return True if an item is `top` or below it."""
         while item_id is not None:
             if item_id == top:
                 return True

@@ -1,7 +1,5 @@
 """Data model of the simulated Drive: files, folders and shortcuts in trees, their grants, and ids generated from a seed."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from datetime import datetime
@@ -39,12 +37,10 @@ class DriveGrant(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Type of the permission."""
         return self.who.partition(":")[0]
 
     @property
     def name(self) -> str:
-        """Email or domain."""
         return self.who.partition(":")[2]
 
 
@@ -122,7 +118,6 @@ class Ids:
         return "0A" + self._characters(14) + "PVA"
 
     def number(self, low: int, high: int) -> int:
-        """Return a random number in the range."""
         return self._random.randrange(low, high)
 
     def _characters(self, count: int) -> str:

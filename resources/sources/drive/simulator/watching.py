@@ -3,8 +3,6 @@
 Source: https://developers.google.com/workspace/drive/api/guides/push
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -22,7 +20,6 @@ MOST_ID, MOST_TOKEN = 64, 256
 
 
 def changes_watch(world: World, asked: Parameters, body: dict[str, Any]) -> Any:
-    """Make a channel for a feed."""
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
     feed = feed_of(world, asked)
@@ -59,7 +56,6 @@ def changes_watch(world: World, asked: Parameters, body: dict[str, Any]) -> Any:
 
 
 def channels_stop(world: World, asked: Parameters, body: dict[str, Any]) -> None:  # noqa: ARG001 - as every method
-    """End a channel."""
     world.channels.stop(str(body.get("id") or ""), str(body.get("resourceId") or ""))
 
 

@@ -4,8 +4,6 @@
 control, `/` a page that describes it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable
@@ -59,7 +57,6 @@ class SlackApp:
             self.sockets.deliver(envelope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] == "websocket" and scope["path"] == PATH:
             await self.sockets(scope, receive, send)
             return

@@ -4,8 +4,6 @@ Cursors name the next item (an id, a time) and not a position: pages stay correc
 Source: https://docs.slack.dev/apis/web-api/pagination and the error tables of the methods' pages.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
@@ -42,7 +40,6 @@ class MethodCall:
         return self.arguments.get(name) or default
 
     def required(self, name: str) -> str:
-        """Return a required argument."""
         value = self.get(name)
         if not value:
             message = f"[ERROR] missing required field: {name}"
@@ -50,7 +47,6 @@ class MethodCall:
         return value
 
     def flag(self, name: str) -> bool:
-        """Return a boolean argument."""
         return self.get(name).lower() in {"1", "true", "t", "yes"}
 
     def limit(self, default: int, most: int) -> int:

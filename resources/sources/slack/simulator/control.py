@@ -4,8 +4,6 @@
 `GET /simulator/state` shows everything. For loopback only: anyone who reaches the port may do all of this.
 """
 
-from __future__ import annotations
-
 import html
 import inspect
 from collections.abc import Callable
@@ -77,7 +75,6 @@ def control(workspace: Workspace, faults: Faults, request: SlackRequest) -> Slac
 
 
 def state(workspace: Workspace, faults: Faults) -> dict[str, Any]:
-    """Return the state in readable form."""
     with workspace.lock:
         names = {user.id: user.name for user in workspace.users.values()}
         return {

@@ -3,8 +3,6 @@
 The methods are what administrators do. Nothing here knows about messages.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 import string
@@ -96,25 +94,21 @@ class Directory:
 
     @locked
     def reactivate(self, user: str) -> None:
-        """Reactivate an account."""
         found = self.find_user(user)
         found.deactivated, found.updated = False, self.now()
 
     @locked
     def set_name(self, user: str, name: str) -> None:
-        """Change the display name."""
         found = self.find_user(user)
         found.name, found.updated = name, self.now()
 
     @locked
     def set_guest(self, user: str, guest: bool = True) -> None:
-        """Make a member a guest, or a guest a member."""
         found = self.find_user(user)
         found.guest, found.updated = guest, self.now()
 
     @locked
     def usergroup(self, handle: str, name: str, users: Iterable[str] = ()) -> str:
-        """Create a user group and return its id."""
         made = Group(self.new_id("S"), handle, name, tuple(self.find_user(user).id for user in users), self.now())
         self.groups[made.id] = made
         return made.id
@@ -133,7 +127,6 @@ class Directory:
 
     @locked
     def set_scopes(self, scopes: Iterable[str]) -> None:
-        """Limit the token to these scopes."""
         self.scopes = set(scopes)
 
     @locked
@@ -146,7 +139,6 @@ class Directory:
         return round(self._clock() * 1_000_000)
 
     def find_user(self, user: str) -> User:
-        """Return a user by id, email or name; raises `LookupError`."""
         if user in self.users:
             return self.users[user]
         for found in self.users.values():

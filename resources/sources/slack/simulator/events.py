@@ -34,7 +34,6 @@ def envelope(workspace: Workspace, event: Json) -> Json:
 
 
 def posted(channel: SimulatedChannel, message: SlackMessage) -> Json:
-    """Return the event of a new message."""
     subtype = message.subtype or ("file_share" if message.files else None)
     shape = _in(channel) | _message(message)
     return shape | {"subtype": subtype} if subtype else shape
@@ -47,28 +46,23 @@ def changed(channel: SimulatedChannel, message: SlackMessage, before: Json) -> J
 
 
 def deleted(channel: SimulatedChannel, ts: str, before: Json) -> Json:
-    """Return the event of a deleted message."""
     hidden = {"subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": ts}
     return _in(channel) | hidden | {"previous_message": before}
 
 
 def turned_private(channel: SimulatedChannel, user: str, ts: str) -> Json:
-    """Return the event of a public channel that was made private."""
     return _in(channel) | {"subtype": "channel_convert_to_private", "user": user, "ts": ts, "text": ""}
 
 
 def joined(channel: SimulatedChannel, user: str, team: str) -> Json:
-    """Return the event of a user who joined a channel."""
     return {"type": "member_joined_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
 def left(channel: SimulatedChannel, user: str, team: str) -> Json:
-    """Return the event of a user who left a channel."""
     return {"type": "member_left_channel", "user": user, "channel": channel.id} | _kind(channel, team)
 
 
 def put_out(channel: SimulatedChannel, actor: str) -> Json:
-    """Return the event of a channel from which the bot was removed."""
     return {"type": "group_left" if channel.private else "channel_left", "channel": channel.id, "actor_id": actor}
 
 
@@ -78,7 +72,6 @@ def of_channel(channel: SimulatedChannel, what: str, user: str) -> Json:
 
 
 def renamed(channel: SimulatedChannel) -> Json:
-    """Return the event of a renamed channel."""
     named = {"id": channel.id, "name": channel.name, "created": channel.created // 1_000_000}
     return {"type": "group_rename" if channel.private else "channel_rename", "channel": named}
 

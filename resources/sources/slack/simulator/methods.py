@@ -3,8 +3,6 @@
 They follow their pages under https://docs.slack.dev/reference/methods and, where those are silent, what clients observed: see the notes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

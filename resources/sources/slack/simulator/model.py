@@ -4,8 +4,6 @@ Each public method is one user action in Slack. Channels and users are given by 
 index with `messages()` and `readers()`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +18,6 @@ from resources.sources.slack.simulator.timeline import Timeline
 
 @dataclass(slots=True)
 class SimulatedChannel:
-    """A channel and its members."""
-
     id: str
     name: str
     creator: str
@@ -131,7 +127,6 @@ class Workspace(Directory):
 
     @locked
     def unarchive(self, channel: str) -> None:
-        """Unarchive a channel."""
         found = self.find_channel(channel)
         found.archived = False
         self._event(found, found.creator, "channel_unarchive", "un-archived the channel")
@@ -139,7 +134,6 @@ class Workspace(Directory):
 
     @locked
     def rename(self, channel: str, name: str) -> None:
-        """Rename a channel."""
         found = self.find_channel(channel)
         self._free(name)
         found.previous_names.insert(0, found.name)
@@ -189,7 +183,6 @@ class Workspace(Directory):
 
     @locked
     def edit(self, channel: str, ts: str, text: str) -> None:
-        """Replace a message's text."""
         found = self.find_channel(channel)
         message = self._message(found, ts)
         if not message.written:
@@ -237,7 +230,6 @@ class Workspace(Directory):
 
     @locked
     def shared_in(self, file: str) -> list[SimulatedChannel]:
-        """Return the channels where an existing message shares the file."""
         places = [(channel, channel.timeline.get(micros)) for channel, micros in self._shared[file]]
         return [channel for channel, message in places if message is not None and file in message.files]
 
@@ -280,7 +272,6 @@ class Workspace(Directory):
     # Lookups
 
     def find_channel(self, channel: str) -> SimulatedChannel:
-        """Return a channel by id or name; raises `LookupError`."""
         if channel in self.channels:
             return self.channels[channel]
         for found in self.channels.values():

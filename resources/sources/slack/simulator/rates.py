@@ -5,8 +5,6 @@ method's first call and allows exactly what the tier guarantees: the least that 
 Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

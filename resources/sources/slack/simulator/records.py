@@ -4,8 +4,6 @@ A message's time is its id within the channel. It is stored as a whole number of
 and compares exactly; in the API it is Slack's string of seconds with six decimals. Local time zones are never used.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,7 +38,6 @@ def to_micros(ts: str | float | datetime) -> int:
 
 
 def to_ts(micros: int) -> str:
-    """Return the `ts` in Slack's format."""
     return f"{micros // _MILLION}.{micros % _MILLION:06d}"
 
 
@@ -62,7 +59,6 @@ class User:
 
     @property
     def bot(self) -> bool:
-        """True if this is a bot."""
         return self.bot_id is not None
 
     @property

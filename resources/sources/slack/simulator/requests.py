@@ -3,8 +3,6 @@
 Source: https://docs.slack.dev/apis/events-api/ (retries) and https://docs.slack.dev/authentication/verifying-requests-from-slack
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time
@@ -39,7 +37,6 @@ class Requests:
             raise ValueError(f"{url} did not answer with the value of the challenge")
 
     def deliver(self, url: str, payload: dict[str, Any]) -> None:
-        """Send an event in the background."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="slack-requests", daemon=True)
             self._thread.start()

@@ -3,8 +3,6 @@
 Source: https://docs.slack.dev/reference/objects (user, conversation, file) and the methods' example responses.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -102,7 +100,6 @@ def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
 
 
 def members_of(workspace: Workspace, found: SimulatedChannel) -> int:
-    """Return `num_members`: accounts that are active."""
     return sum(not workspace.users[member].deactivated for member in found.members)
 
 
@@ -182,7 +179,6 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
 
 
 def group(found: Group, *, count: bool, users: bool) -> Json:
-    """Return a user group."""
     shape: Json = {
         "id": found.id,
         "is_usergroup": True,

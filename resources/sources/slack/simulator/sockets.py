@@ -42,8 +42,6 @@ class _Delivery:
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """One connection."""
-
     send: Send
     loop: asyncio.AbstractEventLoop
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,13 +66,11 @@ class Sockets:
 
     @property
     def connected(self) -> int:
-        """Number of connected clients."""
         with self._lock:
             return len(self._links)
 
     @property
     def waiting(self) -> int:
-        """Number of unacknowledged events."""
         with self._lock:
             return len(self._waiting)
 
@@ -93,7 +89,6 @@ class Sockets:
         self._wake()
 
     def clear(self) -> None:
-        """Discard unacknowledged events."""
         with self._lock:
             self._waiting.clear()
 
@@ -106,7 +101,6 @@ class Sockets:
             asyncio.run_coroutine_threadsafe(_say(link, message, close=True), link.loop).result(timeout=10)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one WebSocket."""
         await receive()
         ticket = parse_qs(scope["query_string"].decode()).get("ticket", [""])[0]
         with self._lock:

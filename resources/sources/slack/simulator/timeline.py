@@ -3,8 +3,6 @@
 Times are microseconds; ranges are half open: `low` is included, `high` is not.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
@@ -29,7 +27,6 @@ class Timeline:
             yield self._messages[micros]
 
     def get(self, micros: int) -> SlackMessage | None:
-        """Return the message with that time, including a tombstone."""
         return self._messages.get(micros)
 
     def root(self, message: SlackMessage) -> SlackMessage:

@@ -1,7 +1,5 @@
 """Minimal ASGI requests and responses. Specific to Slack only in the token header."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +12,6 @@ from resources.sources.simulation import Receive, Scope, Send
 
 @dataclass(slots=True, frozen=True)
 class SlackRequest:
-    """A request with its complete body."""
-
     verb: str
     path: str
     query: str
@@ -29,7 +25,6 @@ class SlackRequest:
 
     @property
     def token(self) -> str | None:
-        """The bearer token, or None."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" and token else None
 
@@ -76,17 +71,14 @@ class SlackResponse:
 
 
 def as_json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> SlackResponse:
-    """Return a JSON response."""
     return SlackResponse(status, msgspec.json.encode(value), "application/json; charset=utf-8", headers or {})
 
 
 def as_html(status: int, text: str) -> SlackResponse:
-    """Return an HTML response."""
     return SlackResponse(status, text.encode(), "text/html; charset=utf-8")
 
 
 async def read(scope: Scope, receive: Receive) -> SlackRequest:
-    """Read a complete request."""
     body = b""
     while True:
         message = await receive()
