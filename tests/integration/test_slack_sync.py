@@ -149,16 +149,15 @@ def test_names_of_private_channels_and_people_outside_are_written_nowhere(step: 
     slack = world.slack
     board = slack.channel("qzboardroom", (world.ada,), private=True, bot=False)
     stranger = slack.user("Qzstranger Doe", "doe@partner.example", external=True)
-    group = slack.usergroup("qzgroup", "Qzgroup", [world.ada])
     mentions = (
         f"<#{world.secret}> <#{world.secret}|secret> <#{board}|qzboardroom> <#{world.general}> <@{stranger}|qzstranger> "
-        f"<@{world.bob}> <!subteam^{group}|@qzgroup>"
+        f"<@{world.bob}> <!subteam^S0QZGROUP|@qzgroup>"
     )
     elements: list[dict[str, Any]] = [
         {"type": "text", "text": "Blocks: "},
         {"type": "channel", "channel_id": board},
         {"type": "user", "user_id": stranger},
-        {"type": "usergroup", "usergroup_id": group},
+        {"type": "usergroup", "usergroup_id": "S0QZGROUP"},
     ]
     rich = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}]
     unfurled = [{"is_share": True, "channel_name": "qzboardroom", "fallback": "[#qzboardroom] soon", "text": "soon"}]

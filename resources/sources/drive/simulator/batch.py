@@ -57,7 +57,6 @@ def write(replies: list[Reply]) -> tuple[str, bytes]:
             b"",
             f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}".encode(),
             *(name + b": " + value for name, value in reply.headers),
-            b"Content-Length: %d" % len(reply.body),
             b"",
             reply.body,
         ]

@@ -21,7 +21,7 @@ def changes_start(world: World, asked: Parameters) -> Any:
 
 def changes_list(world: World, asked: Parameters) -> Any:
     """Return the changes since a token, in pages; the last page has the token for the next call."""
-    listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,type,driveId,drive(kind,id,name)"
+    listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,driveId,drive(kind,id,name)"
     chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
@@ -66,19 +66,14 @@ def _change(world: World, feed: str, entry: FeedEntry, asked: Parameters, chosen
     if elsewhere and item is not None and not feed and not item.mine:
         return None
     gone = item is None or elsewhere
-    if true(asked, "restrictToMyDrive") and item is not None and world.access.root(item) != world.my_drive:
-        return None
-    if gone and asked.get("includeRemoved") == "false":
-        return None
     change: dict[str, Any] = {
         "kind": "drive#change",
         "removed": gone,
         "fileId": entry.id,
         "time": timestamp(entry.at),
         "changeType": "file",
-        "type": "file",
     }
-    if item is not None and (not gone or true(asked, "includeCorpusRemovals")):
+    if item is not None and not gone:
         change["file"] = file_resource(world, item, None if chosen is None else chosen.get("file", {}))
     return shallow(change, chosen)
 
@@ -89,11 +84,9 @@ def _drive_change(world: World, entry: FeedEntry, chosen: Mask) -> dict[str, Any
         "kind": "drive#change",
         "removed": gone,
         "driveId": entry.id,
-        "teamDriveId": entry.id,
         "time": timestamp(entry.at),
         "changeType": "drive",
-        "type": "drive",
     }
     if not gone:
-        change["drive"] = shared_drive(world, world.drives[entry.id])
+        change["drive"] = shared_drive(world.drives[entry.id])
     return pick(change, chosen)

@@ -1,46 +1,28 @@
-"""Remote control: the model's methods as `POST /simulator/{operation}` and its state as `GET /simulator/state`.
+"""What the simulated Drive offers to people: its operations, its state and the start page."""
 
-Arguments are a JSON object; the response is the method's return value as JSON.
-"""
-
-import base64
-import binascii
-from datetime import datetime
+from html import escape
 from typing import Any
 
-import msgspec
+from starlette.responses import Response
 
-from resources.sources.drive.simulator.errors import ApiError
 from resources.sources.drive.simulator.model import Drive
-from resources.sources.drive.simulator.tree import DriveFile
+from resources.sources.simulation import http
 
 OPERATIONS = (
     "file", "folder", "shortcut", "edit", "rename", "move", "trash", "restore", "delete",
     "share", "unshare", "limit", "inherit", "lose_file", "regain_file",
     "shared_drive", "add_member", "remove_member", "rename_drive", "lose_drive", "regain_drive",
-    "expire_tokens", "revoke", "readers", "everything",
+    "expire_tokens", "revoke", "readers",
 )  # fmt: skip
 """Methods of `Drive` that may be called over HTTP."""
 
-_TIMES = ("created", "modified", "expires")
-
-
-def control(drive: Drive, method: str, operation: str, body: bytes) -> tuple[int, Any]:
-    if operation == "state" and method == "GET":
-        return 200, state(drive)
-    if method != "POST" or operation not in (*OPERATIONS, "faults"):
-        known = ", ".join((*OPERATIONS, "faults"))
-        return 404, {"error": f"There is no operation {method} {operation!r}. POST one of: {known}; or GET state."}
-    try:
-        given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
-        if operation == "faults":
-            drive.faults.order(given)
-            return 200, {"ok": True}
-        return 200, {"result": _plain(getattr(drive, operation)(**_arguments(given)))}
-    except KeyError as error:
-        return 404, {"error": f"There is no {error.args[0]!r}."}
-    except (ValueError, TypeError, ApiError, msgspec.MsgspecError, binascii.Error) as error:
-        return 400, {"error": str(error)}
+_TEXT = """<p>A Drive v3 API on loopback that acts for <b>{account}</b>, with {files} files and {drives} shared drives. No data
+leaves this machine, and everything is discarded when it stops.</p>
+<pre>export CONCORDANCE_DRIVE_API_URL={url}
+export CONCORDANCE_DRIVE_TOKEN={token}
+concordance sync google_drive --wait
+curl {url}/simulator/file -d '{{"name": "Note.txt", "parent": "{my_drive}", "content": "Hello"}}'</pre>
+<h2>Drives</h2><ul><li>My Drive <code>{my_drive}</code></li>{rows}</ul>"""
 
 
 def state(drive: Drive) -> dict[str, Any]:
@@ -77,24 +59,15 @@ def state(drive: Drive) -> dict[str, Any]:
         }
 
 
-def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Convert JSON arguments: times are ISO 8601, bytes are `{"base64": "…"}`."""
-    found = dict(given)
-    for name in _TIMES:
-        if isinstance(found.get(name), str):
-            at = datetime.fromisoformat(found[name])
-            if at.tzinfo is None:
-                raise ValueError(f"{name} needs a time zone, as in 2026-01-31T09:00:00Z.")
-            found[name] = at
-    content = found.get("content")
-    if isinstance(content, dict) and content.keys() == {"base64"}:
-        found["content"] = base64.b64decode(content["base64"], validate=True)
-    return found
-
-
-def _plain(found: Any) -> Any:
-    if isinstance(found, set):
-        return sorted(found)
-    if isinstance(found, dict):
-        return {key: value.name if isinstance(value, DriveFile) else value for key, value in found.items()}
-    return found
+def page(drive: Drive, host: str) -> Response:
+    with drive.lock:
+        text = _TEXT.format(
+            account=escape(drive.account),
+            files=sum(not item.is_folder for item in drive.items.values()),
+            drives=len(drive.drives),
+            url=escape(f"http://{host}"),
+            token=escape(drive.token),
+            my_drive=escape(drive.my_drive),
+            rows="".join(f"<li>{escape(one.name)} <code>{escape(one.id)}</code></li>" for one in drive.drives.values()),
+        )
+    return http.page("Google Drive simulator", text, drive, OPERATIONS)

@@ -23,13 +23,11 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers: dict[str, str] = {}
         if retry_after is not None:
-            self.headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
+            self.headers["retry-after"] = str(math.ceil(retry_after))
         if status == 401:
-            self.headers.append(
-                (b"www-authenticate", b'Bearer realm="https://accounts.google.com/", error=invalid_token')
-            )
+            self.headers["www-authenticate"] = 'Bearer realm="https://accounts.google.com/", error=invalid_token'
         detail: dict[str, Any] = {"message": message, "domain": domain, "reason": reason}
         if location is not None:
             detail |= {"location": location, "locationType": location_type}

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, member_drive, page_size, true, with_next
+from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, page_size, true, with_next
 from resources.sources.drive.simulator.changes import changes_list, changes_start
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter, file_not_found, insufficient_permissions
-from resources.sources.drive.simulator.exports import FORMATS, export
+from resources.sources.drive.simulator.exports import export
 from resources.sources.drive.simulator.fields import mask, pick
 from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
 from resources.sources.drive.simulator.searching import files_list
@@ -32,14 +32,7 @@ class Media(msgspec.Struct):
 def about_get(world: World, asked: Parameters) -> Any:
     if "fields" not in asked:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
-    body = {
-        "kind": "drive#about",
-        "user": user(world, world.account),
-        "storageQuota": {"usage": str(sum(len(item.content) for item in world.items.values()))},
-        "exportFormats": {kind: list(formats) for kind, formats in FORMATS.items()},
-        "maxUploadSize": "5242880000000",
-        "canCreateDrives": True,
-    }
+    body = {"kind": "drive#about", "user": user(world, world.account)}
     return pick(body, mask(asked["fields"], "About"))
 
 
@@ -79,33 +72,17 @@ def permissions_list(world: World, asked: Parameters) -> Any:
     return pick(with_next(body, following), chosen)
 
 
-def permissions_get(world: World, asked: Parameters) -> Any:
-    chosen = mask(asked.get("fields", "kind,id,type,role"), "Permission")
-    for permission in permissions(world, _shared_with(world, asked)):
-        if permission["id"] == asked["permissionId"]:
-            return pick(permission, chosen)
-    message = f"Permission not found: {asked['permissionId']}."
-    raise ApiError(404, "notFound", message, location="permissionId")
-
-
 def drives_list(world: World, asked: Parameters) -> Any:
     """Return the shared drives that the account is a member of, in pages."""
     chosen = mask(asked.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
-    if asked.get("q"):
-        raise bad_parameter("q", "The simulator does not search for shared drives: leave q out.")
     mine = [drive for drive in world.drives if world.access.readable(world.items[drive])]
     token = asked.get("pageToken") or world.listings.begin("drives", mine)
     ids, following = world.listings.page(token, "drives", page_size(asked, 10, 100))
     body: dict[str, Any] = {
         "kind": "drive#driveList",
-        "drives": [shared_drive(world, world.drives[drive]) for drive in ids if drive in mine],
+        "drives": [shared_drive(world.drives[drive]) for drive in ids if drive in mine],
     }
     return pick(with_next(body, following), chosen)
-
-
-def drives_get(world: World, asked: Parameters) -> Any:
-    chosen = mask(asked.get("fields", "kind,id,name"), "Drive")
-    return pick(shared_drive(world, world.drives[member_drive(world, asked["driveId"])]), chosen)
 
 
 def find(world: World, asked: Parameters) -> DriveFile:
@@ -138,9 +115,7 @@ METHODS: dict[str, Callable[[World, Parameters], Any]] = {
     "files.get": files_get,
     "files.export": files_export,
     "permissions.list": permissions_list,
-    "permissions.get": permissions_get,
     "drives.list": drives_list,
-    "drives.get": drives_get,
     "changes.getStartPageToken": changes_start,
     "changes.list": changes_list,
 }

@@ -40,8 +40,8 @@ class Drive(World):
     ) -> str:
         """Create a file. Without a parent it is placed in its owner's Drive and shared with the account.
 
-        `mime_type` may be a short name of Google's own formats: `document` (content is Markdown), `spreadsheet` (rows by sheet, or
-        CSV), `presentation` (text).
+        `mime_type` may be a short name of Google's own formats: `document` (content is Markdown), `spreadsheet` (rows by
+        sheet), `presentation` (text).
         """
         mime_type = _SHORT.get(mime_type.rpartition("google-apps.")[2], mime_type)
         with self.lock:
@@ -51,7 +51,7 @@ class Drive(World):
             return item.id
 
     def folder(self, name: str, parent: str | None, *, owner: str | None = None, **meta: Any) -> str:
-        """Create a folder; `meta` may contain `id`, `created`, `modified`, `description`, `starred`."""
+        """Create a folder; `meta` may contain `id`, `created`, `modified`, `description`."""
         with self.lock:
             item = self.create(name, FOLDER, parent, owner, **meta)
             self.changed(item)
@@ -140,7 +140,7 @@ class Drive(World):
             if expires is not None:
                 self.expiring[id, who] = expires.astimezone(UTC)
             if who == f"user:{self.account}":
-                item.lost, item.shared_at = False, item.shared_at or self.now()
+                item.lost = False
             self.changed(item)
 
     def unshare(self, id: str, who: str) -> None:  # noqa: A002

@@ -39,8 +39,6 @@ class Sessions:
         """True if the user agrees on the consent page."""
         self.client_secret: str | None = None
         """When set, the only secret that the token endpoint accepts."""
-        self.delegates = True
-        """True if service accounts may act for the account (domain-wide delegation)."""
         self._codes: dict[str, _Consent] = {}
         self._refresh: dict[str, str] = {}
         self._access: set[str] = set()
@@ -123,13 +121,6 @@ class Sessions:
             raise OAuthError("invalid_grant", "Invalid JWT Signature.")
         if not all(claims.get(name) for name in ("iss", "aud", "scope", "iat", "exp")):
             raise OAuthError("invalid_grant", "Invalid JWT: iss, aud, scope, iat and exp are required.")
-        if claims.get("sub") and not self.delegates:
-            raise OAuthError(
-                "unauthorized_client",
-                "Client is unauthorized to retrieve access tokens using this method, or client not authorized "
-                "for any of the scopes requested.",
-                401,
-            )
         return self._issue(claims["scope"])
 
     def _issue(self, scope: str) -> dict[str, Any]:

@@ -3,13 +3,10 @@
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files and .../guides/shared-drives-diffs
 """
 
-import hashlib
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any
 
-from resources.sources.drive.simulator.exports import FORMATS
 from resources.sources.drive.simulator.fields import Mask, pick
 from resources.sources.drive.simulator.state import World
 from resources.sources.drive.simulator.tree import (
@@ -42,31 +39,8 @@ def user(world: World, email: str) -> dict[str, Any]:
     }
 
 
-def shared_drive(world: World, drive: SharedDrive) -> dict[str, Any]:
-    rank = RANKS.get(world.access.role(world.items[drive.id]) or "", 0)
-    return {
-        "kind": "drive#drive",
-        "id": drive.id,
-        "name": drive.name,
-        "colorRgb": "#0f9d58",
-        "createdTime": timestamp(drive.created),
-        "hidden": False,
-        "capabilities": {
-            "canListChildren": rank > 0,
-            "canDownload": rank > 0,
-            "canReadRevisions": rank > 0,
-            "canEdit": rank >= RANKS["writer"],
-            "canAddChildren": rank >= RANKS["writer"],
-            "canShare": rank >= RANKS["fileOrganizer"],
-            "canManageMembers": rank >= RANKS["organizer"],
-        },
-        "restrictions": {
-            "adminManagedRestrictions": False,
-            "copyRequiresWriterPermission": False,
-            "domainUsersOnly": False,
-            "driveMembersOnly": False,
-        },
-    }
+def shared_drive(drive: SharedDrive) -> dict[str, Any]:
+    return {"kind": "drive#drive", "id": drive.id, "name": drive.name, "createdTime": timestamp(drive.created)}
 
 
 def may_share(world: World, file: DriveFile) -> bool:
@@ -107,12 +81,7 @@ def _permission(file: DriveFile, held: tuple[DriveGrant, ...], shared: bool) -> 
         "permissionDetails": [_detail(file, grant, shared) for grant in held],
     }
     if strongest.kind in ("user", "group"):
-        found |= {
-            "emailAddress": strongest.name,
-            "displayName": _display_name(strongest.name),
-            "deleted": False,
-            "pendingOwner": False,
-        }
+        found |= {"emailAddress": strongest.name, "displayName": _display_name(strongest.name), "deleted": False}
     else:
         found["allowFileDiscovery"] = any(grant.discoverable for grant in held)
     if strongest.kind == "domain":
@@ -124,36 +93,9 @@ def _permission(file: DriveFile, held: tuple[DriveGrant, ...], shared: bool) -> 
 
 def _detail(file: DriveFile, grant: DriveGrant, shared: bool) -> dict[str, Any]:
     inherited = grant.on != file.id
-    found: dict[str, Any] = {
-        "permissionType": "member" if grant.member else "file",
-        "role": grant.role,
-        "inherited": inherited,
-    }
-    if inherited and shared:
-        found["inheritedFrom"] = grant.on
-    return found
-
-
-def _capabilities(world: World, file: DriveFile) -> dict[str, Any]:
-    readable = world.access.readable(file)
-    rank = RANKS[world.access.role(file) or "reader"] if readable else 0
-    edits, folder = rank >= RANKS["writer"], file.is_folder
-    return {
-        "canListChildren": readable and folder,
-        "canAddChildren": edits and folder,
-        "canDownload": readable and not folder,
-        "canCopy": readable and not folder,
-        "canReadRevisions": readable and not folder,
-        "canEdit": edits,
-        "canComment": rank >= RANKS["commenter"],
-        "canRename": edits,
-        "canModifyContent": edits,
-        "canShare": readable and may_share(world, file),
-        "canTrash": rank >= RANKS["fileOrganizer"],
-        "canDelete": rank >= RANKS["organizer"],
-        "canDisableInheritedPermissions": folder and not file.limited and rank >= RANKS["organizer"],
-        "canEnableInheritedPermissions": folder and file.limited and rank >= RANKS["organizer"],
-    }
+    kind = "member" if grant.member else "file"
+    found: dict[str, Any] = {"permissionType": kind, "role": grant.role, "inherited": inherited}
+    return found | {"inheritedFrom": grant.on} if inherited and shared else found
 
 
 def _parents(world: World, file: DriveFile) -> list[str] | None:
@@ -179,14 +121,6 @@ def _size(file: DriveFile) -> str | None:
     return str(len(file.content))
 
 
-def _always(value: Any) -> Callable[[World, DriveFile], Any]:
-    return lambda *_: value
-
-
-def _digest(name: str) -> Callable[[World, DriveFile], str | None]:
-    return lambda _, file: hashlib.new(name, file.content).hexdigest() if file.is_binary else None
-
-
 def _display_name(email: str) -> str:
     return email.partition("@")[0].replace(".", " ").title()
 
@@ -196,71 +130,40 @@ def _in_my_drive(make: Callable[[World, DriveFile], Any]) -> Callable[[World, Dr
     return lambda world, file: None if world.drive_of(file.id) else make(world, file)
 
 
-def _in_shared_drive(make: Callable[[World, DriveFile], Any]) -> Callable[[World, DriveFile], Any]:
-    """Return a field builder that leaves out items outside shared drives."""
-    return lambda world, file: make(world, file) if world.drive_of(file.id) else None
-
-
 def _shortcut(_: World, file: DriveFile) -> dict[str, Any] | None:
     if file.target is None:
         return None
     return {"targetId": file.target, "targetMimeType": file.target_mime_type}
 
 
-def _export_links(_: World, file: DriveFile) -> dict[str, str] | None:
-    base = f"https://docs.google.com/feeds/download/{_EDITORS.get(file.mime_type)}s/export/Export?id={file.id}"
-    return {kind: f"{base}&exportFormat={kind}" for kind in FORMATS.get(file.mime_type, ())} or None
+def _capabilities(world: World, file: DriveFile) -> dict[str, Any]:
+    return {"canListChildren": file.is_folder and world.access.readable(file)}
 
 
 _FIELDS: dict[str, Callable[[World, DriveFile], Any]] = {
-    "kind": _always("drive#file"),
+    "kind": lambda *_: "drive#file",
     "id": lambda _, file: file.id,
     "name": lambda _, file: file.name,
     "mimeType": lambda _, file: file.mime_type,
     "description": lambda _, file: file.description,
-    "starred": lambda _, file: file.starred,
     "trashed": lambda world, file: world.access.trashed(file),
-    "explicitlyTrashed": lambda _, file: file.trashed_at is not None,
-    "trashedTime": _in_shared_drive(lambda _, file: file.trashed_at and timestamp(file.trashed_at)),
-    "trashingUser": _in_shared_drive(lambda world, file: file.trashed_at and user(world, world.account)),
+    "trashedTime": lambda world, file: (
+        timestamp(file.trashed_at) if file.trashed_at and world.drive_of(file.id) else None
+    ),
     "parents": _parents,
-    "spaces": _always(["drive"]),
-    "version": lambda _, file: str(file.version),
     "createdTime": lambda _, file: timestamp(file.created),
     "modifiedTime": lambda _, file: timestamp(file.modified),
-    "modifiedByMe": lambda world, file: file.modified_by == world.account,
     "lastModifyingUser": lambda world, file: user(world, file.modified_by),
     "owners": _in_my_drive(lambda world, file: [user(world, file.owner)] if file.owner else None),
-    "ownedByMe": _in_my_drive(lambda world, file: file.owner == world.account),
-    "shared": _in_my_drive(lambda world, file: len(world.access.grants(file)) > 1),
-    "sharedWithMeTime": _in_my_drive(lambda _, file: file.shared_at and timestamp(file.shared_at)),
     "driveId": lambda world, file: world.drive_of(file.id) or None,
-    "teamDriveId": lambda world, file: world.drive_of(file.id) or None,
-    "hasAugmentedPermissions": _in_shared_drive(lambda _, file: bool(file.grants)),
     "capabilities": _capabilities,
-    "writersCanShare": _in_my_drive(_always(True)),
-    "copyRequiresWriterPermission": _always(False),
-    "viewersCanCopyContent": _always(True),
     "inheritedPermissionsDisabled": lambda _, file: file.limited,
     "permissionIds": lambda world, file: [id_of(held[0]) for held in world.access.grants(file).values()],
     "permissions": _in_my_drive(lambda world, file: permissions(world, file) if may_share(world, file) else None),
     "webViewLink": lambda _, file: _view_link(file),
-    "webContentLink": lambda _, file: (
-        f"https://drive.google.com/uc?id={file.id}&export=download" if file.is_binary else None
-    ),
-    "iconLink": lambda _, file: f"https://drive-thirdparty.googleusercontent.com/16/type/{file.mime_type}",
-    "hasThumbnail": _always(False),
-    "thumbnailVersion": _always("0"),
-    "isAppAuthorized": _always(True),
     "size": lambda _, file: _size(file),
-    "quotaBytesUsed": lambda _, file: _size(file) or "0",
     "md5Checksum": lambda _, file: file.md5 if file.is_binary else None,
-    "sha1Checksum": _digest("sha1"),
-    "sha256Checksum": _digest("sha256"),
     "headRevisionId": lambda _, file: f"0B{file.id[1:17]}{file.revision:06d}" if file.is_binary else None,
-    "originalFilename": lambda _, file: file.name if file.is_binary else None,
-    "fileExtension": lambda _, file: PurePosixPath(file.name).suffix[1:] if file.is_binary else None,
-    "fullFileExtension": lambda _, file: "".join(PurePosixPath(file.name).suffixes)[1:] if file.is_binary else None,
-    "exportLinks": _export_links,
     "shortcutDetails": _shortcut,
 }
+"""The fields that the connector reads."""

@@ -20,31 +20,24 @@ from resources.sources.drive.simulator.fields import Mask, mask
 from resources.sources.drive.simulator.query import FileQuery, parse
 from resources.sources.drive.simulator.resources import file_resource
 from resources.sources.drive.simulator.state import World
-from resources.sources.drive.simulator.tree import FOLDER, SHORTCUT, DriveFile
+from resources.sources.drive.simulator.tree import DriveFile
 
 _CORPORA = ("user", "drive", "allDrives")
-_ORDERS: dict[str, Callable[[DriveFile], Any]] = {
-    "name": lambda item: item.name.lower(),
-    "name_natural": lambda item: item.name.lower(),
-    "createdTime": lambda item: item.created,
-    "modifiedTime": lambda item: item.modified,
-    "folder": lambda item: item.mime_type not in (FOLDER, SHORTCUT),
-    "starred": lambda item: not item.starred,
-}
 
 
 def files_list(world: World, asked: Parameters) -> Any:
     """Return the files of a corpus that match a query, in pages."""
     chosen = mask(asked.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
-    question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "orderBy", "includeItemsFromAllDrives"))
+    question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "includeItemsFromAllDrives"))
     query, fits = _corpus(world, asked)
-    token = asked.get("pageToken") or world.listings.begin(question, _search(world, asked, query, fits))
+    incomplete = asked.get("corpora", "user") in world.incomplete
+    token = asked.get("pageToken") or world.listings.begin(question, _search(world, query, fits)[:: 1 + incomplete])
     ids, following = world.listings.page(token, question, page_size(asked, 100, 1_000))
     still = [item for item in map(world.items.get, ids) if item is not None and fits(item) and query.matches(item)]
     below: Mask = None if chosen is None else chosen.get("files", {})
     body: dict[str, Any] = {
         "kind": "drive#fileList",
-        "incompleteSearch": asked.get("corpora", "user") in world.incomplete,
+        "incompleteSearch": incomplete,
         "files": [file_resource(world, item, below) for item in still],
     }
     return shallow(with_next(body, following), chosen)
@@ -81,7 +74,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[FileQuery, Callable[[Drive
     return query, fits
 
 
-def _search(world: World, asked: Parameters, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
+def _search(world: World, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
     within = world.items.get(query.parent) if query.parent is not None else None
     if query.parent is None:
         candidates = list(world.items.values())
@@ -89,15 +82,7 @@ def _search(world: World, asked: Parameters, query: FileQuery, fits: Callable[[D
         raise file_not_found(".")
     else:
         candidates = [world.items[child] for child in within.children]
-    found = [item for item in candidates if fits(item) and query.matches(item)]
-    for key in reversed(list(filter(None, asked.get("orderBy", "").split(",")))):
-        name, _, direction = key.strip().partition(" ")
-        if name not in _ORDERS or direction not in ("", "desc"):
-            raise bad_parameter("orderBy")
-        found.sort(key=_ORDERS[name], reverse=bool(direction))
-    if asked.get("corpora", "user") in world.incomplete:
-        found = found[::2]
-    return [item.id for item in found]
+    return [item.id for item in candidates if fits(item) and query.matches(item)]
 
 
 def _listed(world: World, item: DriveFile) -> bool:

@@ -16,7 +16,6 @@ from resources.sources.drive.simulator.channels import Channels
 from resources.sources.drive.simulator.feeds import Feed
 from resources.sources.drive.simulator.listings import Listings
 from resources.sources.drive.simulator.oauth import Sessions
-from resources.sources.drive.simulator.sheets import read_csv
 from resources.sources.drive.simulator.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
 from resources.sources.simulation.faults import Faults
 
@@ -112,12 +111,11 @@ class World:
         item.modified_by = owner or self.account
         item.created = (created or modified or item.created).astimezone(UTC)
         item.modified = (modified or item.created).astimezone(UTC)
-        item.description, item.starred = meta.pop("description", None), meta.pop("starred", False)
+        item.description = meta.pop("description", None)
         if meta:
             raise TypeError(f"unknown metadata: {', '.join(meta)}")
         if above is None:
             item.grants[f"user:{self.account}"] = DriveGrant(f"user:{self.account}", "reader", item.id)
-            item.shared_at = item.created
         return item
 
     def add_item(
@@ -137,11 +135,12 @@ class World:
 
     def write(self, item: DriveFile, content: Content) -> None:
         """Set an item's content: rows for a spreadsheet, bytes for everything else."""
-        if item.mime_type == SPREADSHEET:
-            text = content.decode() if isinstance(content, bytes) else content
-            item.sheets = read_csv(text) if isinstance(text, str) else text
-        elif isinstance(content, dict):
-            raise TypeError(f"{item.name!r} is not a spreadsheet: its content is text or bytes.")
+        if isinstance(content, dict) is not (item.mime_type == SPREADSHEET):
+            raise TypeError(
+                f"{item.name!r}: the content of a spreadsheet is rows by sheet, that of other files text or bytes."
+            )
+        if isinstance(content, dict):
+            item.sheets = content
         else:
             item.content = content.encode() if isinstance(content, str) else content
         item.md5 = hashlib.md5(item.content, usedforsecurity=False).hexdigest()
@@ -190,7 +189,6 @@ class World:
 
     def changed(self, item: DriveFile, *before: str) -> None:
         """Record that an item changed; `before` is the drive that it was in before."""
-        item.version += 1
         self.access.forget()
         self.publish(item, {self.drive_of(item.id), *before})
 

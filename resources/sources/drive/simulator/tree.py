@@ -11,8 +11,6 @@ SHORTCUT = "application/vnd.google-apps.shortcut"
 DOCUMENT = "application/vnd.google-apps.document"
 SPREADSHEET = "application/vnd.google-apps.spreadsheet"
 PRESENTATION = "application/vnd.google-apps.presentation"
-NATIVE = frozenset({DOCUMENT, SPREADSHEET, PRESENTATION})
-
 RANKS = {"reader": 1, "commenter": 2, "writer": 3, "fileOrganizer": 4, "organizer": 5, "owner": 6}
 """Roles by strength."""
 
@@ -59,7 +57,6 @@ class DriveFile(msgspec.Struct, eq=False):
     content: bytes = b""
     sheets: Sheets | None = None
     description: str | None = None
-    starred: bool = False
     target: str | None = None
     """Id of the item that a shortcut points to."""
     target_mime_type: str | None = None
@@ -75,9 +72,6 @@ class DriveFile(msgspec.Struct, eq=False):
     """True if a change of it reached the feed of the account."""
     mine: bool = False
     """True if it was ever outside shared drives."""
-    shared_at: datetime | None = None
-    """When it was shared with the account."""
-    version: int = 1
     revision: int = 1
     """Number of the current content revision."""
     children: dict[str, None] = {}

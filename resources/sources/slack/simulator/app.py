@@ -8,17 +8,22 @@ import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
-from resources.sources.simulation import Receive, Scope, Send
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from resources.core.guard import Receive, Scope, Send
 from resources.sources.simulation.faults import Fault, Faults
+from resources.sources.simulation.http import CutResponse, as_json, control
 from resources.sources.slack.simulator import methods
 from resources.sources.slack.simulator.calls import RefusalError
-from resources.sources.slack.simulator.control import control, page
+from resources.sources.slack.simulator.control import OPERATIONS, page, state
 from resources.sources.slack.simulator.model import Workspace
 from resources.sources.slack.simulator.rates import Rates
 from resources.sources.slack.simulator.requests import Requests
 from resources.sources.slack.simulator.sockets import PATH, Sockets
-from resources.sources.slack.simulator.wire import SlackRequest, SlackResponse, as_html, as_json, read
 
 OPEN = "apps.connections.open"
 DOWNLOAD = "files.download"
@@ -59,58 +64,59 @@ class SlackApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and scope["path"] == PATH:
             await self.sockets(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        request = await read(scope, receive)
-        answer = await self._answer(request)
-        await answer.send(send)
+        elif scope["type"] == "http":
+            response = await self._answer(Request(scope, receive))
+            await response(scope, receive, send)
 
-    async def _answer(self, request: SlackRequest) -> SlackResponse:
-        if request.path.startswith("/api/"):
-            return await self._call(request, request.path.removeprefix("/api/"))
-        if request.path.startswith("/files-pri/"):
-            return await self._call(request, DOWNLOAD)
-        if request.path == "/simulator/set_request_url":
-            return await asyncio.to_thread(self._listen, request)
-        if request.path.startswith("/simulator/"):
-            return control(self.workspace, self.faults, request)
-        if request.path == "/":
-            with self.workspace.lock:
-                return page(self.workspace, request.base)
-        return as_html(404, "<!DOCTYPE html><title>404</title><h1>There is nothing at this address</h1>")
+    async def _answer(self, request: Request) -> Response:
+        path, body = request.scope["path"], await request.body()
+        base = f"http://{request.headers.get('host', 'localhost')}"
+        if path.startswith("/api/"):
+            return await self._call(request, path.removeprefix("/api/"), body, base)
+        if path.startswith("/files-pri/"):
+            return await self._call(request, DOWNLOAD, body, base)
+        if path == "/simulator/set_request_url":
+            # in a thread, since the challenge may be answered by a server in this event loop
+            return await asyncio.to_thread(control, self, ("set_request_url",), self.faults, "set_request_url", body)
+        if path == "/simulator/state":
+            return as_json(state(self.workspace, self.faults))
+        if path.startswith("/simulator/"):
+            return control(self.workspace, OPERATIONS, self.faults, path.removeprefix("/simulator/"), body)
+        if path == "/":
+            return page(self.workspace, base)
+        return HTMLResponse("<!DOCTYPE html><title>404</title><h1>There is nothing at this address</h1>", 404)
 
-    async def _call(self, request: SlackRequest, method: str) -> SlackResponse:
+    async def _call(self, request: Request, method: str, body: bytes, base: str) -> Response:
         """Count a call and answer it, or commit the fault that is due."""
         with self.workspace.lock:
             self.workspace.calls[method] += 1
         fault = self.faults.take(method)
+        try:
+            arguments = dict(request.query_params) | _arguments(request.headers.get("content-type", ""), body)
+        except ValueError:
+            return as_json({"ok": False, "error": "invalid_form_data"})
         if fault is not None and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)
         elif fault is not None and fault.kind != "drop":
-            return self._failed(fault, request, method)
+            return self._failed(fault, arguments.get("channel", ""), method)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" and token else arguments.get("token")
         with self.workspace.lock:
-            answer = self._download(request) if method == DOWNLOAD else self._method(request, method)
-        if fault is not None and fault.kind == "drop":
-            return SlackResponse(answer.status, answer.body[: len(answer.body) // 2], answer.kind, broken=True)
-        return answer
+            download = method == DOWNLOAD
+            path = request.scope["path"]
+            answer = self._download(path, token) if download else self._method(method, token, arguments, base)
+        return CutResponse(answer) if fault is not None and fault.kind == "drop" else answer
 
-    def _method(self, request: SlackRequest, method: str) -> SlackResponse:
+    def _method(self, method: str, token: str | None, arguments: dict[str, str], base: str) -> Response:
         if self.workspace.throttle and (method in methods.METHODS or method == OPEN):
             wait = self._rates.wait(method)
             if wait is not None:
                 return _limited(wait)
-        try:
-            arguments = request.arguments()
-        except ValueError:
-            return as_json(200, {"ok": False, "error": "invalid_form_data"})
-        token = request.token or arguments.get("token")
         if method == OPEN:
-            return as_json(200, self._open(token, request.base))
-        body = methods.answer(self.workspace, method, token, arguments, request.base)
+            return as_json(self._open(token, base))
+        found = methods.answer(self.workspace, method, token, arguments, base)
         known = token == self.workspace.token and token not in self.workspace.revoked
-        headers = {"x-oauth-scopes": ",".join(sorted(self.workspace.scopes))} if known else {}
-        return as_json(200, body, headers)
+        return as_json(found, headers={"x-oauth-scopes": ",".join(sorted(self.workspace.scopes))} if known else None)
 
     def _open(self, token: str | None, base: str) -> dict[str, Any]:
         """Give out an address for Socket Mode. Source: https://docs.slack.dev/reference/methods/apps.connections.open"""
@@ -120,57 +126,61 @@ class SlackApp:
             return {"ok": False, "error": error}
         return {"ok": True, "url": self.sockets.open(base)}
 
-    def _listen(self, request: SlackRequest) -> SlackResponse:
-        try:
-            url = request.json().get("url")
-            self.set_request_url(str(url) if url else None)
-        except ValueError as error:
-            return as_json(400, {"error": str(error)})
-        return as_json(200, {"result": None})
-
-    def _download(self, request: SlackRequest) -> SlackResponse:
+    def _download(self, path: str, token: str | None) -> Response:
         """Return a file's bytes; without a valid token and the scope, Slack's sign-in page with status 200."""
-        id_ = request.path.split("/")[2].removeprefix(f"{self.workspace.team}-")
         try:
-            methods.admit(self.workspace, request.token)
+            methods.admit(self.workspace, token)
         except RefusalError:
-            return as_html(200, _SIGN_IN)
+            return HTMLResponse(_SIGN_IN)
         if "files:read" not in self.workspace.scopes:
-            return as_html(200, _SIGN_IN)
-        try:
-            found = methods.visible_file(self.workspace, id_)
-        except RefusalError:
-            return as_html(404, "<!DOCTYPE html><title>File not found | Slack</title><h1>This file was deleted</h1>")
-        return SlackResponse(200, found.content, found.mimetype)
+            return HTMLResponse(_SIGN_IN)
+        found = methods.visible_file(self.workspace, path.split("/")[2].removeprefix(f"{self.workspace.team}-"))
+        if found is None:
+            return HTMLResponse(
+                "<!DOCTYPE html><title>File not found | Slack</title><h1>This file was deleted</h1>", 404
+            )
+        return Response(found.content, headers={"content-type": found.mimetype})
 
-    def _failed(self, fault: Fault, request: SlackRequest, method: str) -> SlackResponse:
+    def _failed(self, fault: Fault, channel: str, method: str) -> Response:
         match fault.kind:
             case "rate_limit":
                 return _limited(fault.seconds)
             case "server_error":
-                return as_html(500, _SERVER_ERROR)
+                return HTMLResponse(_SERVER_ERROR, 500)
             case "unauthorized" if method == DOWNLOAD:
-                return as_html(200, _SIGN_IN)
+                return HTMLResponse(_SIGN_IN)
             case "unauthorized":
                 error = "token_expired"
             case "bad_page_token" | "unnamed_page_token":
                 error = "invalid_cursor"
             case _:
-                error = self._lost(request, method)
-        return as_json(404 if method == DOWNLOAD else 200, {"ok": False, "error": error})
+                error = self._lost(channel, method)
+        return as_json({"ok": False, "error": error}, 404 if method == DOWNLOAD else 200)
 
-    def _lost(self, request: SlackRequest, method: str) -> str:
+    def _lost(self, channel: str, method: str) -> str:
         """Return the error for a channel that the bot lost, by its kind, or for a lost file."""
-        if method in {DOWNLOAD, "files.info"}:
+        if method == DOWNLOAD:
             return "file_not_found"
-        try:
-            found = self.workspace.channels.get(request.arguments().get("channel", ""))
-        except ValueError:
-            found = None
+        found = self.workspace.channels.get(channel)
         if found is None:
             return "channel_not_found" if method.startswith("conversations.") else "no_permission"
         return "channel_not_found" if found.private else "not_in_channel"
 
 
-def _limited(seconds: float) -> SlackResponse:
-    return as_json(429, {"ok": False, "error": "ratelimited"}, {"retry-after": f"{seconds:g}"})
+def _arguments(kind: str, body: bytes) -> dict[str, str]:
+    """Return the arguments of a form or a JSON object. Raises `ValueError` if the body is neither."""
+    kind = kind.partition(";")[0].strip().lower()
+    if body and kind == "application/json":
+        given = msgspec.json.decode(body, type=dict[str, Any])
+        return {
+            name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            for name, value in given.items()
+            if value is not None
+        }
+    if body and kind not in {"application/x-www-form-urlencoded", ""}:
+        raise ValueError(f"a body of type {kind} is not supported: send a form or JSON")
+    return dict(parse_qsl(body.decode(), keep_blank_values=True))
+
+
+def _limited(seconds: float) -> Response:
+    return as_json({"ok": False, "error": "ratelimited"}, 429, {"retry-after": f"{seconds:g}"})

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from resources.sources.slack.simulator.records import SLACKBOT, Group, User
+from resources.sources.slack.simulator.records import SLACKBOT, User
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,8 +24,6 @@ SCOPES = frozenset(
         "files:read",
         "groups:history",
         "groups:read",
-        "team:read",
-        "usergroups:read",
         "users:read",
         "users:read.email",
     }
@@ -60,7 +58,6 @@ class Directory:
         self.scopes: set[str] = set(SCOPES)
         self.throttle = False
         self.users: dict[str, User] = {}
-        self.groups: dict[str, Group] = {}
         self._clock = clock or time.time
         self._dice = random.Random(seed)  # noqa: S311 - ids, not secrets
         self.bot, bot_id, self.app_id = self.new_id("U"), self.new_id("B"), self.new_id("A")
@@ -108,12 +105,6 @@ class Directory:
         found.guest, found.updated = guest, self.now()
 
     @locked
-    def usergroup(self, handle: str, name: str, users: Iterable[str] = ()) -> str:
-        made = Group(self.new_id("S"), handle, name, tuple(self.find_user(user).id for user in users), self.now())
-        self.groups[made.id] = made
-        return made.id
-
-    @locked
     def revoke(self) -> None:
         """Revoke the token: calls with it get `token_revoked`."""
         self.revoked.add(self.token)
@@ -147,5 +138,5 @@ class Directory:
         raise LookupError(f"there is no user {user!r}: use an id, email or name")
 
     def new_id(self, prefix: str) -> str:
-        """Return an id that looks like Slack's: C for channels, F files, S groups, U users."""
+        """Return an id that looks like Slack's: C for channels, F files, U users."""
         return prefix + "0" + "".join(self._dice.choices(_ALPHABET, k=9))

@@ -44,15 +44,11 @@ def admit(workspace: Workspace, token: str | None) -> None:
         raise RefusalError("invalid_auth")
 
 
-def visible_file(workspace: Workspace, id_: str) -> SlackFile:
-    """Return a file if it is shared where the bot may read."""
+def visible_file(workspace: Workspace, id_: str) -> SlackFile | None:
+    """Return a file if it exists and is shared where the bot may read."""
     found = workspace.files.get(id_)
-    if found is None:
-        raise RefusalError("file_not_found")
-    if found.deleted:
-        raise RefusalError("file_deleted")
-    if not any(workspace.readable(place.id) for place in workspace.shared_in(id_)):
-        raise RefusalError("file_not_found")
+    if found is None or found.deleted or not any(workspace.readable(place.id) for place in workspace.shared_in(id_)):
+        return None
     return found
 
 
@@ -74,15 +70,6 @@ def _auth_test(call: MethodCall) -> Json:
     }
 
 
-def _team_info(call: MethodCall) -> Json:
-    workspace = call.workspace
-    if call.get("team", workspace.team) != workspace.team:
-        raise RefusalError("team_not_found")
-    url = f"https://{workspace.domain}.slack.com/"
-    team = {"id": workspace.team, "name": workspace.name, "url": url, "domain": workspace.domain, "email_domain": ""}
-    return {"team": team}
-
-
 def _users_list(call: MethodCall) -> Json:
     ids = sorted(call.workspace.users)
     found, metadata = call.page("user", [call.workspace.users[id_] for id_ in ids], ids, call.limit(*_USERS))
@@ -93,24 +80,12 @@ def _users_list(call: MethodCall) -> Json:
     }
 
 
-def _users_info(call: MethodCall) -> Json:
-    found = call.workspace.users.get(call.required("user"))
-    if found is None:
-        raise RefusalError("user_not_found")
-    return {"user": shapes.user(call.workspace, found)}
-
-
 def _bots_info(call: MethodCall) -> Json:
     for user in call.workspace.users.values():
         if user.bot and user.bot_id == call.required("bot"):
             bot = {"id": user.bot_id, "deleted": user.deactivated, "name": user.name, "user_id": user.id}
             return {"bot": bot | {"app_id": call.workspace.app_id, "updated": user.created // 1_000_000}}
     raise RefusalError("bot_not_found")
-
-
-def _usergroups_list(call: MethodCall) -> Json:
-    count, users = call.flag("include_count"), call.flag("include_users")
-    return {"usergroups": [shapes.group(group, count=count, users=users) for group in call.workspace.groups.values()]}
 
 
 def _conversations_list(call: MethodCall) -> Json:
@@ -184,12 +159,6 @@ def _conversations_replies(call: MethodCall) -> Json:
     return _page([shapes.message(call.workspace, channel, each, call.base) for each in [root, *replies]], after)
 
 
-def _files_info(call: MethodCall) -> Json:
-    found = visible_file(call.workspace, call.required("file"))
-    metadata = {"next_cursor": ""}
-    return {"file": shapes.file(call.workspace, found, call.base), "comments": [], "response_metadata": metadata}
-
-
 def _page(messages: list[Json], after: int | None) -> Json:
     shape: Json = {"messages": messages, "has_more": after is not None}
     if after is not None:
@@ -205,10 +174,6 @@ METHODS: dict[str, tuple[Callable[[MethodCall], Json], str]] = {
     "conversations.list": (_conversations_list, ""),
     "conversations.members": (_conversations_members, ""),
     "conversations.replies": (_conversations_replies, ""),
-    "files.info": (_files_info, "files:read"),
-    "team.info": (_team_info, "team:read"),
-    "usergroups.list": (_usergroups_list, "usergroups:read"),
-    "users.info": (_users_info, "users:read"),
     "users.list": (_users_list, "users:read"),
 }
 """Each method with its required scope; scopes for channels depend on the channel's kind and are checked inside."""

@@ -29,7 +29,6 @@ class SimulatedChannel:
     updated: int = 0
     members: set[str] = field(default_factory=set[str])
     timeline: Timeline = field(default_factory=Timeline)
-    previous_names: list[str] = field(default_factory=list[str])
 
 
 class Workspace(Directory):
@@ -136,7 +135,6 @@ class Workspace(Directory):
     def rename(self, channel: str, name: str) -> None:
         found = self.find_channel(channel)
         self._free(name)
-        found.previous_names.insert(0, found.name)
         self._event(found, found.creator, "channel_name", f'has renamed the channel from "{found.name}" to "{name}"')
         found.name = name
         self._report(found, events.renamed(found))

@@ -103,17 +103,6 @@ class SlackFile:
     deleted: bool = False
 
 
-@dataclass(slots=True)
-class Group:
-    """A user group, mentioned as `<!subteam^ID>`."""
-
-    id: str
-    handle: str
-    name: str
-    users: tuple[str, ...]
-    created: int
-
-
 class Truth(msgspec.Struct, frozen=True):
     """An expected message, for comparison with the index."""
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from resources.sources.slack.simulator.model import SimulatedChannel, Workspace
-from resources.sources.slack.simulator.records import SLACKBOT, Group, SlackFile, SlackMessage, User, to_ts
+from resources.sources.slack.simulator.records import SLACKBOT, SlackFile, SlackMessage, User, to_ts
 
 Json = dict[str, Any]
 
@@ -31,10 +31,7 @@ def user(workspace: Workspace, found: User) -> Json:
     )
     profile: Json = {
         "real_name": found.name,
-        "real_name_normalized": found.name,
         "display_name": "" if found.bot else found.name,
-        "display_name_normalized": "" if found.bot else found.name,
-        "title": "",
         "team": found.team,
     }
     if found.bot:
@@ -58,9 +55,6 @@ def user(workspace: Workspace, found: User) -> Json:
         "tz": found.tz,
         "tz_label": zone.tzname(),
         "tz_offset": int(offset.total_seconds()) if offset is not None else 0,
-        "is_admin": False,
-        "is_owner": False,
-        "is_primary_owner": False,
         "is_restricted": found.guest,
         "is_ultra_restricted": False,
         "is_stranger": stranger,
@@ -74,28 +68,16 @@ def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
     return {
         "id": found.id,
         "name": found.name,
-        "name_normalized": found.name,
-        "is_channel": not found.private,
-        "is_group": found.private,
-        "is_im": False,
-        "is_mpim": False,
         "is_private": found.private,
         "is_archived": found.archived,
-        "is_general": False,
         "is_member": workspace.bot in found.members and not found.archived,
         "is_shared": shared,
         "is_ext_shared": shared,
-        "is_org_shared": False,
-        "is_pending_ext_shared": False,
-        "pending_shared": [],
-        "context_team_id": workspace.team,
         "created": found.created // 1_000_000,
         "updated": (found.updated or found.created) // 1000,
         "creator": found.creator,
-        "unlinked": 0,
         "topic": {"value": found.topic, "creator": "", "last_set": 0},
         "purpose": {"value": found.purpose, "creator": "", "last_set": 0},
-        "previous_names": list(found.previous_names),
     }
 
 
@@ -157,44 +139,18 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
         "title": found.name,
         "mimetype": found.mimetype,
         "filetype": filetype,
-        "pretty_type": filetype.upper(),
         "user": found.user,
-        "user_team": workspace.team,
-        "editable": False,
         "size": len(found.content),
         "mode": "hosted",
         "is_external": False,
-        "external_type": "",
         "is_public": any(not place.private for place in places),
         "channels": sorted({place.id for place in places if not place.private}),
         "groups": sorted({place.id for place in places if place.private}),
-        "public_url_shared": False,
-        "display_as_bot": False,
-        "username": "",
         "url_private": f"{address}/{name}",
         "url_private_download": f"{address}/download/{name}",
         "permalink": f"https://{workspace.domain}.slack.com/files/{found.user}/{found.id}/{name}",
         "file_access": "visible",
     }
-
-
-def group(found: Group, *, count: bool, users: bool) -> Json:
-    shape: Json = {
-        "id": found.id,
-        "is_usergroup": True,
-        "is_subteam": True,
-        "name": found.name,
-        "handle": found.handle,
-        "description": "",
-        "is_external": False,
-        "date_create": found.created // 1_000_000,
-        "date_delete": 0,
-    }
-    if users:
-        shape["users"] = list(found.users)
-    if count:
-        shape["user_count"] = len(found.users)
-    return shape
 
 
 def _thread(found: SimulatedChannel, parent: SlackMessage) -> Json:
@@ -209,8 +165,6 @@ def _thread(found: SimulatedChannel, parent: SlackMessage) -> Json:
         "reply_users_count": len(authors),
         "latest_reply": to_ts(parent.replies[-1]) if parent.replies else NO_REPLIES,
         "reply_users": authors[:_REPLY_USERS],
-        "is_locked": False,
-        "subscribed": False,
     }
     if parent.subtype == "tombstone":
         shape["parent_user_id"] = SLACKBOT
