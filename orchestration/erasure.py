@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 import msgspec
 
+from orchestration.jobs import scheduled
 from resources.alerts import alert
 from resources.core.durations import duration, kept_for
 from resources.core.errors import ConcordanceError
@@ -48,7 +49,6 @@ def _prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
 
 @dg.op(description="Erase deleted documents whose grace period is over, and records older than their settings allow.")
 def erasure(context: dg.OpExecutionContext) -> None:
-    """Erase, prune and attach the counts."""
     try:
         done = erase_due(load(), context.instance)
     except ConcordanceError as error:
@@ -58,16 +58,9 @@ def erasure(context: dg.OpExecutionContext) -> None:
     )
 
 
-@dg.job(
-    name="daily_erasure",
-    executor_def=dg.in_process_executor,
-    description="Erase deleted documents from every store after erase_after in CONCORDANCE_RETENTION, and delete old records.",
-)
-def daily_erasure() -> None:
-    """Run the only op."""
-    erasure()
-
-
-daily_erasure_schedule = dg.ScheduleDefinition(
-    job=daily_erasure, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
+daily_erasure, daily_erasure_schedule = scheduled(
+    erasure,
+    "daily_erasure",
+    CRON,
+    "Erase deleted documents from every store after erase_after in CONCORDANCE_RETENTION, and delete old records.",
 )

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from orchestration.jobs import scheduled
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from sql.sync import Collections
@@ -32,16 +33,9 @@ def maintain(settings: Settings) -> dict[str, int]:
 
 @dg.op(description="Vacuum Postgres, remove abandoned files, compact the lake.")
 def upkeep(context: dg.OpExecutionContext) -> None:
-    """Run the maintenance and attach the counts."""
     context.add_output_metadata(maintain(load()))
 
 
-@dg.job(name="weekly_upkeep", executor_def=dg.in_process_executor, description="Maintenance of Postgres and the lake.")
-def weekly_upkeep() -> None:
-    """Run the only op."""
-    upkeep()
-
-
-weekly_upkeep_schedule = dg.ScheduleDefinition(
-    job=weekly_upkeep, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
+weekly_upkeep, weekly_upkeep_schedule = scheduled(
+    upkeep, "weekly_upkeep", CRON, "Maintenance of Postgres and the lake."
 )

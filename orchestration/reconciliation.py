@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import msgspec
 
+from orchestration.jobs import scheduled
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
@@ -90,54 +91,38 @@ def _show(context: dg.OpExecutionContext, reports: dict[str, Any]) -> None:
 
 @dg.op(description="Compare source, lake, Postgres and Qdrant in both directions, and repair differences.")
 def reconciliation(context: dg.OpExecutionContext) -> None:
-    """Reconcile all sources."""
     _show(context, reconcile_all(load()))
 
 
 @dg.op(description="Verify that deleted documents are gone from every store, and complete the receipts.")
 def deletion_sweep(context: dg.OpExecutionContext) -> None:
-    """Sweep all sources."""
     _show(context, sweep_all(load()))
 
 
 @dg.op(description="Compare permissions in Postgres and Qdrant with the sources', and revoke excess grants.")
 def permission_audit(context: dg.OpExecutionContext) -> None:
-    """Audit all sources."""
     _show(context, audit_all(load()))
 
 
-@dg.job(
-    name="weekly_reconciliation",
-    executor_def=dg.in_process_executor,
-    description="List every source completely, compare it with all stores, and repair differences.",
-)
-def weekly_reconciliation() -> None:
-    """Run the only op."""
-    reconciliation()
-
-
-@dg.job(
-    name="daily_deletion_sweep",
-    executor_def=dg.in_process_executor,
-    description="Verify that nothing is left of deleted documents, and complete their receipts.",
-)
-def daily_deletion_sweep() -> None:
-    """Run the only op."""
-    deletion_sweep()
-
-
-@dg.job(
-    name="weekly_permission_audit",
-    executor_def=dg.in_process_executor,
-    description="Compare permissions in the stores with those that the sources grant.",
-)
-def weekly_permission_audit() -> None:
-    """Run the only op."""
-    permission_audit()
-
-
-JOBS = [weekly_reconciliation, daily_deletion_sweep, weekly_permission_audit]
-SCHEDULES = [
-    dg.ScheduleDefinition(job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING)
-    for job, cron in zip(JOBS, (RECONCILE_CRON, SWEEP_CRON, AUDIT_CRON), strict=True)
+_SCHEDULED = [
+    scheduled(
+        reconciliation,
+        "weekly_reconciliation",
+        RECONCILE_CRON,
+        "List every source completely, compare it with all stores, and repair differences.",
+    ),
+    scheduled(
+        deletion_sweep,
+        "daily_deletion_sweep",
+        SWEEP_CRON,
+        "Verify that nothing is left of deleted documents, and complete their receipts.",
+    ),
+    scheduled(
+        permission_audit,
+        "weekly_permission_audit",
+        AUDIT_CRON,
+        "Compare permissions in the stores with those that the sources grant.",
+    ),
 ]
+JOBS = [job for job, _ in _SCHEDULED]
+SCHEDULES = [schedule for _, schedule in _SCHEDULED]

@@ -23,7 +23,7 @@ from resources.core.errors import ConcordanceError, DocumentError, RateLimitedEr
 from resources.core.retrying import Tally, call_with_retry
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
-from resources.sources.drive.faults import explain
+from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
 
 JSON = dict[str, Any]
 
@@ -135,6 +135,15 @@ class DriveClient:
         found: list[JSON | ConcordanceError] = []
         for start in range(0, len(many), BATCH):
             found += self._batch(method, many[start : start + BATCH])
+        return found
+
+    def visible(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | None]:
+        """Return what `batch` does; None for what does not exist or what the account may not see. Raises other errors."""
+        found: list[JSON | None] = []
+        for answer in self.batch(method, many):
+            if isinstance(answer, ConcordanceError) and not isinstance(answer, NotFoundError | ForbiddenError):
+                raise answer
+            found.append(None if isinstance(answer, ConcordanceError) else answer)
         return found
 
     def media(self, method: str, *, size: int | None = None, **parameters: Any) -> Iterator[bytes]:

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from resources.core.domain import Item, Refusal
-from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.kinds import FOLDER, SHORTCUT
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
@@ -109,8 +107,8 @@ class Documents:
     def ask(self, ids: Sequence[str]) -> dict[str, JSON | None]:
         """Return the current state of files; None for those deleted, trashed or not visible."""
         many = [{"fileId": one, "fields": FILE_FIELDS, "supportsAllDrives": True} for one in ids]
-        answers = self._client.batch("files.get", many)
-        return {one: _present(answer) for one, answer in zip(ids, answers, strict=True)}
+        found = self._client.visible("files.get", many)
+        return {one: file if file and not file.get("trashed") else None for one, file in zip(ids, found, strict=True)}
 
     def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: DescribedFiles, notes: PartitionState) -> bool:
         """Describe a target outside every root at the first of its shortcuts with a known location.
@@ -181,11 +179,3 @@ class Documents:
                 f"It is a shortcut to a folder, which is not followed: add the folder's id {target} to CONCORDANCE_DRIVE_ROOTS.",
             )
         )
-
-
-def _present(answer: JSON | ConcordanceError) -> JSON | None:
-    if isinstance(answer, NotFoundError | ForbiddenError):
-        return None
-    if isinstance(answer, ConcordanceError):
-        raise answer
-    return None if answer.get("trashed") else answer

@@ -8,10 +8,8 @@ Below a limited-access folder ids do not determine who may open a file, so each 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from resources.core.errors import ConcordanceError
 from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.permissions import FileGrant
 
@@ -95,14 +93,12 @@ class Readers:
     def _list(self, ids: Sequence[str]) -> list[list[JSON] | None]:
         """Return the permissions of each file, None if the account may not see them."""
         many = [{"fileId": one, "pageSize": _PAGE, "fields": _LIST, "supportsAllDrives": True} for one in ids]
-        answers = self._client.batch("permissions.list", many)
+        answers = self._client.visible("permissions.list", many)
         return [self._whole(one, answer) for one, answer in zip(ids, answers, strict=True)]
 
-    def _whole(self, file_id: str, answer: JSON | ConcordanceError) -> list[JSON] | None:
-        if isinstance(answer, NotFoundError | ForbiddenError):
+    def _whole(self, file_id: str, answer: JSON | None) -> list[JSON] | None:
+        if answer is None:
             return None
-        if isinstance(answer, ConcordanceError):
-            raise answer
         listed: list[JSON] = list(answer.get("permissions", ()))
         while token := answer.get("nextPageToken"):
             answer = self._client.call(

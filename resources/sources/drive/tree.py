@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from resources.core import domain
-from resources.core.errors import ConcordanceError
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote
 from resources.sources.drive.roots import Roots
 
@@ -167,16 +165,11 @@ class FolderTree:
 
     def _ask(self, ids: list[str]) -> dict[str, FolderState | None]:
         many = [{"fileId": one, "fields": FOLDER_FIELDS, "supportsAllDrives": True} for one in ids]
-        answers = self._client.batch("files.get", many)
-        return {one: _asked(answer) for one, answer in zip(ids, answers, strict=True)}
-
-
-def _asked(answer: JSON | ConcordanceError) -> FolderState | None:
-    if isinstance(answer, NotFoundError | ForbiddenError):
-        return None
-    if isinstance(answer, ConcordanceError):
-        raise answer
-    return None if answer.get("trashed") else folder_of(answer)
+        found = self._client.visible("files.get", many)
+        return {
+            one: folder_of(file) if file and not file.get("trashed") else None
+            for one, file in zip(ids, found, strict=True)
+        }
 
 
 def folder_of(file: JSON, access: str = "") -> FolderState:

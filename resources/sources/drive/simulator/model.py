@@ -75,9 +75,7 @@ class Drive(World):
     def rename(self, id: str, name: str) -> None:  # noqa: A002
         """Rename a file or folder, which counts as a modification."""
         with self.lock:
-            item = self.item(id)
-            item.name, item.modified = name, self.now()
-            self.changed(item)
+            self._set(id, name=name, modified=self.now())
 
     def move(self, id: str, parent: str) -> None:  # noqa: A002
         """Move an item to another folder, possibly in another drive; its inherited permissions change accordingly."""
@@ -97,16 +95,11 @@ class Drive(World):
     def trash(self, id: str) -> None:  # noqa: A002
         """Move an item, and everything below it, to the trash."""
         with self.lock:
-            item = self.item(id)
-            item.trashed_at = self.now()
-            self.changed(item)
+            self._set(id, trashed_at=self.now())
 
     def restore(self, id: str) -> None:  # noqa: A002
         """Restore an item from the trash; items below that were trashed separately stay there."""
-        with self.lock:
-            item = self.item(id)
-            item.trashed_at = None
-            self.changed(item)
+        self._set(id, trashed_at=None)
 
     def delete(self, id: str) -> None:  # noqa: A002
         """Delete an item and everything below it for good."""
@@ -152,31 +145,26 @@ class Drive(World):
 
     def limit(self, folder_id: str) -> None:
         """Make a folder limited-access: only organizers and those it is shared with directly may open it."""
-        with self.lock:
-            item = self.item(folder_id)
-            if not item.is_folder:
-                raise ValueError(f"{item.name!r} is not a folder; only folders have limited access.")
-            item.limited = True
-            self.changed(item)
+        if not self.item(folder_id).is_folder:
+            raise ValueError(f"{self.item(folder_id).name!r} is not a folder; only folders have limited access.")
+        self._set(folder_id, limited=True)
 
     def inherit(self, folder_id: str) -> None:
         """Let a limited-access folder inherit permissions again."""
-        with self.lock:
-            item = self.item(folder_id)
-            item.limited = False
-            self.changed(item)
+        self._set(folder_id, limited=False)
 
     def lose_file(self, id: str) -> None:  # noqa: A002
         """Remove the account's access to a file or folder that was shared with it."""
-        with self.lock:
-            item = self.item(id)
-            item.lost = True
-            self.changed(item)
+        self._set(id, lost=True)
 
     def regain_file(self, id: str) -> None:  # noqa: A002
+        self._set(id, lost=False)
+
+    def _set(self, item_id: str, **facts: Any) -> None:
         with self.lock:
-            item = self.item(id)
-            item.lost = False
+            item = self.item(item_id)
+            for name, value in facts.items():
+                setattr(item, name, value)
             self.changed(item)
 
     # Shared drives
@@ -209,14 +197,14 @@ class Drive(World):
 
     def lose_drive(self, drive_id: str) -> None:
         """Remove the account's access to a shared drive."""
-        with self.lock:
-            self.items[drive_id].lost = True
-            self.drive_changed(drive_id)
+        self._show_drive(drive_id, lost=True)
 
     def regain_drive(self, drive_id: str) -> None:
-        """Restore the account's access to a shared drive."""
+        self._show_drive(drive_id, lost=False)
+
+    def _show_drive(self, drive_id: str, *, lost: bool) -> None:
         with self.lock:
-            self.items[drive_id].lost = False
+            self.items[drive_id].lost = lost
             self.drive_changed(drive_id)
 
     # Persistent failures

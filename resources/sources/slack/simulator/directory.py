@@ -83,26 +83,25 @@ class Directory:
         self.users[made.id] = made
         return made.id
 
-    @locked
     def deactivate(self, user: str) -> None:
         """Deactivate an account; its name remains on what it wrote."""
-        found = self.find_user(user)
-        found.deactivated, found.updated = True, self.now()
+        self._update(user, deactivated=True)
 
-    @locked
     def reactivate(self, user: str) -> None:
-        found = self.find_user(user)
-        found.deactivated, found.updated = False, self.now()
+        self._update(user, deactivated=False)
 
-    @locked
     def set_name(self, user: str, name: str) -> None:
-        found = self.find_user(user)
-        found.name, found.updated = name, self.now()
+        self._update(user, name=name)
+
+    def set_guest(self, user: str, guest: bool = True) -> None:
+        self._update(user, guest=guest)
 
     @locked
-    def set_guest(self, user: str, guest: bool = True) -> None:
+    def _update(self, user: str, **facts: object) -> None:
         found = self.find_user(user)
-        found.guest, found.updated = guest, self.now()
+        for name, value in facts.items():
+            setattr(found, name, value)
+        found.updated = self.now()
 
     @locked
     def revoke(self) -> None:

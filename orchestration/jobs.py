@@ -1,0 +1,12 @@
+"""Jobs of a single op that run at fixed times."""
+
+import dagster as dg
+
+
+def scheduled(
+    op: dg.OpDefinition, name: str, cron: str, description: str
+) -> tuple[dg.JobDefinition, dg.ScheduleDefinition]:
+    """Return a job that runs the op in one process, and its schedule, which is on by default."""
+    graph = dg.GraphDefinition(name=name, node_defs=[op])
+    job = graph.to_job(description=description, executor_def=dg.in_process_executor)
+    return job, dg.ScheduleDefinition(job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING)
