@@ -20,32 +20,28 @@ Admin = Annotated[
 
 
 def token(
-    email: str, /, *, group: Groups = None, admin: Admin = False, expires: Duration = timedelta(hours=12)
+    email: Annotated[str, Parameter(help="The person, whose permissions apply.")],
+    /,
+    *,
+    group: Groups = None,
+    admin: Admin = False,
+    expires: Annotated[Duration, Parameter(help="How long it is valid: 30m, 12h, 7d.")] = timedelta(hours=12),
 ) -> None:
-    """Print an access token for a person, and nothing else.
-
-    Parameters
-    ----------
-    email
-        The person, whose permissions apply.
-    expires
-        How long it is valid: 30m, 12h, 7d.
-    """
     from serving.access.auth import mint
 
     say(mint(load(), email, group or (), admin=admin, expires=expires))
 
 
-def key_create(email: str, /, *, group: Groups = None, admin: Admin = False, expires: Duration | None = None) -> None:
-    """Create an API key and print it. It cannot be shown again.
-
-    Parameters
-    ----------
-    email
-        The user of the key, whose permissions apply.
-    expires
-        How long it is valid: 30m, 12h, 7d. By default, until it is revoked.
-    """
+def key_create(
+    email: Annotated[str, Parameter(help="The user of the key, whose permissions apply.")],
+    /,
+    *,
+    group: Groups = None,
+    admin: Admin = False,
+    expires: Annotated[
+        Duration | None, Parameter(help="How long it is valid: 30m, 12h, 7d. By default, until it is revoked.")
+    ] = None,
+) -> None:
     from serving.access import api_keys
 
     with database(load()) as connection:
@@ -54,7 +50,6 @@ def key_create(email: str, /, *, group: Groups = None, admin: Admin = False, exp
 
 
 def key_list(*, json: Json = False) -> None:
-    """List API keys: user, groups, creation and expiry. The keys themselves are not stored."""
     with database(load()) as connection:
         rows = connection.execute(statement("cli", "api_keys").encode()).fetchall()
     if json:
@@ -70,14 +65,9 @@ def key_list(*, json: Json = False) -> None:
         note("There are no API keys. Create one with: concordance key create EMAIL")
 
 
-def key_revoke(key_id: str, /) -> int:
-    """Revoke an API key immediately.
-
-    Parameters
-    ----------
-    key_id
-        The id that `key list` shows: the part between the two underscores.
-    """
+def key_revoke(
+    key_id: Annotated[str, Parameter(help="The id that `key list` shows: the part between the two underscores.")], /
+) -> int:
     from serving.access import api_keys
 
     with database(load()) as connection:

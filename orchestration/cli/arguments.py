@@ -22,7 +22,17 @@ def _source(_kind: Any, tokens: Sequence[Token]) -> str:
 
 
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
-Source: TypeAlias = Annotated[str, Parameter(converter=_source, n_tokens=1)]
+Source: TypeAlias = Annotated[
+    str, Parameter(converter=_source, n_tokens=1, help="google_drive, slack, upload or files.")
+]
+OneOrEverySource: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        converter=_source,
+        n_tokens=1,
+        help="google_drive, slack, upload or files. Without it, every source that is set up.",
+    ),
+]
 Groups: TypeAlias = Annotated[
     list[str] | None,
     Parameter(name="--group", negative="", help="A group of the person, such as eng@acme.com. Can be repeated."),

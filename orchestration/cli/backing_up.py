@@ -1,6 +1,9 @@
 """The commands `backup` and `restore`."""
 
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from orchestration.backup import back_up
 from orchestration.backup import restore as carry_out
@@ -11,14 +14,12 @@ from resources.settings import load
 SHOWN = 10
 
 
-def backup(folder: Path, /) -> int:
-    """Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.
-
-    Parameters
-    ----------
-    folder
-        The folder to write to; it must be empty or not exist. Only its owner can read it.
-    """
+def backup(
+    folder: Annotated[
+        Path, Parameter(help="The folder to write to; it must be empty or not exist. Only its owner can read it.")
+    ],
+    /,
+) -> int:
     settings = load()
     made, faults = back_up(settings, folder.absolute(), installed_version())
     say(f"Backed up {settings.home} to {folder}.")
@@ -35,14 +36,7 @@ def backup(folder: Path, /) -> int:
     return 1 if faults else 0
 
 
-def restore(folder: Path, /) -> None:
-    """Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.
-
-    Parameters
-    ----------
-    folder
-        The folder that `concordance backup` wrote.
-    """
+def restore(folder: Annotated[Path, Parameter(help="The folder that `concordance backup` wrote.")], /) -> None:
     settings = load()
     made = carry_out(settings, folder.absolute())
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")

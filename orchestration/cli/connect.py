@@ -25,7 +25,6 @@ def connect_google(
     ] = "operator@localhost",
     json: Json = False,
 ) -> None:
-    """Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes."""
     settings = load()
     address = serving_address(settings)
     headers = {

@@ -28,10 +28,7 @@ def erase(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Erase documents whose grace period (erase_after in CONCORDANCE_RETENTION) is over, and answers that quote them. No undo.
-
-    Every file that may contain erased text is then rewritten; searches continue meanwhile.
-    """
+    """Every file that may contain erased text is then rewritten; searches continue meanwhile."""
     from assets.upkeep.erase import cutoff_of
     from assets.upkeep.erase import erase as carry_out
     from assets.upkeep.sweep import sweep
@@ -61,7 +58,6 @@ def erase(
 
 
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
-    """List deletions: when the source reported them, and the result of the check of each store."""
     with database(load()) as connection:
         ids = [] if document is None else [document_id(source, document) for source in stored_sources(connection)]
         rows = list(

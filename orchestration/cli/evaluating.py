@@ -20,7 +20,10 @@ SIGNIFICANCE = 0.05
 
 
 def eval(  # noqa: A001 # the name of the command
-    folder: Path,
+    folder: Annotated[
+        Path,
+        Parameter(help="A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv)."),
+    ],
     /,
     *,
     fusion: Annotated[
@@ -40,13 +43,6 @@ def eval(  # noqa: A001 # the name of the command
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure search quality and latency of dense, keyword and hybrid search on a test collection.
-
-    Parameters
-    ----------
-    folder
-        A folder in BEIR layout: corpus.jsonl, queries.jsonl, qrels.tsv (or qrels/test.tsv).
-    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this estimates
     from orchestration.evaluation import quality
     from resources.logging import configure

@@ -49,7 +49,6 @@ def up(
         bool, Parameter(negative="", help="Add the sample company: its file roots, a simulated Drive and Slack.")
     ] = False,
 ) -> int:
-    """Start all services on this machine and keep them running until Ctrl-C or `concordance down`."""
     settings = load()
     full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
     if full:
@@ -71,7 +70,6 @@ def up(
 
 
 def down() -> int:
-    """Stop all services that `up` started, also those that a killed `up` left running."""
     settings = load()
     if stop(settings):
         note(f"Stopped Concordance in {settings.home}.")
@@ -87,7 +85,6 @@ def status(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show the services, their URLs, and the number of documents of each source."""
     settings = load()
     hung = run_state.hung_supervisor(settings)
     alive = run_state.supervisor(settings) is not None
@@ -119,7 +116,6 @@ def status(
 
 
 def doctor(*, json: Json = False) -> int:
-    """Check everything that Concordance depends on, and suggest a remedy for each fault."""
     from orchestration.doctor import examine
 
     findings = examine()
@@ -136,7 +132,6 @@ def doctor(*, json: Json = False) -> int:
 
 
 def demo(*, json: Json = False) -> int:
-    """Index a sample company and ask questions as two of its people, with the running services or its own."""
     from orchestration.demo.walkthrough import run
 
     settings = load()

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 60
 
 
 def search(
-    query: str,
+    query: Annotated[str, Parameter(help="What to look for.")],
     /,
     *,
     as_: Annotated[
@@ -32,13 +32,6 @@ def search(
     explain: Annotated[bool, Parameter(negative="", help="Show how each result was ranked.")] = False,
     json: Json = False,
 ) -> None:
-    """Search as a person and print passages with their sources.
-
-    Parameters
-    ----------
-    query
-        What to look for.
-    """
     settings = load()
     body = {"query": query, "top_k": top_k, "mode": mode, "explain": explain}
     found = ask(settings, as_, group or [], body)

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from orchestration.evaluation.relevance import RelevanceMetrics, RelevanceReport
 
 HEADER = f"{'':32}{'questions':>10}{'recall@5':>10}{'recall@10':>11}{'nDCG@10':>9}{'MRR':>7}{'never':>7}{'leaks':>7}"
+Id = Annotated[int, Parameter(help="The ids that `questions list` shows.")]
+QuestionFile = Annotated[
+    Path,
+    Parameter(
+        help='JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" are optional.'
+    ),
+]
 HOW_TO_ADD = "Add one with: concordance questions add QUESTION --document LINK --as EMAIL"
 
 
 def questions_add(
-    question: str,
+    question: Annotated[str, Parameter(help="The question as a person would ask it.")],
     /,
     *,
     document: Annotated[
@@ -35,25 +42,11 @@ def questions_add(
     never: Annotated[bool, Parameter(negative="", help="This person must never find these documents.")] = False,
     json: Json = False,
 ) -> None:
-    """Add a question to the question set, or change its documents.
-
-    Parameters
-    ----------
-    question
-        The question as a person would ask it.
-    """
     line = QuestionLine(question=question, documents=document, email=as_, groups=group or [], never=never)
     _put([line], json=json)
 
 
-def questions_import(file: Path, /, *, json: Json = False) -> None:
-    """Add all questions of a file; if one is invalid, none is added.
-
-    Parameters
-    ----------
-    file
-        JSON list of {"question", "documents": [link or source id], "as": email}; "groups" and "never" are optional.
-    """
+def questions_import(file: QuestionFile, /, *, json: Json = False) -> None:
     _put(read(file), json=json)
 
 
@@ -68,7 +61,6 @@ def _put(lines: list[QuestionLine], *, json: bool) -> None:
 
 
 def questions_list(*, json: Json = False) -> None:
-    """List the questions: their user, the documents to find or not to find, and which are proposed."""
     with database(load()) as connection:
         found = stored(connection)
     if json:
@@ -80,25 +72,11 @@ def questions_list(*, json: Json = False) -> None:
         note(f"There are no questions. {HOW_TO_ADD}")
 
 
-def questions_accept(*ids: int, json: Json = False) -> int:
-    """Accept questions proposed by feedback.
-
-    Parameters
-    ----------
-    ids
-        The ids that `questions list` shows.
-    """
+def questions_accept(*ids: Id, json: Json = False) -> int:
     return _change("accept", ids, "Accepted", json=json)
 
 
-def questions_remove(*ids: int, json: Json = False) -> int:
-    """Remove questions, accepted or proposed.
-
-    Parameters
-    ----------
-    ids
-        The ids that `questions list` shows.
-    """
+def questions_remove(*ids: Id, json: Json = False) -> int:
     return _change("remove", ids, "Removed", json=json)
 
 
@@ -119,7 +97,6 @@ def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> i
 
 
 def questions_run(*, json: Json = False) -> int:
-    """Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor."""
     from orchestration.evaluation.relevance import evaluate
 
     configure("warning")

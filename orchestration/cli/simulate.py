@@ -19,7 +19,6 @@ Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the samp
 
 
 def simulate_drive(*, port: Port = 8091, sample: Sample = True) -> int:
-    """Serve a simulated Google Drive until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_drive
     from resources.sources.drive.simulator import Drive, DriveApp
 
@@ -32,7 +31,6 @@ def simulate_slack(
     sample: Sample = True,
     throttle: Annotated[bool, Parameter(negative="", help="Enforce Slack's published rate limits.")] = False,
 ) -> int:
-    """Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it."""
     from orchestration.demo.sample_sources import make_workspace
     from resources.sources.slack.simulator import SlackApp, Workspace
 

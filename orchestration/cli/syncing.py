@@ -41,13 +41,6 @@ def sync(
     wait: Annotated[bool, Parameter(negative="", help="Wait until the sync has ended, and report.")] = False,
     json: Json = False,
 ) -> int:
-    """Bring the index up to date with a source: google_drive, slack, upload or files.
-
-    Parameters
-    ----------
-    source
-        google_drive, slack, upload or files.
-    """
     settings = with_running_simulators(load())
     _check_running(settings)
     job = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Duration, Json, Source, operator
+from orchestration.cli.arguments import Duration, Json, OneOrEverySource, Source, operator
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from orchestration.demo.simulated import with_running_simulators
@@ -28,11 +28,12 @@ WEEK = timedelta(days=7)
 NONE_PENDING = "No matching deletions are pending. See: concordance prune list"
 
 Document = Annotated[str | None, Parameter(name="--document", help="Only this document, by doc_id or source id.")]
+Partition = Annotated[str | None, Parameter(help="Only this root, channel or day.")]
 Since = Annotated[Duration, Parameter(help="How far back: 12h, 7d.")]
 
 
 def reconcile(
-    source: Source | None = None,
+    source: OneOrEverySource = None,
     /,
     *,
     apply: Annotated[bool, Parameter(negative="", help="Repair differences.")] = False,
@@ -41,13 +42,6 @@ def reconcile(
     ] = False,
     json: Json = False,
 ) -> int:
-    """List the sources completely and compare them with lake, Postgres and Qdrant in both directions.
-
-    Parameters
-    ----------
-    source
-        google_drive, slack, upload or files. Without it, every source that is set up.
-    """
     from assets.upkeep.reconcile import reconcile as compare
 
     settings = with_running_simulators(load())
@@ -104,7 +98,6 @@ def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
 
 
 def prune_list(*, json: Json = False) -> None:
-    """List held mass deletions, which await approval."""
     with database(load()) as connection:
         rows = list(queries("upkeep").held(connection))
     if json:
@@ -122,16 +115,7 @@ def prune_list(*, json: Json = False) -> None:
         note("No deletions are pending.")
 
 
-def prune_approve(source: Source, partition: str | None = None, /, *, json: Json = False) -> int:
-    """Approve pending deletions, and start the sync that removes the documents if Concordance is running.
-
-    Parameters
-    ----------
-    source
-        google_drive, slack, upload or files.
-    partition
-        Only this root, channel or day.
-    """
+def prune_approve(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
     settings = with_running_simulators(load())
     with database(settings) as connection:
         rows = list(queries("upkeep").approve(connection, source=source, partition=partition, approved_by=operator()))
@@ -158,16 +142,7 @@ def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str
     return job.job_id, f"Started the sync that removes them: job {job.job_id}."
 
 
-def prune_reject(source: Source, partition: str | None = None, /, *, json: Json = False) -> int:
-    """Reject pending deletions: the documents are kept until the source reports the deletion again.
-
-    Parameters
-    ----------
-    source
-        google_drive, slack, upload or files.
-    partition
-        Only this root, channel or day.
-    """
+def prune_reject(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
     with database(load()) as connection:
         rows = list(queries("upkeep").reject(connection, source=source, partition=partition))
     if json:
@@ -179,14 +154,7 @@ def prune_reject(source: Source, partition: str | None = None, /, *, json: Json 
     return 0 if rows else 1
 
 
-def audit_run(source: Source | None = None, /, *, json: Json = False) -> int:
-    """Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.
-
-    Parameters
-    ----------
-    source
-        google_drive, slack, upload or files. Without it, every source that is set up.
-    """
+def audit_run(source: OneOrEverySource = None, /, *, json: Json = False) -> int:
     from assets.upkeep.audit import audit
 
     settings = with_running_simulators(load())
@@ -213,7 +181,6 @@ def audit_grants(
     since: Since = WEEK,
     json: Json = False,
 ) -> None:
-    """List permissions that were granted or revoked, and when each took effect."""
     whom = None if principal is None else permissions.principal(principal)
     with database(load()) as connection:
         rows = list(

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def why(
-    source: str,
+    source: Annotated[
+        str, Parameter(help="The source id, doc_id or link of the document (Drive, Slack, a book's page, our viewer).")
+    ],
     /,
     *,
     as_: Annotated[str, Parameter(name="--as", help="Email of the person who cannot find it.")],
@@ -31,13 +33,6 @@ def why(
     query: Annotated[str | None, Parameter(help="A query to rank the document for, as that person.")] = None,
     json: Json = False,
 ) -> None:
-    """Explain why a person does not find a document: its state, stages, permission and rank.
-
-    Parameters
-    ----------
-    source
-        The source id, doc_id or link of the document (Drive, Slack, a book's page, our viewer).
-    """
     found = look(load(), source, as_, group or [], query)
     if json:
         say_json(msgspec.to_builtins(found))

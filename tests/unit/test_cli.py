@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from orchestration.cli import COMMANDS as HELP
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
@@ -95,13 +93,6 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out
         assert f"Usage: concordance {command}".strip() in out, command
         assert len(out.splitlines()) > 4, command
-
-
-def test_the_summary_of_a_command_begins_its_docstring() -> None:
-    for module, commands in HELP.items():
-        for command, summary in commands.items():
-            function = getattr(import_module(f"orchestration.cli.{module}"), command.replace(" ", "_"))
-            assert function.__doc__.split("\n")[0] == summary, command
 
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
