@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING
 
 from psycopg.errors import UndefinedTable
 
-from orchestration.supervision.run_state import supervisor
+from orchestration.supervision.run_state import HOW_TO_START, remedy
 from resources.core.errors import NotRunningError, ServiceUnavailableError, StorageFullError
 from resources.stores.postgres import Connection, session
 
 if TYPE_CHECKING:
     from resources.settings import Settings
-
-HOW_TO_START = "Start it with: concordance up"
-WAIT = "Concordance is running, but this service is not responding. See `concordance status`, then try again."
-
-
-def remedy(settings: Settings) -> str:
-    """Return what to do about a service that is not responding."""
-    return HOW_TO_START if supervisor(settings) is None else WAIT
 
 
 @contextmanager

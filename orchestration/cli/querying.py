@@ -1,21 +1,13 @@
 """The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
 
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-import httpx
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Groups, Json
-from orchestration.cli.installed import remedy
 from orchestration.cli.output import note, say, say_json
-from orchestration.supervision.services import serving_address
-from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
-from resources.settings import Settings, load
-from serving.access.auth import mint
-
-TOKEN_LIFE = timedelta(minutes=5)
-PATIENCE_SECONDS = 60
+from orchestration.client import Client
+from resources.settings import load
 
 
 def search(
@@ -32,9 +24,8 @@ def search(
     explain: Annotated[bool, Parameter(negative="", help="Show how each result was ranked.")] = False,
     json: Json = False,
 ) -> None:
-    settings = load()
-    body = {"query": query, "top_k": top_k, "mode": mode, "explain": explain}
-    found = ask(settings, as_, group or [], body)
+    with Client(load(), as_, group or []) as client:
+        found = client.search(query, top_k, mode=mode, explain=explain)
     if json:
         say_json(found)
         return
@@ -44,33 +35,6 @@ def search(
         say(_shown(result))
     if not found["results"]:
         note(f"No results that {as_} may read.")
-
-
-def ask(settings: Settings, email: str, groups: list[str], body: dict[str, Any]) -> dict[str, Any]:
-    """Return the response of `POST /api/rag/search`. Raises `NotRunningError`, or `ConcordanceError` with the server's message."""
-    address = serving_address(settings)
-    token = mint(settings, email, groups, expires=TOKEN_LIFE)
-    try:
-        response = httpx.post(
-            f"{address}/api/rag/search",
-            json=body,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=PATIENCE_SECONDS,
-        )
-    except httpx.TransportError as error:
-        raise NotRunningError(f"{address} is not responding ({error}). {remedy(settings)}") from error
-    if response.is_success:
-        return response.json()
-    message = f"The search failed: {_problem(response)}"
-    raise InvalidRequestError(message) if response.status_code in (400, 422) else ConcordanceError(message)
-
-
-def _problem(response: Any) -> str:
-    try:
-        problem = response.json()
-    except ValueError:
-        problem = {}
-    return str(problem.get("detail") or problem.get("title") or f"status {response.status_code}")
 
 
 def _shown(result: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def why(
 
 def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:
     """Return the trace. Raises `NotRunningError` if the database, or with a query the HTTP interface, is not responding."""
-    from orchestration.cli.querying import ask
+    from orchestration.client import Client
     from serving.references import reference
     from serving.why import RANKS, parameters, trace
 
@@ -56,8 +56,8 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     points = None if row is None else _points(settings, row["doc_id"])
     rank = None
     if query is not None and row is not None:
-        answer = ask(settings, email, groups, {"query": query, "top_k": RANKS})
-        rank = _rank(row["doc_id"], answer["results"])
+        with Client(settings, email, groups) as client:
+            rank = _rank(row["doc_id"], client.search(query, RANKS)["results"])
     return trace(row, points=points, asked=query is not None, rank=rank, max_age=max_age)
 
 

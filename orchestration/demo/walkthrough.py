@@ -16,8 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from orchestration.client import Client
 from orchestration.demo import sample
-from orchestration.demo.client import Client
+from orchestration.demo.client import DemoClient
 from orchestration.demo.simulated import SIMULATORS, simulated, with_running_simulators, with_simulators
 from orchestration.supervision import supervisor
 from resources import dagster_access
@@ -127,7 +128,7 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
     began = time.monotonic()
     sources = [SourceName.FILES, *simulated(settings)]
     with (
-        Client(settings, "demo@concordance.example", admin=True) as client,
+        DemoClient(settings, "demo@concordance.example") as client,
         _busy(out, f"Indexing {', '.join(label(source) for source in sources)} through Dagster ...") as status,
     ):
         shown: dict[SourceName, str] = {}

@@ -137,6 +137,15 @@ KILLED_SECONDS = 5.0
 """Time that a killed supervisor may still hold its lock."""
 
 
+HOW_TO_START = "Start it with: concordance up"
+WAIT = "Concordance is running, but this service is not responding. See `concordance status`, then try again."
+
+
+def remedy(settings: Settings) -> str:
+    """Return what to do about a service that is not responding."""
+    return HOW_TO_START if supervisor(settings) is None else WAIT
+
+
 class AlreadyRunningError(ConcordanceError):
     """Another supervisor uses this HOME."""
 

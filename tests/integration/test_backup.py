@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from orchestration.cli import run
-from orchestration.cli.querying import ask
-from orchestration.demo.client import Client
+from orchestration.client import Client
+from orchestration.demo.client import DemoClient
 from orchestration.supervision import supervisor
 from resources import keys
 from resources.core.domain import SourceName
@@ -62,12 +62,13 @@ def rows(settings: Settings, query: str) -> list[dict[str, Any]]:
 
 def found(settings: Settings, query: str) -> list[tuple[str, str]]:
     """Return what Ada finds: documents, and the passage that is shown of each."""
-    answer = ask(settings, ADA, [], {"query": query, "top_k": 5})
+    with Client(settings, ADA) as client:
+        answer = client.search(query, 5)
     return [(hit["doc_id"], hit["snippet"]) for hit in answer["results"]]
 
 
 def sync(settings: Settings, *sources: SourceName) -> None:
-    with Client(settings, ADA, admin=True) as client:
+    with DemoClient(settings, ADA) as client:
         jobs = client.sync(sources, lambda _source, _job: None)
     assert {job["status"] for job in jobs} == {"success"}, jobs
 
