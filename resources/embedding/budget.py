@@ -1,4 +1,4 @@
-"""The cost of embedding and the monthly budget. Pure functions; usage is stored in the table `embedding_usage` by the caller."""
+"""The monthly budget of embedding. Pure functions; usage is stored in the table `embedding_usage` by the caller."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,11 +23,6 @@ class Budget:
     def exceeded(self) -> bool:
         """True if more is spent than the budget allows; spending exactly the budget is fine, so a budget of 0 permits free models."""
         return self.limit is not None and self.spent > self.limit
-
-
-def cost(tokens: int, price_per_million: float | None) -> float:
-    """Return the US dollars for this many tokens; an unknown price counts as zero."""
-    return tokens / 1_000_000 * (price_per_million or 0.0)
 
 
 def month_key(now: datetime) -> str:

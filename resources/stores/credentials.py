@@ -91,11 +91,6 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
     )
 
 
-def forget(connection: Connection, provider: str) -> bool:
-    """Delete a provider's token; return True if there was one. The caller commits."""
-    return bool(queries("credentials").drop_credential(connection, provider=provider))
-
-
 def _is_by_first_key(cipher: MultiFernet, token: bytes) -> bool:
     first: Fernet = cipher._fernets[0]  # pyright: ignore[reportPrivateUsage]
     try:

@@ -95,11 +95,6 @@ def faults(settings: Settings) -> list[DiskFault]:
     return list(found.values())
 
 
-def why(settings: Settings) -> str | None:
-    """Return the faults of the disks in full sentences; None if they accept writes."""
-    return " ".join(map(str, faults(settings))) or None
-
-
 def cause(settings: Settings) -> ServiceUnavailableError | None:
     """Return an error about the disks; None if they accept writes."""
     found = faults(settings)

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from resources.sources import capabilities, label
 
 Format = Literal["inline", "key", "footnote", "endnote", "prose"]
-FORMATS: tuple[str, ...] = get_args(Format)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 

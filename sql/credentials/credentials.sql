@@ -17,8 +17,3 @@ WHERE provider = :provider;
 -- Replace the encrypted token, unless another one was stored meanwhile. Parameters: provider, old, secret.
 UPDATE credentials SET secret = :secret
 WHERE provider = :provider AND secret = :old;
-
--- name: drop_credential!
--- Delete a provider's token. Parameters: provider. Index: primary key.
-DELETE FROM credentials
-WHERE provider = :provider;

@@ -61,15 +61,6 @@ def test_a_token_under_a_key_that_is_gone_asks_for_a_new_sign_in(database: str, 
         credentials.load(database, settings(tmp_path, NEW), "google")
 
 
-def test_what_is_forgotten_is_gone(database: str, tmp_path: Path) -> None:
-    given = settings(tmp_path, NEW)
-    keep(database, given)
-    with session(database) as conn:
-        assert credentials.forget(conn, "google")
-        assert not credentials.forget(conn, "google")
-    assert credentials.load(database, given, "google") is None
-
-
 def test_an_empty_token_is_refused(database: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="empty"):
         keep(database, settings(tmp_path, NEW), "")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from resources.embedding.budget import Budget, cost, month_key
+from resources.embedding.budget import Budget, month_key
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,6 @@ def test_a_budget_warns_at_four_fifths_and_is_exceeded_past_its_limit(
 ) -> None:
     budget = Budget(limit=limit, spent=spent)
     assert (budget.warn, budget.exceeded) == (warn, exceeded)
-
-
-def test_cost_is_by_the_million() -> None:
-    assert cost(500_000, 0.13) == pytest.approx(0.065)
-    assert cost(500_000, None) == 0
 
 
 def test_usage_is_booked_on_the_month_in_utc() -> None:
