@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -36,22 +37,14 @@ class PreparedQuestion(NamedTuple):
     model_ms: float
 
 
+@dataclass
 class QuestionPreparer:
-    def __init__(
-        self,
-        settings: Settings,
-        retriever: Retriever,
-        model: LanguageModel | None,
-        count: Callable[[str], int],
-        embedding_model: Callable[[], str],
-        clock: Callable[[], float],
-    ) -> None:
-        self._settings = settings
-        self._retriever = retriever
-        self._model = model
-        self._count = count
-        self._embedding_model = embedding_model
-        self._clock = clock
+    _settings: Settings
+    _retriever: Retriever
+    _model: LanguageModel | None
+    _count: Callable[[str], int]
+    _embedding_model: Callable[[], str]
+    _clock: Callable[[], float]
 
     async def prepare(self, request: AskRequest, access: Access) -> PreparedQuestion:
         """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`."""

@@ -54,30 +54,19 @@ class _Page:
     batch, and everything else that was below them is deleted."""
 
 
+@dataclass
 class Following:
-    def __init__(
-        self,
-        roots: Roots,
-        tree: FolderTree,
-        feeds: Feeds,
-        readers: Readers,
-        documents: Documents,
-        listing: Listing,
-        targets: Targets,
-        notes: Callable[[str], PartitionState],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._roots = roots
-        self._tree = tree
-        self._feeds = feeds
-        self._readers = readers
-        self._documents = documents
-        self._listing = listing
-        self._targets = targets
-        self._notes = notes
-        self._now = now
-        self._placed: dict[str, int] = {}
-        """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
+    _roots: Roots
+    _tree: FolderTree
+    _feeds: Feeds
+    _readers: Readers
+    _documents: Documents
+    _listing: Listing
+    _targets: Targets
+    _notes: Callable[[str], PartitionState]
+    _now: Callable[[], datetime]
+    _placed: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
 
     def run(self, partition: str, at: DriveCursor) -> Generator[Batch, None, Relist | None]:
         """Yield the feed's changes since `at`; return `Relist` if the root must be listed."""

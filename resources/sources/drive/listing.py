@@ -5,6 +5,7 @@ token, only the listing is lost: it starts over and the feed still starts from t
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 
 from resources.core.domain import Batch
 from resources.core.errors import AbortSyncError
@@ -36,26 +37,16 @@ def groups(folders: Sequence[str]) -> Iterator[Sequence[str]]:
         yield folders[start : start + PARENTS]
 
 
+@dataclass
 class Listing:
-    def __init__(
-        self,
-        client: DriveClient,
-        roots: Roots,
-        tree: FolderTree,
-        feeds: Feeds,
-        readers: Readers,
-        documents: Documents,
-        notes: Callable[[str], PartitionState],
-        view: str,
-    ) -> None:
-        self._client = client
-        self._roots = roots
-        self._tree = tree
-        self._feeds = feeds
-        self._readers = readers
-        self._documents = documents
-        self._notes = notes
-        self._view = view
+    _client: DriveClient
+    _roots: Roots
+    _tree: FolderTree
+    _feeds: Feeds
+    _readers: Readers
+    _documents: Documents
+    _notes: Callable[[str], PartitionState]
+    _view: str
 
     def run(
         self, partition: str, before: DriveCursor | None, *, relist: bool = False
