@@ -5,7 +5,7 @@ from typing import Any
 
 from resources.sources.drive.simulator.errors import bad_parameter, drive_not_found
 from resources.sources.drive.simulator.fields import Mask
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 
 Parameters = Mapping[str, str]
 
@@ -25,7 +25,7 @@ def page_size(asked: Parameters, default: int, most: int) -> int:
     return min(int(text), most) if "pageSize" in asked else default
 
 
-def member_drive(world: World, drive_id: str) -> str:
+def member_drive(world: DriveState, drive_id: str) -> str:
     """Return the id of a shared drive that the account is a member of. Raises `ApiError` 404."""
     if drive_id not in world.drives or not world.access.readable(world.items[drive_id]):
         raise drive_not_found(drive_id)

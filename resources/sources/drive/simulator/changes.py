@@ -10,16 +10,16 @@ from resources.sources.drive.simulator.errors import bad_parameter
 from resources.sources.drive.simulator.feeds import FeedEntry
 from resources.sources.drive.simulator.fields import Mask, mask, pick
 from resources.sources.drive.simulator.resources import file_resource, shared_drive, timestamp
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 
 
-def changes_start(world: World, asked: Parameters) -> Any:
+def changes_start(world: DriveState, asked: Parameters) -> Any:
     chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
     body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[feed_of(world, asked)].token()}
     return pick(body, chosen)
 
 
-def changes_list(world: World, asked: Parameters) -> Any:
+def changes_list(world: DriveState, asked: Parameters) -> Any:
     """Return the changes since a token, in pages; the last page has the token for the next call."""
     listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,driveId,drive(kind,id,name)"
     chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
@@ -41,7 +41,7 @@ def changes_list(world: World, asked: Parameters) -> Any:
     return shallow(body, chosen)
 
 
-def feed_of(world: World, asked: Parameters) -> str:
+def feed_of(world: DriveState, asked: Parameters) -> str:
     """Return the feed that a call is about: the id of a shared drive, or nothing for the account's. Raises `ApiError`."""
     drive = asked.get("driveId")
     if drive is None:
@@ -53,7 +53,7 @@ def feed_of(world: World, asked: Parameters) -> str:
     return member_drive(world, drive)
 
 
-def _change(world: World, feed: str, entry: FeedEntry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
+def _change(world: DriveState, feed: str, entry: FeedEntry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
     """Return a feed entry with the current state of its item, or None if the call excludes it."""
     shared = true(asked, "includeItemsFromAllDrives")
     if entry.kind == "drive":
@@ -78,7 +78,7 @@ def _change(world: World, feed: str, entry: FeedEntry, asked: Parameters, chosen
     return shallow(change, chosen)
 
 
-def _drive_change(world: World, entry: FeedEntry, chosen: Mask) -> dict[str, Any]:
+def _drive_change(world: DriveState, entry: FeedEntry, chosen: Mask) -> dict[str, Any]:
     gone = not world.access.readable(world.items[entry.id])
     change: dict[str, Any] = {
         "kind": "drive#change",

@@ -34,7 +34,7 @@ class Channel(msgspec.Struct):
     number: int = 0
 
 
-class Channels:
+class NotificationChannels:
     """The live channels. A separate thread sends their messages, in the order of the changes."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from resources.sources.drive.simulator.exports import export
 from resources.sources.drive.simulator.fields import mask, pick
 from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
 from resources.sources.drive.simulator.searching import files_list
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.tree import DriveFile
 
 
@@ -29,14 +29,14 @@ class Media(msgspec.Struct):
     """True if range requests are supported."""
 
 
-def about_get(world: World, asked: Parameters) -> Any:
+def about_get(world: DriveState, asked: Parameters) -> Any:
     if "fields" not in asked:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
     body = {"kind": "drive#about", "user": user(world, world.account)}
     return pick(body, mask(asked["fields"], "About"))
 
 
-def files_get(world: World, asked: Parameters) -> Any:
+def files_get(world: DriveState, asked: Parameters) -> Any:
     """Return one file: its metadata, or its bytes with `alt=media`."""
     file = find(world, asked)
     if asked.get("alt") != "media":
@@ -48,7 +48,7 @@ def files_get(world: World, asked: Parameters) -> Any:
     return Media(file.content, file.mime_type, ranges=True)
 
 
-def files_export(world: World, asked: Parameters) -> Any:
+def files_export(world: DriveState, asked: Parameters) -> Any:
     file = find(world, {**asked, "supportsAllDrives": "true"})
     if not asked.get("mimeType"):
         raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
@@ -56,7 +56,7 @@ def files_export(world: World, asked: Parameters) -> Any:
     return Media(export(file, asked["mimeType"]), asked["mimeType"], ranges=False)
 
 
-def permissions_list(world: World, asked: Parameters) -> Any:
+def permissions_list(world: DriveState, asked: Parameters) -> Any:
     """Return the permissions on a file, in pages. In a shared drive a page has at most 100."""
     chosen = mask(asked.get("fields", "kind,nextPageToken,permissions(kind,id,type,role)"), "PermissionList")
     file = _shared_with(world, asked)
@@ -72,7 +72,7 @@ def permissions_list(world: World, asked: Parameters) -> Any:
     return pick(with_next(body, following), chosen)
 
 
-def drives_list(world: World, asked: Parameters) -> Any:
+def drives_list(world: DriveState, asked: Parameters) -> Any:
     """Return the shared drives that the account is a member of, in pages."""
     chosen = mask(asked.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
     mine = [drive for drive in world.drives if world.access.readable(world.items[drive])]
@@ -85,7 +85,7 @@ def drives_list(world: World, asked: Parameters) -> Any:
     return pick(with_next(body, following), chosen)
 
 
-def find(world: World, asked: Parameters) -> DriveFile:
+def find(world: DriveState, asked: Parameters) -> DriveFile:
     """Return the file of a call. Raises `ApiError` 404 if the account does not see it."""
     file_id = asked["fileId"]
     file = world.items.get(world.my_drive if file_id == "root" else file_id)
@@ -96,7 +96,7 @@ def find(world: World, asked: Parameters) -> DriveFile:
     return file
 
 
-def _shared_with(world: World, asked: Parameters) -> DriveFile:
+def _shared_with(world: DriveState, asked: Parameters) -> DriveFile:
     file = find(world, asked)
     if not world.drive_of(file.id) and not may_share(world, file):
         raise insufficient_permissions()
@@ -104,12 +104,12 @@ def _shared_with(world: World, asked: Parameters) -> DriveFile:
     return file
 
 
-def _check_readable(world: World, file: DriveFile) -> None:
+def _check_readable(world: DriveState, file: DriveFile) -> None:
     if not world.access.readable(file):
         raise insufficient_permissions()
 
 
-METHODS: dict[str, Callable[[World, Parameters], Any]] = {
+METHODS: dict[str, Callable[[DriveState, Parameters], Any]] = {
     "about.get": about_get,
     "files.list": files_list,
     "files.get": files_get,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from resources.sources.drive.simulator.feeds import Feed
-from resources.sources.drive.simulator.state import Content, World
+from resources.sources.drive.simulator.state import Content, DriveState
 from resources.sources.drive.simulator.tree import (
     DOCUMENT,
     FOLDER,
@@ -24,7 +24,7 @@ from resources.sources.drive.simulator.tree import (
 _SHORT = {"document": DOCUMENT, "spreadsheet": SPREADSHEET, "presentation": PRESENTATION}
 
 
-class Drive(World):
+class Drive(DriveState):
     # Actions on files
 
     def file(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from resources.sources.drive.simulator.fields import Mask, pick
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.tree import (
     DOCUMENT,
     PRESENTATION,
@@ -29,7 +29,7 @@ def timestamp(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 
-def user(world: World, email: str) -> dict[str, Any]:
+def user(world: DriveState, email: str) -> dict[str, Any]:
     return {
         "kind": "drive#user",
         "displayName": _display_name(email),
@@ -43,13 +43,13 @@ def shared_drive(drive: SharedDrive) -> dict[str, Any]:
     return {"kind": "drive#drive", "id": drive.id, "name": drive.name, "createdTime": timestamp(drive.created)}
 
 
-def may_share(world: World, file: DriveFile) -> bool:
+def may_share(world: DriveState, file: DriveFile) -> bool:
     """Return True if the account may change a file's sharing; otherwise it cannot see who else has access."""
     role = world.access.role(file)
     return role is not None and RANKS[role] >= RANKS["writer"]
 
 
-def permissions(world: World, file: DriveFile) -> list[dict[str, Any]]:
+def permissions(world: DriveState, file: DriveFile) -> list[dict[str, Any]]:
     """Return every permission on an item: its own, inherited ones, and those disabled by a limited-access folder."""
     shared = bool(world.drive_of(file.id))
     found = [_permission(file, held, shared) for held in world.access.grants(file).values()]
@@ -59,7 +59,7 @@ def permissions(world: World, file: DriveFile) -> list[dict[str, Any]]:
     return found
 
 
-def file_resource(world: World, file: DriveFile, chosen: Mask) -> dict[str, Any]:
+def file_resource(world: DriveState, file: DriveFile, chosen: Mask) -> dict[str, Any]:
     """Return an item's resource with the fields that the mask selects and that apply to it."""
     found: dict[str, Any] = {}
     for name in _FIELDS if chosen is None else chosen:
@@ -98,7 +98,7 @@ def _detail(file: DriveFile, grant: DriveGrant, shared: bool) -> dict[str, Any]:
     return found | {"inheritedFrom": grant.on} if inherited and shared else found
 
 
-def _parents(world: World, file: DriveFile) -> list[str] | None:
+def _parents(world: DriveState, file: DriveFile) -> list[str] | None:
     if file.parent is None or not world.access.visible(world.items[file.parent]):
         return None
     return [file.parent]
@@ -125,22 +125,22 @@ def _display_name(email: str) -> str:
     return email.partition("@")[0].replace(".", " ").title()
 
 
-def _in_my_drive(make: Callable[[World, DriveFile], Any]) -> Callable[[World, DriveFile], Any]:
+def _in_my_drive(make: Callable[[DriveState, DriveFile], Any]) -> Callable[[DriveState, DriveFile], Any]:
     """Return a field builder that leaves out items in shared drives."""
     return lambda world, file: None if world.drive_of(file.id) else make(world, file)
 
 
-def _shortcut(_: World, file: DriveFile) -> dict[str, Any] | None:
+def _shortcut(_: DriveState, file: DriveFile) -> dict[str, Any] | None:
     if file.target is None:
         return None
     return {"targetId": file.target, "targetMimeType": file.target_mime_type}
 
 
-def _capabilities(world: World, file: DriveFile) -> dict[str, Any]:
+def _capabilities(world: DriveState, file: DriveFile) -> dict[str, Any]:
     return {"canListChildren": file.is_folder and world.access.readable(file)}
 
 
-_FIELDS: dict[str, Callable[[World, DriveFile], Any]] = {
+_FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "kind": lambda *_: "drive#file",
     "id": lambda _, file: file.id,
     "name": lambda _, file: file.name,

@@ -19,13 +19,13 @@ from resources.sources.drive.simulator.errors import bad_parameter, file_not_fou
 from resources.sources.drive.simulator.fields import Mask, mask
 from resources.sources.drive.simulator.query import FileQuery, parse
 from resources.sources.drive.simulator.resources import file_resource
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.tree import DriveFile
 
 _CORPORA = ("user", "drive", "allDrives")
 
 
-def files_list(world: World, asked: Parameters) -> Any:
+def files_list(world: DriveState, asked: Parameters) -> Any:
     """Return the files of a corpus that match a query, in pages."""
     chosen = mask(asked.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
     question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "includeItemsFromAllDrives"))
@@ -43,7 +43,7 @@ def files_list(world: World, asked: Parameters) -> Any:
     return shallow(with_next(body, following), chosen)
 
 
-def _corpus(world: World, asked: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
+def _corpus(world: DriveState, asked: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
     """Return the query and a predicate for the listing's corpus, enforcing the rules for naming shared drives."""
     corpora, drive = asked.get("corpora", "user"), asked.get("driveId")
     query = FileQuery(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
@@ -74,7 +74,7 @@ def _corpus(world: World, asked: Parameters) -> tuple[FileQuery, Callable[[Drive
     return query, fits
 
 
-def _search(world: World, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
+def _search(world: DriveState, query: FileQuery, fits: Callable[[DriveFile], bool]) -> list[str]:
     within = world.items.get(query.parent) if query.parent is not None else None
     if query.parent is None:
         candidates = list(world.items.values())
@@ -85,6 +85,6 @@ def _search(world: World, query: FileQuery, fits: Callable[[DriveFile], bool]) -
     return [item.id for item in candidates if fits(item) and query.matches(item)]
 
 
-def _listed(world: World, item: DriveFile) -> bool:
+def _listed(world: DriveState, item: DriveFile) -> bool:
     """Return True if a listing may show an item: it is not the root of a drive, and the account sees it."""
     return item.id != world.my_drive and item.id not in world.drives and world.access.visible(item)

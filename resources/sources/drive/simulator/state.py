@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from resources.sources.drive.simulator.access import AccessRules
-from resources.sources.drive.simulator.channels import Channels
+from resources.sources.drive.simulator.channels import NotificationChannels
 from resources.sources.drive.simulator.feeds import Feed
 from resources.sources.drive.simulator.listings import Listings
 from resources.sources.drive.simulator.oauth import Sessions
@@ -22,7 +22,7 @@ from resources.sources.simulation.faults import Faults
 Content = bytes | str | Sheets
 
 
-class World:
+class DriveState:
     """The simulated state. Thread-safe; ids depend only on the seed and the order of calls."""
 
     token = "drive-simulator"  # noqa: S105 - opens the simulator, nothing else
@@ -50,7 +50,7 @@ class World:
         self.drives: dict[str, SharedDrive] = {}
         self.feeds: dict[str, Feed] = {}
         """Feeds by shared drive id; the account's under the empty string."""
-        self.channels = Channels()
+        self.channels = NotificationChannels()
         self.listings = Listings()
         self.sessions = Sessions(account)
         self.access = AccessRules(self.items, account)

@@ -13,13 +13,13 @@ from resources.sources.drive.simulator.asking import Parameters
 from resources.sources.drive.simulator.changes import feed_of
 from resources.sources.drive.simulator.channels import Channel, uri
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter
-from resources.sources.drive.simulator.state import World
+from resources.sources.drive.simulator.state import DriveState
 
 DEFAULT = timedelta(hours=1)
 MOST_ID, MOST_TOKEN = 64, 256
 
 
-def changes_watch(world: World, asked: Parameters, body: dict[str, Any]) -> Any:
+def changes_watch(world: DriveState, asked: Parameters, body: dict[str, Any]) -> Any:
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
     feed = feed_of(world, asked)
@@ -55,7 +55,7 @@ def changes_watch(world: World, asked: Parameters, body: dict[str, Any]) -> Any:
     return made if token is None else made | {"token": token}
 
 
-def channels_stop(world: World, asked: Parameters, body: dict[str, Any]) -> None:  # noqa: ARG001 - as every method
+def channels_stop(world: DriveState, asked: Parameters, body: dict[str, Any]) -> None:  # noqa: ARG001 - as every method
     world.channels.stop(str(body.get("id") or ""), str(body.get("resourceId") or ""))
 
 
@@ -68,7 +68,7 @@ def _is_secure(address: str) -> bool:
         return False
 
 
-POSTS: dict[str, Callable[[World, Parameters, dict[str, Any]], Any]] = {
+POSTS: dict[str, Callable[[DriveState, Parameters, dict[str, Any]], Any]] = {
     "changes.watch": changes_watch,
     "channels.stop": channels_stop,
 }
