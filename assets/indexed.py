@@ -4,6 +4,8 @@ An entry counts as complete only once both stores have it (`indexed_content`). A
 repetition overwrites the same points. Removals come first, then payload updates, then new content.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,6 +4,8 @@
 `statement("lake", "missing")`.
 """
 
+from __future__ import annotations
+
 from functools import cache
 from pathlib import Path
 from typing import Any

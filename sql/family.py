@@ -5,6 +5,8 @@ value, a list of these, or the number of changed rows. `tests/integration/test_s
 database and compares it with its declaration.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
@@ -32,6 +34,8 @@ class Declared(NamedTuple):
 
 
 class Family:
+    """The statements of one file, on a synchronous connection."""
+
     path: ClassVar[str]
     declared: ClassVar[dict[str, Declared]]
 

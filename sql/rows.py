@@ -1,5 +1,7 @@
 """Rows of the registry, as its statements return them."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Statements that syncs use: jobs, documents and partitions of the registry."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Compare the counts of a source in the lake, Postgres and Qdrant, for the checks after each sync and for tests."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import polars as pl

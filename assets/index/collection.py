@@ -1,5 +1,7 @@
 """Create the collection that a sync writes to if it is missing, and point the alias to it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import msgspec

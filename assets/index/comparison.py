@@ -3,6 +3,8 @@
 Documents are compared as sets of ids, points page by page, so that memory stays bounded.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

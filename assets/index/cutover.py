@@ -4,6 +4,8 @@ Syncs wait during the cutover. Searches do not: each continues with the collecti
 passages stay readable in either table.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 

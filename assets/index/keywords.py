@@ -4,6 +4,8 @@ Nothing is parsed, embedded or fetched: a keyword vector depends on the passage'
 document counts as done once both stores have it, so that an interrupted refresh is repeated.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

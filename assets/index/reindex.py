@@ -5,6 +5,8 @@ wait only while a batch of points is written. Syncs write to both collections as
 so a run after a crash continues where it stopped; `assets/index/cutover.py` makes the result active.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager

@@ -4,6 +4,8 @@ The model belongs to the collection. The settings determine it for the first col
 changes it. A changed setting therefore never mixes vectors of two models, and searches keep the model they started with.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec

@@ -4,6 +4,8 @@ Syncs follow each change. The audit finds changes that were never reported, and 
 revoked at once, first in the registry, which every hit is checked against, and raises an alert. A missing grant is added.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from typing import Any
 

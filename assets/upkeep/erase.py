@@ -6,6 +6,8 @@ with answers that quote them. What to erase is derived from the stores, so the n
 Syncs and `reindex` wait meanwhile.
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

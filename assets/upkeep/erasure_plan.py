@@ -3,6 +3,8 @@
 The lake's change rows tell since when a content is unused: since a newer row of its document replaced the last row that named it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any

@@ -1,5 +1,7 @@
 """Determine which lake tables must exist and which live documents could not be rebuilt from stored contents."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from assets.chunked import TABLE as CHUNKED

@@ -5,6 +5,8 @@ a crash, a document that a change feed omitted. Differences from the source are 
 the registry. A partition that cannot be listed is reported and left alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import partial
 

@@ -4,6 +4,8 @@ Rows that record an event (answers, audit, conversations, feedback) are kept wit
 found by its ids and by its distinctive words: words of its text that no indexed passage contains.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Retention: delete records of questions, answers and syncs that are older than the settings allow."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 from resources.core.durations import kept_for

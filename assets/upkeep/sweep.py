@@ -4,6 +4,8 @@ A sync removes what it tombstones in the same run. The sweep verifies that for e
 crash left behind. It also drops the saved state of interrupted listings.
 """
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from typing import Any
 

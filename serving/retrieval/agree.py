@@ -5,6 +5,8 @@ score. Source: Diaz, "Regularizing ad hoc retrieval scores", CIKM 2005; the clus
 any change of the cosines' scale: only who is nearest counts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import msgspec

@@ -1,5 +1,7 @@
 """Boosts of a passage's score: recency, and less for uploads of other people."""
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta
 
 from resources.sources import capabilities

@@ -4,6 +4,8 @@ The key holds the caller's principals, so no result crosses from one person to a
 entry.
 """
 
+from __future__ import annotations
+
 import hashlib
 from typing import NamedTuple
 

@@ -4,6 +4,8 @@ Postgres answers alone while Qdrant is down, and Qdrant alone while Postgres is.
 here but by the permission check after retrieval.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

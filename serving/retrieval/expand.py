@@ -5,6 +5,8 @@ query keeps the larger share. Other wordings: Jagerman et al., "Query expansion 
 answer: Gao et al., "Precise zero-shot dense retrieval without relevance labels" (HyDE), ACL 2023.
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Sequence

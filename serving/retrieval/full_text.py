@@ -3,6 +3,8 @@
 It uses the same access and the same filters as the vector index. Fusion divides its scores by the best, as it does BM25's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

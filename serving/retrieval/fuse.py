@@ -4,6 +4,8 @@ A leg maps chunk ids to its scores, the best first; `extra` holds true scores of
 rescoring query), so that a missing hit is not taken for a zero. Higher is better everywhere.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

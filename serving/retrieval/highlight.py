@@ -4,6 +4,8 @@ The best one holds most of the query's words, those rare within the chunk counti
 every sentence and "Lisbon" in one. The snippet's start is also the place that a citation points at.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections import Counter

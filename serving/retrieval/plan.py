@@ -3,6 +3,8 @@
 `filter_for` is the only way to a Qdrant filter here, and it takes an `Access`: no leg and no prefetch can be built without one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """A validated search: what is asked, by whom, and every setting that decides its result."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from datetime import datetime

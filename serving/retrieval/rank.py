@@ -1,5 +1,7 @@
 """Order candidates: boosts, threshold, duplicate texts, one passage a document. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 

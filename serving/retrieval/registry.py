@@ -5,6 +5,8 @@ way, documents whose permissions were not checked recently are held back and cou
 they are never too old there; their copies in payloads age like any other.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """Score the best passages of a search with a cross-encoder."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol

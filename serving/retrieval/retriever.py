@@ -3,6 +3,8 @@
 Cache entries are queued and never waited for.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple

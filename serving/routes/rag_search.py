@@ -1,5 +1,7 @@
 """`POST /api/rag.search`: Outline's RAG search in its own spelling (camelCase), with its errors by name."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal

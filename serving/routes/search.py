@@ -1,5 +1,7 @@
 """`POST /api/rag/search`, and what all search interfaces have in common: rate limit, audit and metrics."""
 
+from __future__ import annotations
+
 import time
 import uuid
 from collections.abc import Sequence
