@@ -48,7 +48,7 @@ def _serve(simulator: Simulator, app: App, port: int) -> int:
         note(f"The simulator runs at {base}; open this URL to see what it can do. Stop it with Ctrl-C.")
 
     try:
-        run_forever(app, port=port, on_start=show)
+        run_forever(app, port, show)
     except OSError as error:
         raise ConfigurationError(
             f"Port {port} cannot be used ({os.strerror(error.errno or 0)}). Choose a free one with --port."

@@ -74,12 +74,12 @@ def group(leader: int) -> list[ProcessIdentity]:
     return found
 
 
-def kill_all(identities: list[ProcessIdentity], wait: float = 5.0) -> None:
-    """Kill these processes and wait until they are gone."""
+def kill_all(identities: list[ProcessIdentity]) -> None:
+    """Kill these processes and wait up to five seconds until they are gone."""
     for identity in identities:
         if alive(identity):
             _send(identity.pid, signal.SIGKILL)
-    wait_gone(identities, wait)
+    wait_gone(identities, 5.0)
 
 
 def wait_gone(identities: list[ProcessIdentity], seconds: float) -> bool:
@@ -112,9 +112,9 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
     return True
 
 
-def free_port(host: str = "127.0.0.1") -> int:
+def free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
+        probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 

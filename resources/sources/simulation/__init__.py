@@ -54,11 +54,10 @@ def serve(app: App, port: int = 0) -> Generator[str]:
             thread.join()
 
 
-def run_forever(app: App, host: str = _LOOPBACK, port: int = 0, on_start: Callable[[str], None] | None = None) -> None:
+def run_forever(app: App, port: int, on_start: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `on_start` receives the base URL. Raises `OSError` if the port is in use."""
-    with socket.create_server((host, port), backlog=_BACKLOG) as listener:
-        if on_start is not None:
-            on_start(_address(listener))
+    with socket.create_server((_LOOPBACK, port), backlog=_BACKLOG) as listener:
+        on_start(_address(listener))
         _server(app).run(sockets=[listener])
 
 
