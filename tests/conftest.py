@@ -8,6 +8,8 @@ from typing import Any
 import certifi
 import pytest
 
+from tests.fixtures.memory import use_memory
+
 pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.vector",
@@ -23,6 +25,9 @@ pytest_plugins = [
     "tests.fixtures.step",
     "tests.fixtures.paired_sites",
 ]
+
+
+use_memory()  # before pytest creates its first temporary folder
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,7 +34,7 @@ class Address:
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/word"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def said(self, name: str) -> list[str | None]:
         return [message.get(f"x-goog-{name}") for message in self.messages]

@@ -57,7 +57,7 @@ def test_a_server_that_checks_nothing_is_named_with_every_way_in(home: Path) -> 
             """Stay quiet."""
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Anything) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         opened = outsider.probe(settings_of(home, dagster_port=server.server_address[1])).opened
         server.shutdown()
     assert opened == [
@@ -81,7 +81,7 @@ def test_a_socket_that_others_may_open_is_named(home: Path) -> None:
     settings = settings_of(home)
     path = socket_path(settings, "code.sock")
     with socketserver.ThreadingUnixStreamServer(str(path), socketserver.BaseRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         assert outsider.probe(settings).opened == []
         path.chmod(0o777)
         assert outsider.probe(settings).opened == []

@@ -44,6 +44,42 @@ def found(client: Client, word: str) -> list[dict[str, Any]]:
     return client.search(word, 5, mode="keyword")["results"]
 
 
+BACKFILL = """
+mutation Backfill($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+STATUS = (
+    "query Status($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
+)
+
+
+def graphql(company: Company, query: str, **variables: Any) -> dict[str, Any]:
+    address = f"{company.settings.dagster_address}/graphql"
+    headers = dagster_access.headers(company.settings)
+    answer = httpx.post(address, json={"query": query, "variables": variables}, headers=headers, timeout=60).json()
+    assert "errors" not in answer, answer
+    return answer["data"]
+
+
+@pytest.fixture(scope="module")
+def backfill(company: Company) -> str:
+    """Id of a backfill of one partition, launched before the first test: Dagster looks for backfills every 30 seconds."""
+    params = {
+        "assetSelection": [{"path": ["files", stage]} for stage in STAGES],
+        "partitionNames": ["handbook"],
+        "title": "test",
+    }
+    launched = graphql(company, BACKFILL, params=params)["launchPartitionBackfill"]
+    assert launched["__typename"] == "LaunchBackfillSuccess", launched
+    return launched["backfillId"]
+
+
+@pytest.mark.usefixtures("backfill")
 def test_uploads_are_found_by_their_owner_alone_also_those_that_come_during_a_sync(company: Company) -> None:
     # Not of the company's people, whose searches other tests compare with what the sample's files give them.
     owner, other = (Client(company.settings, f"{name}@visitors.example") for name in ("ada", "bob"))
@@ -61,6 +97,26 @@ def test_uploads_are_found_by_their_owner_alone_also_those_that_come_during_a_sy
         lambda: company.rows("SELECT 1 FROM deletion_receipts WHERE doc_id = %s", first["doc_id"]),
         "the deletion receipt",
     )
+
+
+def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company) -> None:
+    outcome = probe(company.settings)
+    assert outcome.opened == []
+    assert outcome.account or os.geteuid() != 0
+
+
+def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company, backfill: str) -> None:
+    done = until(
+        lambda: (
+            graphql(company, STATUS, id=backfill)["partitionBackfillOrError"]["status"]
+            in ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
+        ),
+        "the backfill's end",
+    )
+    assert done
+    assert graphql(company, STATUS, id=backfill)["partitionBackfillOrError"]["status"] == "COMPLETED_SUCCESS"
+    jobs = company.rows("SELECT partitions, status, embedded FROM sync_jobs WHERE requested_by = 'backfill'")
+    assert jobs == [{"partitions": ["handbook"], "status": "success", "embedded": 0}]
 
 
 # A kill in each of the stages, without Dagster, is in `test_kill`.
@@ -87,54 +143,3 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
         lambda: company.rows("SELECT 1 FROM dagster.runs WHERE run_id = %s AND status = 'FAILURE'", job[0]["run_id"]),
         "Dagster seeing that the run has failed",
     )
-
-
-def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company) -> None:
-    outcome = probe(company.settings)
-    assert outcome.opened == []
-    assert outcome.account or os.geteuid() != 0
-
-
-BACKFILL = """
-mutation Backfill($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename
-    ... on LaunchBackfillSuccess { backfillId }
-    ... on PythonError { message }
-  }
-}
-"""
-STATUS = (
-    "query Status($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
-)
-
-
-def graphql(company: Company, query: str, **variables: Any) -> dict[str, Any]:
-    address = f"{company.settings.dagster_address}/graphql"
-    headers = dagster_access.headers(company.settings)
-    answer = httpx.post(address, json={"query": query, "variables": variables}, headers=headers, timeout=60).json()
-    assert "errors" not in answer, answer
-    return answer["data"]
-
-
-def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company) -> None:
-    params = {
-        "assetSelection": [{"path": ["files", stage]} for stage in STAGES],
-        "partitionNames": ["handbook"],
-        "title": "test",
-    }
-    launched = graphql(company, BACKFILL, params=params)["launchPartitionBackfill"]
-    assert launched["__typename"] == "LaunchBackfillSuccess", launched
-    done = until(
-        lambda: (
-            graphql(company, STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
-            in ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
-        ),
-        "the backfill's end",
-    )
-    assert done
-    assert (
-        graphql(company, STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"] == "COMPLETED_SUCCESS"
-    )
-    jobs = company.rows("SELECT partitions, status, embedded FROM sync_jobs WHERE requested_by = 'backfill'")
-    assert jobs == [{"partitions": ["handbook"], "status": "success", "embedded": 0}]
