@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from dagster import DagsterRun
 
+from assets import pipeline
 from orchestration.cli import run
 from orchestration.client import Client
-from orchestration.demo.client import DemoClient
-from orchestration.supervision import supervisor
+from orchestration.supervision.environment import dagster_storage_url
+from orchestration.supervision.services import services
+from orchestration.supervision.storage import Storage
+from orchestration.supervision.supervisor import Supervisor
 from resources import keys
 from resources.core.domain import SourceName
 from resources.servers.postgres import EmbeddedPostgres
@@ -22,6 +27,7 @@ from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from resources.stores.migrate import migrate
 from resources.stores.postgres import session
+from resources.syncing import open_sync
 from serving.access.auth import mint
 from tests.fixtures.postgres import copy_cluster, make_home
 
@@ -67,44 +73,75 @@ def found(settings: Settings, query: str) -> list[tuple[str, str]]:
     return [(hit["doc_id"], hit["snippet"]) for hit in answer["results"]]
 
 
+SERVICES = {"postgres", "qdrant", "serving"}
+"""Those with data of their own, and the one that searches it. Dagster's processes keep theirs in Postgres."""
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[None]:
+    keys.ensure(settings)
+    stages = [[service for service in stage if service.name in SERVICES] for stage in services(settings)]
+    supervisor = Supervisor(settings, [stage for stage in stages if stage])
+    supervisor.start()
+    try:
+        yield
+    finally:
+        supervisor.stop()
+
+
 def sync(settings: Settings, *sources: SourceName) -> None:
-    with DemoClient(settings, ADA) as client:
-        jobs = client.sync(sources, lambda _source, _job: None)
-    assert {job["status"] for job in jobs} == {"success"}, jobs
+    for source in sources:
+        with open_sync(settings, source, requested_by="test") as job:
+            pipeline.sync(job)
+        assert job.error is None
+
+
+def runs_of_dagster(settings: Settings) -> list[str]:
+    storage = Storage.from_config_value(None, {"postgres_url": dagster_storage_url(settings.postgres_dsn)})
+    try:
+        return [run.run_id for run in storage.run_storage.get_runs()]
+    finally:
+        storage.dispose()
+
+
+def add_run_of_dagster(settings: Settings) -> None:
+    storage = Storage.from_config_value(None, {"postgres_url": dagster_storage_url(settings.postgres_dsn)})
+    try:
+        storage.run_storage.add_run(DagsterRun(job_name="sync_files"))
+    finally:
+        storage.dispose()
 
 
 def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: Path) -> None:
     backup = place / "backup"
-    started = supervisor.start(settings)
-    try:
+    with running(settings):
         headers = {"Authorization": f"Bearer {mint(settings, ADA, [])}"}
         upload = httpx.post(
             f"{settings.base_url}/api/upload", headers=headers, files={"file": ("otters.md", OTTERS)}, timeout=60
         )
         assert upload.status_code < 300, upload.text
         sync(settings, SourceName.FILES, SourceName.UPLOAD)
+        add_run_of_dagster(settings)
         questions = ("When do otters sleep?", "What confuses the tsetse fly?")
         before = [found(settings, question) for question in questions]
         assert all(before), before
         assert run(["backup", str(backup)]) == 0
         used = rows(settings, "SELECT texts, tokens FROM embedding_usage")
         assert used
-    finally:
-        started.stop()
+        runs = runs_of_dagster(settings)
+        assert len(runs) == 1
     files = [backup, *backup.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in files if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in files if path.is_file()} == {0o600}
     shutil.rmtree(settings.home)
 
     assert run(["restore", str(backup)]) == 0
-    started = supervisor.start(settings)
-    try:
+    with running(settings):
         assert httpx.get(f"{settings.base_url}/api/sources", headers=headers, timeout=60).status_code == 200, "keys"
         assert run(["reconcile", "--apply"]) == 0
         assert [found(settings, question) for question in questions] == before
         assert rows(settings, "SELECT texts, tokens FROM embedding_usage") == used, "nothing is embedded again"
-    finally:
-        started.stop()
+        assert runs_of_dagster(settings) == runs
 
 
 @pytest.fixture

@@ -35,8 +35,11 @@ def server_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = home / "bin" / "python"
     made = run(sys.executable, "-m", "venv", "--without-pip", home)
     needed = EXAMPLE / "tests" / "requirements.txt"
+    uv = ("-m", "uv", "pip", "install", "--quiet", "--system-certs", "--python", python)
+    pip = ("-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
     if made.returncode == 0:
-        made = run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "-r", needed)
+        made = run(sys.executable, *uv, "-r", needed)  # as in `setup.sh`: faster where it works
+        made = made if made.returncode == 0 else run(sys.executable, *pip, "-r", needed)
     if made.returncode != 0:
         pytest.skip(f"the Kinto server cannot be installed: {made.stderr.strip()[-500:]}")
     return python

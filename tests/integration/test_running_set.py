@@ -1,4 +1,4 @@
-"""The whole set under Dagster: uploads are found soon, also those that come while a sync runs; a killed run worker costs one sync."""
+"""All services with Dagster: uploads are found soon, also those that come while a sync runs; a killed run worker costs one sync."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from assets.index.agreement import agree, ledger, totals
 from orchestration.demo.client import Client
 from orchestration.outsider import probe
 from orchestration.supervision.launcher import WORKER_TAG
-from resources import dagster_access
-from resources.core.domain import STAGES, SourceName
+from resources.core.domain import SourceName
 from resources.launch import start_sync
 from resources.syncing import open_sync
 from tests.fixtures.company import Company
@@ -44,42 +42,7 @@ def found(client: Client, word: str) -> list[dict[str, Any]]:
     return client.search(word, 5, mode="keyword")["results"]
 
 
-BACKFILL = """
-mutation Backfill($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename
-    ... on LaunchBackfillSuccess { backfillId }
-    ... on PythonError { message }
-  }
-}
-"""
-STATUS = (
-    "query Status($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
-)
-
-
-def graphql(company: Company, query: str, **variables: Any) -> dict[str, Any]:
-    address = f"{company.settings.dagster_address}/graphql"
-    headers = dagster_access.headers(company.settings)
-    answer = httpx.post(address, json={"query": query, "variables": variables}, headers=headers, timeout=60).json()
-    assert "errors" not in answer, answer
-    return answer["data"]
-
-
-@pytest.fixture(scope="module")
-def backfill(company: Company) -> str:
-    """Id of a backfill of one partition, launched before the first test: Dagster looks for backfills every 30 seconds."""
-    params = {
-        "assetSelection": [{"path": ["files", stage]} for stage in STAGES],
-        "partitionNames": ["handbook"],
-        "title": "test",
-    }
-    launched = graphql(company, BACKFILL, params=params)["launchPartitionBackfill"]
-    assert launched["__typename"] == "LaunchBackfillSuccess", launched
-    return launched["backfillId"]
-
-
-@pytest.mark.usefixtures("backfill")
+@pytest.mark.usefixtures("backfill")  # its run ends while this test waits for uploads
 def test_uploads_are_found_by_their_owner_alone_also_those_that_come_during_a_sync(company: Company) -> None:
     # Not of the company's people, whose searches other tests compare with what the sample's files give them.
     owner, other = (Client(company.settings, f"{name}@visitors.example") for name in ("ada", "bob"))
@@ -105,23 +68,12 @@ def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company)
     assert outcome.account or os.geteuid() != 0
 
 
-def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company, backfill: str) -> None:
-    done = until(
-        lambda: (
-            graphql(company, STATUS, id=backfill)["partitionBackfillOrError"]["status"]
-            in ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
-        ),
-        "the backfill's end",
-    )
-    assert done
-    assert graphql(company, STATUS, id=backfill)["partitionBackfillOrError"]["status"] == "COMPLETED_SUCCESS"
-    jobs = company.rows("SELECT partitions, status, embedded FROM sync_jobs WHERE requested_by = 'backfill'")
-    assert jobs == [{"partitions": ["handbook"], "status": "success", "embedded": 0}]
-
-
 # A kill in each of the stages, without Dagster, is in `test_kill`.
 @pytest.mark.parametrize("stage", [pytest.param("raw", marks=pytest.mark.slow), "indexed"])
+@pytest.mark.usefixtures("backfill")
 def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> None:
+    backfilled = "SELECT 1 FROM sync_jobs WHERE requested_by = 'backfill' AND status <> 'running'"
+    until(lambda: company.rows(backfilled), "the end of the backfill's run, which syncs the same source")
     started = start_sync(company.settings, SourceName.FILES, partitions=None, full=True, requested_by="test")
     job = until(
         lambda: company.rows("SELECT run_id FROM sync_jobs WHERE job_id = %s AND stage = %s", started.job_id, stage),
