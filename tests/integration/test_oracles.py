@@ -20,12 +20,15 @@ MISSING = "00000000-0000-4000-8000-00000000dead"
 QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-def test_no_score_reveals_how_many_hidden_documents_contain_a_word(paired_sites: PairedSites, mode: str) -> None:
-    for query in QUERIES:
-        for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else ("weighted",):
-            body = {"query": query, "mode": mode, "fusion": fusion, "top_k": 50, "explain": True}
-            paired_sites.ask("POST", "/api/rag/search", json=body)
+def test_no_score_reveals_how_many_hidden_documents_contain_a_word(
+    paired_sites: PairedSites, subtests: pytest.Subtests
+) -> None:
+    for mode in ("hybrid", "vector", "keyword"):
+        with subtests.test(mode=mode):
+            for query in QUERIES:
+                for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else ("weighted",):
+                    body = {"query": query, "mode": mode, "fusion": fusion, "top_k": 50, "explain": True}
+                    paired_sites.ask("POST", "/api/rag/search", json=body)
 
 
 def test_a_threshold_finds_the_same_whatever_is_hidden(paired_sites: PairedSites) -> None:

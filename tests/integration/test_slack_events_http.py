@@ -15,7 +15,7 @@ from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
 from serving.access.auth import access_of
 from serving.retrieval.registry import from_payloads
-from tests.fixtures.slack_desk import ADA, SlackDesk
+from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
 
 BOB = "bob@acme.example"
 
@@ -71,7 +71,7 @@ def test_an_event_that_comes_while_a_sync_saves_is_not_missed(desk: SlackDesk) -
     """The sync has read the channel, and writes the documents after the event looked for them."""
     settings = desk.installation.settings
     fresh = desk.slack.post(desk.channel, desk.ada, "The password is qzfreshq.")
-    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=20)
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=PAGE)
     changes = source.changes
 
     def late(partition: str, cursor: str | None) -> Iterator[Any]:
@@ -189,7 +189,7 @@ def test_somebody_who_comes_back_finds_it_again(desk: SlackDesk, private: str) -
 def test_a_sync_that_read_the_members_before_does_not_give_it_back(desk: SlackDesk, private: str) -> None:
     settings = desk.installation.settings
     desk.slack.post(private, desk.ada, "The date is qzdateq.")
-    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=20)
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=PAGE)
     changes = source.changes
 
     def late(partition: str, cursor: str | None) -> Iterator[Any]:
