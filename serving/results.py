@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
+from serving.retrieval.explain import parts
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
 from serving.schemas import Citation
@@ -30,17 +31,25 @@ class DocumentReference(msgspec.Struct, frozen=True):
     link: str
 
 
-class Explanation(msgspec.Struct, frozen=True):
-    """How a result was scored. `keyword_score` is the share of the query's words that occur in the passage and its headings; ranks count
-    among the results. `expansions` are texts that a language model added to the query."""
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a result was scored: the sum of `parts` is `relevance_score`.
+
+    `keyword_score` is the share of the query's words that occur in the passage and its headings; ranks count among the results.
+    `dense_weight` is the share of the cosine in `fused_score`, `floor` the cosine that counts as 0. `fusion` and `agreement` (the share of
+    similar passages) decide the order only. `expansions` are texts that a language model added to the query."""
 
     dense_score: float | None
     dense_rank: int | None
+    dense_weight: float
+    floor: float
     keyword_score: float | None
     keyword_rank: int | None
     fused_score: float
+    fusion: str | None
+    agreement: float
     boosts: dict[str, float]
     rerank_score: float | None
+    parts: dict[str, float]
     expansions: list[str] | UnsetType = UNSET
 
 
@@ -92,7 +101,8 @@ def link_of(passage: Passage, base_url: str, offset: int = 0) -> str:
 def _explanations(passages: Sequence[Passage], expansions: Sequence[str]) -> list[Explanation]:
     """Return the parts of each passage's score, and what was added to the query.
 
-    Ranks are places among these passages by the scores shown: an engine's own ranks would reveal its scores.
+    Ranks are places among these passages by the scores shown: an engine's own ranks would reveal its scores. For the same reason, the
+    scores that fusion and agreement give are not returned, only how they were set.
     """
     dense = [_rounded(one.scores.dense) for one in passages]
     keyword = [_rounded(one.share) for one in passages]
@@ -100,11 +110,16 @@ def _explanations(passages: Sequence[Passage], expansions: Sequence[str]) -> lis
         Explanation(
             dense_score=dense[index],
             dense_rank=_rank(dense[index], dense),
+            dense_weight=one.scores.scale.weight,
+            floor=one.scores.scale.floor,
             keyword_score=keyword[index],
             keyword_rank=_rank(keyword[index] or None, keyword),
             fused_score=round(one.shown, SCORE_DIGITS),
+            fusion=one.scores.scale.fusion,
+            agreement=one.scores.scale.agreement,
             boosts=dict(one.scores.boosts),
             rerank_score=one.scores.rerank,
+            parts=parts(one),
             expansions=list(expansions) or UNSET,
         )
         for index, one in enumerate(passages)

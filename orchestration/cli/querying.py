@@ -1,6 +1,6 @@
 """The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -42,7 +42,15 @@ def _shown(result: dict[str, Any]) -> str:
     lines = [f"{citation['index']}. {citation['text']}", f"   {citation['link']}"]
     lines += [f"   {line}" for line in " ".join(str(result["snippet"]).split("\n")).splitlines()]
     if explanation := result.get("explain"):
-        parts = [f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}"
-                 for name, value in explanation.items() if value not in (None, {})]  # fmt: skip
-        lines.append(f"   [{', '.join(parts)}]")
+        lines.append(f"   [{_figures(explanation)}]")
     return "\n".join(lines)
+
+
+def _figures(explanation: dict[str, Any]) -> str:
+    texts: list[str] = []
+    for name, value in explanation.items():
+        if isinstance(value, dict):
+            texts.append(f"{name} ({_figures(cast('dict[str, Any]', value))})")
+        elif value is not None:
+            texts.append(f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}")
+    return ", ".join(texts)

@@ -24,15 +24,26 @@ class Scale(NamedTuple):
     """How the scores of a search are shown. The default shows the fused score, as the mode `vector` does."""
 
     mode: str = "vector"
-    dense_weight: float = 1.0
+    weight: float = 1.0
+    """Share of the cosine; words have the rest."""
     floor: float = 0.0
-    """The cosine of unrelated texts, a constant of the embedding model."""
+    """The cosine that counts as 0: in mode `hybrid` that of unrelated texts, a constant of the embedding model."""
+    fusion: str | None = None
+    """How both legs were fused into the order of the passages; None for one leg."""
+    agreement: float = 0.0
+    """The share of similar passages in that order."""
 
     @classmethod
     def of(cls, query: SearchQuery, candidates: Sequence[Candidate], floor: float) -> Scale:
         """Return the scale of a search. If no candidate has a cosine, only keywords were searched."""
         mode = query.mode if any(one.dense is not None for one in candidates) else "keyword"
-        return cls(mode, query.dense_weight, floor)
+        if mode == "hybrid":
+            return cls(mode, query.dense_weight, floor, query.fusion, query.agreement)
+        return cls(mode, 1.0 if mode == "vector" else 0.0)
+
+    def above_floor(self, cosine: float | None) -> float:
+        """Return a cosine between the floor and 1 as a score between 0 and 1."""
+        return clamp(((cosine or 0.0) - self.floor) / (1 - self.floor))
 
 
 OWN = Scale()
@@ -78,7 +89,7 @@ class Neighbour(msgspec.Struct, frozen=True):
 class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A chunk and its document as they are now, with the scores of the search that found it.
 
-    BM25 weighs words by their frequency in the whole collection, so an engine's keyword score would tell how many documents hold a word,
+    BM25 weighs words by their frequency in the whole collection, so an engine's keyword score would reveal how many documents hold a word,
     hidden ones included. It decides the order only; what is shown, `relevance`, is made of the cosine and the share of the query's words.
     """
 
@@ -149,8 +160,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return clamp(self.scores.agreed)
         if scale.mode == "keyword":
             return share
-        cosine = clamp(((self.scores.dense or 0.0) - scale.floor) / (1 - scale.floor))
-        return scale.dense_weight * cosine + (1 - scale.dense_weight) * share
+        return scale.weight * scale.above_floor(self.scores.dense) + (1 - scale.weight) * share
 
     @property
     def relevance(self) -> float:

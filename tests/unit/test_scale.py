@@ -70,3 +70,10 @@ def test_meaning_alone_shows_the_cosine_and_words_alone_stand_in_for_it() -> Non
     (by_meaning,) = shown("ferry budget", "vector", Candidate("a", 0.46, 0.46, 1))
     (by_words,) = shown("ferry budget", "vector", Candidate("a", 0.97, None, None, 8.0, 1))
     assert (by_meaning.relevance_score, by_words.relevance_score) == (0.46, 0.5)
+
+
+def test_the_parts_of_an_expanded_search_by_meaning_name_what_the_added_texts_change() -> None:
+    (one,) = shown("ferry", "vector", Candidate("a", 0.61, 0.46, 1))
+    assert one.explain
+    assert one.explain.parts == {"dense": 0.46, "expansion": 0.15}
+    assert one.relevance_score == 0.61
