@@ -17,12 +17,10 @@ from resources.core.ports import Source
 from resources.core.tables import embedded_table
 from resources.sources import open_source
 from resources.syncing import StageResult, SyncJob
-from sql import queries
 from sql.rows import Pending
+from sql.sources import Events
 
 COMPACT_BATCH = 50_000
-
-events = queries("events")
 
 
 def pending(job: SyncJob, active: Target, *, everything: bool = False) -> list[Pending]:
@@ -75,8 +73,9 @@ def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
     # before the active collection: once it has these documents, they are no longer recognisable as new
     run_for_secondary(job, active, "indexed", lambda secondary, documents: _write(job, secondary, documents))
     result.add(_write(job, active, todo))
-    events.show(stores.connection, source=stores.source.value)
-    events.members_read(stores.connection, source=stores.source.value)
+    events = Events(stores.connection)
+    events.show(source=stores.source.value)
+    events.members_read(source=stores.source.value)
     refresh_checks(stores, active.collection)
     collection = active.collection
     for table in (

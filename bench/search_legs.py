@@ -35,6 +35,7 @@ from serving.retrieval.query import search_query
 from serving.retrieval.registry import Registry
 from serving.retrieval.retriever import Retriever
 from serving.routes.search import recorded_search
+from sql.family import Declared
 
 WARM = 20
 LEGS = ("sign_in", "cache_lookup", "embed", "qdrant", "recheck", "rest", "encode")
@@ -77,10 +78,10 @@ class _TimedDatabase:
     def __init__(self, database: Database, watch: Stopwatch) -> None:
         self._database, self._watch = database, watch
 
-    async def fetch(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
         """Run a statement."""
-        leg = {"recheck": "recheck", "cache_lookup": "cache_lookup"}.get(name, "other_sql")
-        return await self._watch.time(leg, self._database.fetch(name, parameters))
+        leg = {"recheck": "recheck", "cache_lookup": "cache_lookup"}.get(declared.name, "other_sql")
+        return await self._watch.time(leg, self._database.run(declared, parameters))
 
 
 async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from resources.settings import Settings
 from resources.sources import specs
 from serving.access.auth import Authentication
 from serving.access.origins import guarded_by, serving_rules
-from serving.access.turns import RequestLimits
+from serving.access.request_limits import RequestLimits
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
@@ -70,7 +70,7 @@ async def _secure(message: Message, scope: Scope) -> None:
         return
     headers: list[tuple[bytes, bytes]] = list(message.get("headers", []))
     present = {name.lower() for name, _ in headers}
-    path: str = scope.get("path", "")
+    path = scope["path"]
     policy = DOCS_POLICY if path.startswith("/docs") else CONTENT_POLICY
     added = [*_HEADERS, (b"content-security-policy", policy.encode()), (b"cache-control", b"no-store")]
     message["headers"] = [*headers, *((name, value) for name, value in added if name not in present)]

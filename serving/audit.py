@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
@@ -56,7 +57,8 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     event_key: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
     put_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> dict[str, Any]:
+        """Return the parameters of `audit_insert`."""
         return {name: without_nul(value) for name, value in msgspec.structs.asdict(self).items()}
 
 

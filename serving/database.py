@@ -1,4 +1,4 @@
-"""Pooled access to Postgres: runs the statements of `sql/serving` by name and returns rows as dicts.
+"""Pooled access to Postgres, which runs the statements of `sql.web`.
 
 Two failures are distinguished. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so searches may
 fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; the caller
@@ -15,7 +15,6 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
-from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from resources.core.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
@@ -23,6 +22,7 @@ from resources.logging import logger
 from resources.stores.postgres import Connection, hang_up, session
 from resources.watch import Call, Watch
 from sql import statement
+from sql.family import Declared
 
 WAIT_SECONDS = 2.0
 """Longest wait for a pooled connection."""
@@ -45,7 +45,7 @@ DISK_FULL = "53100"
 
 log = logger("serving")
 
-_Pool = AsyncConnectionPool[AsyncConnection[dict[str, Any]]]
+_Pool = AsyncConnectionPool[AsyncConnection[Any]]
 _T = TypeVar("_T")
 
 
@@ -73,7 +73,7 @@ def postgres_watch(dsn: str) -> Watch:
 
 
 class Database:
-    """A small connection pool (autocommit, rows as dicts). Several pools may share the watch of one server."""
+    """A small connection pool (autocommit). Several pools may share the watch of one server."""
 
     def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None) -> None:
         self._dsn = dsn
@@ -91,7 +91,6 @@ class Database:
             timeout=WAIT_SECONDS,
             kwargs={
                 "autocommit": True,
-                "row_factory": dict_row,
                 "application_name": "concordance-serving",
                 "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
                 **NETWORK,
@@ -108,32 +107,32 @@ class Database:
         await self.watch.stop()
         await self._pool.close(timeout=2)
 
-    async def fetch(
-        self, name: str, parameters: Mapping[str, Any] | None = None, *, prepare: bool | None = None
-    ) -> list[dict[str, Any]]:
-        """Run `sql/serving/<name>.sql` and return its rows (none for a write). With `prepare=False` it is planned for these values.
+    async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
+        """Return the rows of a statement, its only row or None, or the number of changed rows.
 
         Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`, and
         `OverloadedError`.
         """
-        text = statement("serving", name)
 
-        async def run(connection: AsyncConnection[dict[str, Any]]) -> list[dict[str, Any]]:
-            cursor = await connection.execute(text, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType, reportCallIssue] (statements are files of this repository)
-            return await cursor.fetchall() if cursor.description else []
+        async def run(connection: AsyncConnection[Any]) -> Any:
+            cursor = connection.cursor(row_factory=declared.factory)
+            await cursor.execute(declared.text.encode(), parameters or None, prepare=declared.prepare)
+            if cursor.description is None:
+                return cursor.rowcount
+            return await cursor.fetchall() if declared.many else await cursor.fetchone()
 
         try:
-            return await self._with_connection(name, run)
+            return await self._with_connection(declared.name, run)
         except psycopg.DataError as error:
             raise InvalidRequestError(f"A value of the request can't be looked up: {error}") from error
 
     async def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run a write for each row in one pipeline. Raises `RegistryDownError` and `OverloadedError`."""
+        """Run the write `sql/serving/<name>.sql` for each row in one pipeline. Raises `RegistryDownError` and `OverloadedError`."""
         text = statement("serving", name)
 
-        async def run(connection: AsyncConnection[dict[str, Any]]) -> None:
+        async def run(connection: AsyncConnection[Any]) -> None:
             async with connection.cursor() as cursor:
-                await cursor.executemany(text, rows)  # pyright: ignore[reportArgumentType] (as above)
+                await cursor.executemany(text.encode(), rows)
 
         await self._with_connection(name, run)
 
@@ -158,7 +157,7 @@ class Database:
             except ServiceUnavailableError as error:
                 raise await self._mapped("session", error, call) from error
 
-    async def _with_connection(self, name: str, work: Callable[[AsyncConnection[dict[str, Any]]], Awaitable[_T]]) -> _T:
+    async def _with_connection(self, name: str, work: Callable[[AsyncConnection[Any]], Awaitable[_T]]) -> _T:
         for attempt in (1, 2):
             if self.watch.down:
                 break

@@ -1,12 +1,13 @@
 """The services that routes depend on, created once per app: clients, pool, embedder, key, launcher, metrics."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
+import msgspec
 import psycopg
 from litestar import Litestar
 from litestar.datastructures import State
@@ -34,8 +35,8 @@ from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
 from serving.embedding import EmbedsQueries, QueryEmbedder
-from serving.figures import StatusMonitor
 from serving.metrics import Metrics
+from serving.monitor import StatusMonitor
 from serving.remote import for_searches
 from serving.retrieval.cache import CandidateCache
 from serving.retrieval.engines import Engines
@@ -45,11 +46,19 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
+from sql.web import ActiveModel, WebReads
 
 CHECK_SECONDS = 3.0
 FLOAT_BYTES = 4
 
 log = logger("serving")
+
+
+class ReadableBy(TypedDict):
+    """Parameters of statements that return what a caller may read now."""
+
+    principals: list[str]
+    fresh_since: datetime
 
 
 class StartedSync(Protocol):
@@ -165,9 +174,9 @@ class Services:
         """Return the time before which a check of permissions or of a directory is too old to count."""
         return self.clock() - self.acl_max_age
 
-    def readable_by(self, access: Access) -> dict[str, Any]:
+    def readable_by(self, access: Access) -> ReadableBy:
         """Return the parameters that restrict a statement to documents that the caller may read."""
-        return {"principals": sorted(access.principals), "fresh_since": self.fresh_since()}
+        return ReadableBy(principals=sorted(access.principals), fresh_since=self.fresh_since())
 
     def _load_embedder(self) -> EmbedsQueries:
         from resources.embedding import embedder
@@ -180,14 +189,14 @@ class Services:
         model = self.settings.rerank_model
         return None if model is None else CrossEncoder(model, self.settings.home / "models")
 
-    def _load_embedder_of(self, row: Mapping[str, Any]) -> EmbedsQueries:
+    def _load_embedder_of(self, collection: ActiveModel) -> EmbedsQueries:
         """Return the embedder of a collection: the one passed to the constructor if its model is the same."""
         from resources.embedding import embedder_of
 
         given = self._embedder_factory() if self._embedder_factory is not None else None
-        if given is not None and given.model == row["model"]:
+        if given is not None and given.model == collection.model:
             return given
-        return for_searches(embedder_of(self.settings, row))
+        return for_searches(embedder_of(self.settings, msgspec.structs.asdict(collection)))
 
     async def index_size(self) -> tuple[int | None, int | None]:
         """Return the number of points and the bytes of their dense vectors; None while Qdrant does not answer."""
@@ -204,13 +213,12 @@ class Services:
         dense: Any = vectors.get(DENSE) if isinstance(vectors, dict) else vectors
         return points, points * dense.size * FLOAT_BYTES if isinstance(dense, VectorParams) else None
 
-    async def _active_collection(self) -> Mapping[str, Any] | None:
-        """Return the active collection's row, read over a separate connection so that its failure delays no search."""
+    async def _active_collection(self) -> ActiveModel | None:
+        """Return the active collection, read over a separate connection so that its failure delays no search."""
         try:
-            rows = await self._registry.fetch("active_collection")
+            return await WebReads(self._registry).active_collection()
         except psycopg.Error as error:  # the tables are being created or changed
             raise ServiceUnavailableError(f"The active collection cannot be read: {error}") from error
-        return rows[0] if rows else None
 
     async def open(self) -> None:
         """Connect and warm up, wait for this process's turn to serve, then start the background tasks.

@@ -13,6 +13,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import logger
 from serving.database import Database, RegistryDownError
+from sql.web import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
 """Principals that a directory may add. Emails and domains come from the token only."""
@@ -22,12 +23,12 @@ log = logger("serving")
 
 async def with_directory(database: Database, access: Access, fresh_since: datetime) -> Access:
     """Return the access with the memberships of its email that sources have reported since `fresh_since`."""
-    parameters = {"email": permissions.email(access.email), "fresh_since": fresh_since}
+    email = permissions.email(access.email)
     try:
-        rows = await database.fetch("directory", parameters)
+        principals = await WebReads(database).directory(email=email, fresh_since=fresh_since)
     except RegistryDownError:
         return access
-    memberships = {member for row in rows if (member := _membership(row["principal"])) is not None}
+    memberships = {member for one in principals if (member := _membership(one)) is not None}
     return msgspec.structs.replace(access, principals=access.principals | memberships) if memberships else access
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from resources.embedding.background import similarity_floor
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.background import cancel
+from sql.web import ActiveModel
 
 POLL_SECONDS = 1.0
 """Interval of reading the active collection, a query of 0.2 ms."""
@@ -53,22 +54,19 @@ class ActiveCollection(NamedTuple):
     floor: float | None
 
 
-Row = Mapping[str, Any]
-
-
 class QueryEmbedder:
     """Runs the embedder in a thread.
 
-    `load` returns the embedder that the settings name. `read_active` returns the row of the active collection (None before the first
-    sync) or raises `ServiceUnavailableError`, and `load_for` returns the embedder of such a row. Without these two, changes of the active
+    `load` returns the embedder that the settings name. `read_active` returns the active collection (None before the first sync)
+    or raises `ServiceUnavailableError`, and `load_for` returns the embedder of one. Without these two, changes of the active
     collection are not followed.
     """
 
     def __init__(
         self,
         load: Callable[[], EmbedsQueries],
-        read_active: Callable[[], Awaitable[Row | None]] | None = None,
-        load_for: Callable[[Row], EmbedsQueries] | None = None,
+        read_active: Callable[[], Awaitable[ActiveModel | None]] | None = None,
+        load_for: Callable[[ActiveModel], EmbedsQueries] | None = None,
     ) -> None:
         self._load = load
         self._read_active = read_active
@@ -147,7 +145,7 @@ class QueryEmbedder:
             raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
         return self._active
 
-    async def _follow(self, read_active: Callable[[], Awaitable[Row | None]]) -> None:
+    async def _follow(self, read_active: Callable[[], Awaitable[ActiveModel | None]]) -> None:
         interval = POLL_SECONDS
         while True:
             await asyncio.sleep(interval)
@@ -155,13 +153,13 @@ class QueryEmbedder:
                 row = await read_active()
             except TemporaryError:
                 continue  # already logged; the last known collection stays active
-            current = self._active is not None and self.collection == (row["name"] if row else ALIAS)
+            current = self._active is not None and self.collection == (row.name if row else ALIAS)
             done = current or await self._activate(row)
             interval = POLL_SECONDS if done else min(MAX_RETRY_SECONDS, interval * 2)
 
-    async def _activate(self, row: Row | None) -> bool:
+    async def _activate(self, row: ActiveModel | None) -> bool:
         """Load and warm up the model of a collection and make it active. Return True if the model could be loaded."""
-        name = row["name"] if row else ALIAS
+        name = row.name if row else ALIAS
         try:
             if row is None or self._load_for is None:
                 embedder = await asyncio.to_thread(self._load)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from resources.core.errors import InvalidRequestError
+from resources.core.json import is_list
 from resources.sources import parse
 from serving.retrieval.query import Narrowing
 from serving.schemas import MAX_TAGS, Name
@@ -82,7 +83,7 @@ def _tag_values(key: str, value: Any) -> tuple[str, tuple[Any, ...]]:
         raise InvalidRequestError(
             f"filters.tags: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
         )
-    values = value if isinstance(value, list) else [value]
+    values: list[Any] = value if is_list(value) else [value]
     if len(values) > MAX_VALUES:
         raise InvalidRequestError(f"filters.tags.{key}: has {len(values)} values; the limit is {MAX_VALUES}.")
     if any(isinstance(one, str) and len(one) > MAX_VALUE for one in values):

@@ -45,7 +45,7 @@ class IngestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A document: one of `blob_path` (in a file root), `content` (text) and `content_base64` (bytes).
 
     `doc_id` is a name of your own for it, unique among your documents of the tenant: sent again, it replaces the content.
-    `share` are the principals that may read it beside you; what was taken from a root is never shared wider than there.
+    `share` lists the principals that may read it in addition to you; what was taken from a root is never shared wider than there.
     """
 
     blob_path: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None

@@ -5,7 +5,7 @@ administrators therefore only see, for each source, how many documents they may 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,12 +14,11 @@ from msgspec import UNSET, UnsetType
 
 from resources.core.domain import SourceName
 from resources.sources import label
+from sql.web import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"
 """Sums up reasons beyond `MAX_REASONS`, so that the counts still add up."""
-
-Row = Mapping[str, Any]
 
 
 class SkippedReason(msgspec.Struct, frozen=True):
@@ -99,63 +98,76 @@ class SourcesResponse(msgspec.Struct, frozen=True):
 
 
 def report(
-    sources: Iterable[Row],
-    partitions: Iterable[Row],
-    skips: Iterable[Row],
-    configured: Iterable[SourceName],
-    *,
-    admin: bool,
+    sources: Iterable[SourceRow], totals: Iterable[SourceTotals], configured: Collection[SourceName]
 ) -> list[SourceReport]:
-    """Return a report for each of `sources`, in order, without partitions and reasons unless `admin`.
+    """Return a report for each of `sources`, in order, as users who are not administrators see it."""
+    by_source = {one.source: one for one in totals}
+    return [
+        _report(row, [by_source[row.source]] if row.source in by_source else [], configured, admin=False)
+        for row in sources
+    ]
 
-    `partitions` are rows of `source_partitions` or, unless `admin`, of `readable_totals`, one per source.
-    """
-    by_source: dict[str, list[Row]] = defaultdict(list)
-    for row in partitions:
-        by_source[row["source"]].append(row)
+
+def full_report(
+    sources: Iterable[SourceRow],
+    partitions: Iterable[PartitionTotals],
+    skips: Iterable[Skips],
+    configured: Collection[SourceName],
+) -> list[SourceReport]:
+    """Return a report for each of `sources`, in order, with partitions and reasons, as administrators see it."""
+    by_source: dict[str, list[PartitionTotals]] = defaultdict(list)
+    for one in partitions:
+        by_source[one.source].append(one)
     reasons: dict[tuple[str, str], list[SkippedReason]] = defaultdict(list)
-    for row in skips if admin else ():
-        reasons[row["source"], row["partition"]].append(SkippedReason(row["reason"], row["count"]))
-    ready = set(configured)
-    reports: list[SourceReport] = []
-    for row in sources:
-        name, own = SourceName(row["source"]), by_source[row["source"]]
-        reports.append(
-            SourceReport(
-                source=name.value,
-                label=label(name),
-                configured=name in ready,
-                paused=Paused(row["paused_at"], row["paused_reason"] if admin else None) if row["paused_at"] else None,
-                last_sync_at=row["last_sync_at"] if admin else _minute(row["last_sync_at"]),
-                last_job=LastJob(**job_facts(row, admin=admin)) if row["job_id"] else None,
-                totals=Totals(**{field: sum(part[field] for part in own) for field in Totals.__struct_fields__}),
-                partitions=[_partition(part, reasons[name.value, part["partition"]]) for part in own]
-                if admin
-                else UNSET,
-            )
+    for skip in skips:
+        reasons[skip.source, skip.partition].append(SkippedReason(skip.reason, skip.count))
+    return [
+        msgspec.structs.replace(
+            _report(row, by_source[row.source], configured, admin=True),
+            partitions=[_partition(one, reasons[one.source, one.partition]) for one in by_source[row.source]],
         )
-    return reports
+        for row in sources
+    ]
 
 
-def job_facts(row: Row, *, admin: bool) -> dict[str, Any]:
+def _report(
+    row: SourceRow, totals: Sequence[SourceTotals], configured: Collection[SourceName], *, admin: bool
+) -> SourceReport:
+    name = SourceName(row.source)
+    return SourceReport(
+        source=name.value,
+        label=label(name),
+        configured=name in configured,
+        paused=Paused(row.paused_at, row.paused_reason if admin else None) if row.paused_at else None,
+        last_sync_at=row.last_sync_at if admin else _minute(row.last_sync_at),
+        last_job=LastJob(**job_facts(row, admin=admin)) if row.job_id else None,
+        totals=Totals(
+            live=sum(one.live for one in totals),
+            skipped=sum(one.skipped for one in totals),
+            failed=sum(one.failed for one in totals),
+            lost_access=sum(one.lost_access for one in totals),
+            held_deletions=sum(one.held_deletions for one in totals),
+        ),
+    )
+
+
+def job_facts(row: SourceRow | SyncJobRow, *, admin: bool) -> dict[str, Any]:
     """Return the facts of a sync that the caller may see.
 
     Counts of work, and exact times, could reveal to others whether a text was known already.
     """
-    counts = ("synced", "skipped", "deleted", "failed", "embedded")
-    synced, skipped, deleted, failed, embedded = (row[name] if admin else None for name in counts)
     return {
-        "job_id": row["job_id"],
-        "status": row["status"],
-        "stage": row["stage"],
-        "started_at": row["started_at"] if admin else _minute(row["started_at"]),
-        "completed_at": row["completed_at"] if admin else _minute(row["completed_at"]),
-        "documents_synced": synced,
-        "documents_skipped": skipped,
-        "documents_deleted": deleted,
-        "documents_failed": failed,
-        "chunks_embedded": embedded,
-        "error_message": row["error_message"] if admin else None,
+        "job_id": row.job_id,
+        "status": row.status,
+        "stage": row.stage,
+        "started_at": row.started_at if admin else _minute(row.started_at),
+        "completed_at": row.completed_at if admin else _minute(row.completed_at),
+        "documents_synced": row.synced if admin else None,
+        "documents_skipped": row.skipped if admin else None,
+        "documents_deleted": row.deleted if admin else None,
+        "documents_failed": row.failed if admin else None,
+        "chunks_embedded": row.embedded if admin else None,
+        "error_message": row.error_message if admin else None,
     }
 
 
@@ -163,11 +175,12 @@ def _minute(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(second=0, microsecond=0)
 
 
-def _partition(row: Row, reasons: Sequence[SkippedReason]) -> Partition:
+def _partition(row: PartitionTotals, reasons: Sequence[SkippedReason]) -> Partition:
     complete = None
-    if row["source_count"] is not None and row["lost_at"] is None:
-        complete = row["source_count"] == row["live"] + row["skipped"] + row["failed"] - row["held_deletions"]
-    facts = {name: value for name, value in row.items() if name != "source"}
+    if row.source_count is not None and row.lost_at is None:
+        complete = row.source_count == row.live + row.skipped + row.failed - row.held_deletions
+    facts = msgspec.structs.asdict(row)
+    del facts["source"]
     return Partition(**facts, skipped_reasons=_shortened(reasons), complete=complete)
 
 

@@ -1,10 +1,11 @@
 """Prometheus metrics: the app's own counters, and figures of the registry and the index."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from sql.web import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
 
@@ -50,7 +51,7 @@ class Metrics:
         for code in warnings:
             self.degraded.labels(code).inc()
 
-    def render(self, totals: Iterable[Mapping[str, Any]], points: int | None, size: int | None) -> bytes:
+    def render(self, totals: Iterable[Figure], points: int | None, size: int | None) -> bytes:
         """Return the exposition: the app's counters, then figures of the registry (`totals.sql`) and of the index."""
         scraped = CollectorRegistry()
         scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
@@ -58,22 +59,22 @@ class Metrics:
 
 
 class _Scraped:
-    def __init__(self, totals: list[Mapping[str, Any]], points: int | None, size: int | None) -> None:
+    def __init__(self, totals: list[Figure], points: int | None, size: int | None) -> None:
         self._totals, self._points, self._size = totals, points, size
 
-    def _rows(self, what: str) -> list[Mapping[str, Any]]:
-        return [row for row in self._totals if row["what"] == what]
+    def _rows(self, what: str) -> list[Figure]:
+        return [row for row in self._totals if row.what == what]
 
     def _counter(self, name: str, text: str, what: str, labels: list[str]) -> Metric:
         family = CounterMetricFamily(name, text, labels=labels)
         for row in self._rows(what):
-            family.add_metric([row["source" if label == "source" else "label"] for label in labels], row["value"])
+            family.add_metric([row.source if label == "source" else row.label for label in labels], row.value)
         return family
 
     def _by_source(self, name: str, text: str) -> Metric:
         family = GaugeMetricFamily(name, text, labels=["source"])
         for row in self._rows(name):
-            family.add_metric([row["source"]], row["value"])
+            family.add_metric([row.source], row.value)
         return family
 
     def collect(self) -> Iterable[Metric]:
@@ -81,7 +82,7 @@ class _Scraped:
             "postgres_documents_count", "Documents in the registry.", labels=["source", "state"]
         )
         for row in self._rows("documents"):
-            documents.add_metric([row["source"], row["label"]], row["value"])
+            documents.add_metric([row.source, row.label], row.value)
         yield documents
         yield self._by_source("source_paused", "1 while syncs of a source are paused until it is repaired, else 0.")
         yield self._by_source("held_deletions", "Deletions that wait for approval because there are too many.")
@@ -90,9 +91,9 @@ class _Scraped:
         ingested = CounterMetricFamily("ingest_docs", "Documents by outcome, over all sources.", labels=["status"])
         by_status: dict[str, float] = {}
         for row in self._rows("sync_documents"):
-            by_status[row["label"]] = by_status.get(row["label"], 0.0) + row["value"]
-            if row["label"] == "failed":
-                errors.add_metric([row["source"]], row["value"])
+            by_status[row.label] = by_status.get(row.label, 0.0) + row.value
+            if row.label == "failed":
+                errors.add_metric([row.source], row.value)
         for status, value in by_status.items():
             ingested.add_metric([status], value)
         yield errors
@@ -109,10 +110,10 @@ class _Scraped:
 
     def _durations(self) -> Metric:
         family = HistogramMetricFamily("sync_duration_seconds", "Time of a sync.", labels=["source"])
-        sums = {row["source"]: row["value"] for row in self._rows("sync_seconds_sum")}
+        sums = {row.source: row.value for row in self._rows("sync_seconds_sum")}
         buckets: dict[str, list[tuple[str, float]]] = {}
         for row in self._rows("sync_seconds"):
-            buckets.setdefault(row["source"], []).append((row["label"], row["value"]))
+            buckets.setdefault(row.source, []).append((row.label, row.value))
         for source, counts in buckets.items():
             family.add_metric([source], sorted(counts, key=lambda pair: float(pair[0])), sums.get(source, 0.0))
         return family

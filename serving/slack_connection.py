@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
@@ -19,6 +19,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from resources.core.errors import AbortSyncError
+from resources.core.json import object_of
 from resources.sources.slack.client import is_slack
 
 PING_SECONDS = 5
@@ -49,7 +50,7 @@ class SlackConnection(SocketModeClient):
         super().__init__(token, logger=_silent, web_client=web, ping_interval=PING_SECONDS)
         if self._host in LOOPBACK:
             web.proxy = self.proxy = None  # slack_sdk uses the environment's proxy and ignores NO_PROXY
-        self.message_listeners.append(self._on_message)
+        cast("Any", self).message_listeners.append(self._on_message)  # its type is incomplete
         self.socket_mode_request_listeners.append(self._on_request)
 
     async def open(self) -> None:
@@ -76,7 +77,7 @@ class SlackConnection(SocketModeClient):
 
     async def _on_message(self, _client: AsyncBaseSocketModeClient, message: dict[str, Any], _raw: str | None) -> None:
         if message.get("type") == "hello":
-            self.app_id = str((message.get("connection_info") or {}).get("app_id") or "")
+            self.app_id = str(object_of(message.get("connection_info")).get("app_id") or "")
             self._hello.set()
 
     async def _on_request(self, _client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:

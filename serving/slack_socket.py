@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any, cast
 
 import msgspec
 from slack_sdk.errors import SlackApiError
@@ -114,7 +115,7 @@ class SlackSocketReceiver:
 
     async def _store(self, request: SocketModeRequest) -> bool:
         try:
-            envelope = msgspec.convert(request.payload, Envelope)
+            envelope = msgspec.convert(cast("Any", request).payload, Envelope)
         except msgspec.ValidationError as error:
             log.warning("slack_event_malformed", envelope_id=request.envelope_id, reason=str(error))
             return True  # redelivery would not help
@@ -139,7 +140,7 @@ async def _end(connection: SlackConnection | None) -> None:
 def _reason(error: Exception) -> str:
     """Return why connecting failed and what to do about it."""
     if isinstance(error, SlackApiError):
-        code = str(error.response.get("error") or "no reason given")
+        code = str(cast("Any", error).response.get("error") or "no reason given")
         todo = ": put a valid app-level token with the scope connections:write into CONCORDANCE_SLACK_APP_TOKEN"
         return f"Slack refused apps.connections.open ({code}){todo if code in REFUSED else ''}."
     if isinstance(error, TimeoutError):

@@ -4,15 +4,16 @@ A document that the caller may not see gets the same `Trace` as one that does no
 caller's principals, and everything else is done alike for both. The operator's command line reads without them.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from resources.core.domain import STAGES, Access, State
+from resources.core.domain import STAGES, State
 from serving.references import Reference
 from serving.retrieval.passage import Passage
+from sql.web import Entry
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""
@@ -41,17 +42,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None
 
 
-def parameters(named: Reference, access: Access, fresh_since: datetime) -> dict[str, Any]:
+def parameters(named: Reference) -> dict[str, Any]:
+    """Return the parameters of the statements named `why` that say which document is meant."""
     return {
         "doc_ids": list(named.doc_ids),
-        "own_id": named.own_id,
         "urls": list(named.urls),
         "channel": named.channel,
         "names": list(named.names),
         "moment": named.moment,
-        "email": access.email,
-        "principals": sorted(access.principals),
-        "fresh_since": fresh_since,
     }
 
 
@@ -63,19 +61,17 @@ def rank_of(doc_id: str | None, passages: Sequence[Passage]) -> int | None:
     return None
 
 
-def trace(
-    row: Mapping[str, Any] | None, *, points: int | None, asked: bool, rank: int | None, max_age: timedelta
-) -> Trace:
+def trace(row: Entry | None, *, points: int | None, asked: bool, rank: int | None, max_age: timedelta) -> Trace:
     """Return the trace for a row of `why`. `points` counts the document's points in Qdrant; `asked` is true if there was a query."""
     if row is None:
         return Trace()
-    state = State(row["state"]) if row["state"] is not None else None
-    indexed = bool(row["indexed"]) and state == State.LIVE and points == row["chunks"]
-    failed_at = STAGES.index(row["stage"]) if row["stage"] in STAGES and state != State.LIVE else 0
+    state = State(row.state) if row.state is not None else None
+    indexed = row.indexed and state == State.LIVE and points == row.chunks
+    failed_at = STAGES.index(row.stage) if row.stage in STAGES and state != State.LIVE else 0
     stages = Stages(
         seen=True,
-        parsed=bool(row["indexed"]) or row["chunks"] > 0 or failed_at > STAGES.index("parsed"),
-        chunked=row["chunks"],
+        parsed=row.indexed or row.chunks > 0 or failed_at > STAGES.index("parsed"),
+        chunked=row.chunks,
         embedded=points,
         indexed=indexed,
     )
@@ -84,13 +80,13 @@ def trace(
         state=state.value if state is not None else "queued",
         reason=_reason(row, state, stages, asked=asked, rank=rank, max_age=max_age),
         stages=stages,
-        permitted=row["permitted"],
+        permitted=row.permitted,
         rank=rank,
     )
 
 
 def _reason(
-    row: Mapping[str, Any],
+    row: Entry,
     state: State | None,
     stages: Stages,
     *,
@@ -106,17 +102,17 @@ def _reason(
             State.DELETED: "It was deleted from its source.",
             State.LOST_ACCESS: "The source no longer grants access to it.",
         }
-        return row["reason"] or gone.get(state)
-    if not row["permitted"]:
+        return row.reason or gone.get(state)
+    if not row.permitted:
         return "This user has no read permission."
-    if row["stale"]:
+    if row.stale:
         hours = max_age.total_seconds() / 3600
         return f"Its permissions were last checked more than {hours:g} h ago: it is withheld until the next sync of its source."
     if not stages.indexed:
         if stages.embedded is None:
             return "The vector index does not answer, so it is not known whether the document is indexed."
         return "It is not complete in the index; the next sync of its source indexes it."
-    if row["archived"]:
+    if row.archived:
         return "It is archived: searches omit it unless filters.include_archived is true."
     if asked and rank is None:
         return f"The query does not find it among the first {RANKS} documents."

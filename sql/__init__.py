@@ -19,7 +19,13 @@ MIGRATIONS = ROOT / "migrations"
 @cache
 def queries(family: str) -> Any:
     """Return the named statements of one family for a synchronous psycopg 3 connection."""
-    return aiosql.from_path(ROOT / family, "psycopg", mandatory_parameters=False)
+    return load(ROOT / family)
+
+
+def load(path: Path) -> Any:
+    """Return the named statements of a file or folder."""
+    library: Any = aiosql  # its types are incomplete
+    return library.from_path(path, "psycopg", mandatory_parameters=False)
 
 
 @cache

@@ -1,69 +1,152 @@
 """Typed SQL statements.
 
-A subclass of `Family` declares each statement of a file as a method without a body: its parameters, and its result as a struct, a single
-value, a list of these, or the number of changed rows. `tests/integration/test_statements.py` prepares every statement on a migrated
-database and compares it with its declaration.
+A subclass of `Family`, `AsyncFamily` or `QueuedFamily` declares statements as methods without a body: their parameters, and their result as
+a struct, a single value, a list of these, or the number of changed rows. Its path is a file with named statements (`registry/jobs.sql`)
+or a folder with one file for each (`serving`). `tests/integration/test_statements.py` prepares every statement on a migrated database and
+compares it with its declaration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_args, get_origin, get_type_hints
 
-import aiosql
 import msgspec
 import psycopg
 from psycopg.rows import class_row, dict_row, scalar_row
 
-from sql import ROOT
+from sql import ROOT, load, statement
 
 Json = Annotated[Any, "json"]
 """A parameter that is passed to Postgres as JSON."""
+JsonText = Annotated[str, "json"]
+"""A parameter that is JSON already."""
+ArrayText = Annotated[str, "array"]
+"""A parameter that is an array in Postgres' notation; psycopg would write a list element by element."""
 _encoder = msgspec.json.Encoder()
 
 
 class Declared(NamedTuple):
     """A statement's text, and what its declaration says."""
 
+    name: str
     text: str
     parameters: dict[str, Any]
     row: Any
     """Type of one row: a struct, `dict`, or the type of the only column."""
     many: bool
+    factory: Any
+    """Makes a row of its columns, for psycopg."""
+    prepare: bool | None = None
+    """False: planned again for the values of each call."""
+
+    def encoded(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters with those that are declared as `Json` encoded."""
+        json = [name for name, hint in self.parameters.items() if hint is Json and parameters[name] is not None]
+        return {**parameters, **{name: _encoder.encode(parameters[name]).decode() for name in json}}
 
 
-class Family:
-    """The statements of one file, on a synchronous connection."""
+class Statements:
+    """Declared statements; a subclass of this class says how they run."""
 
     path: ClassVar[str]
     declared: ClassVar[dict[str, Declared]]
+    binds: ClassVar[dict[str, Any]] = {}
+    """Parameters that every statement gets in addition, with their types."""
+    planned_each_time: ClassVar[frozenset[str]] = frozenset()
+    """Statements whose best plan depends on the values."""
 
     def __init_subclass__(cls, path: str | None = None) -> None:
         """Replace the declared methods by ones that run their statements."""
         if path is None:
             return
         cls.path = path
-        texts = aiosql.from_path(ROOT / path, "psycopg", mandatory_parameters=False)
+        text = _texts(path)
         methods = {name: value for name, value in vars(cls).items() if callable(value) and not name.startswith("_")}
-        cls.declared = {name: _declared(method, getattr(texts, name).sql) for name, method in methods.items()}
+        cls.declared = {
+            name: _declared(method, text(name), False if name in cls.planned_each_time else None)
+            for name, method in methods.items()
+        }
         for name, declared in cls.declared.items():
-            setattr(cls, name, _runner(declared))
+            setattr(cls, name, _method(declared))
+
+    def _run(self, declared: Declared, parameters: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class Family(Statements):
+    """Statements that run on a synchronous connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self.bound: dict[str, Any] = {}
 
+    def _run(self, declared: Declared, parameters: dict[str, Any]) -> Any:
+        cursor = self.connection.cursor(row_factory=declared.factory)
+        cursor.execute(declared.text.encode(), {**self.bound, **declared.encoded(parameters)} or None)
+        if cursor.description is None:
+            return cursor.rowcount
+        return cursor.fetchall() if declared.many else cursor.fetchone()
+
 
 class SourceFamily(Family):
     """Statements about one source: the parameter `source` of each is this one."""
+
+    binds: ClassVar[dict[str, Any]] = {"source": str}
 
     def __init__(self, connection: psycopg.Connection[Any], source: str) -> None:
         super().__init__(connection)
         self.bound = {"source": source}
 
 
-def _declared(method: Callable[..., Any], text: str) -> Declared:
+class RunsStatements(Protocol):
+    """Runs statements asynchronously, over connections of its own."""
+
+    def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Awaitable[Any]:
+        """Return the rows of a statement, its only row or None, or the number of changed rows."""
+        ...
+
+
+class AsyncFamily(Statements):
+    """Statements that are awaited; they are declared as `async` methods."""
+
+    def __init__(self, database: RunsStatements) -> None:
+        self._database = database
+
+    def _run(self, declared: Declared, parameters: dict[str, Any]) -> Awaitable[Any]:
+        return self._database.run(declared, declared.encoded(parameters))
+
+
+class QueuesStatements(Protocol):
+    """Runs statements later."""
+
+    def put(self, statement: str, parameters: Mapping[str, Any]) -> None:
+        """Queue a run of a statement, with the current time as parameter `put_at`."""
+        ...
+
+
+class QueuedFamily(Statements):
+    """Writes that no one waits for; they return nothing."""
+
+    binds: ClassVar[dict[str, Any]] = {"put_at": datetime}
+
+    def __init__(self, queue: QueuesStatements) -> None:
+        self._queue = queue
+
+    def _run(self, declared: Declared, parameters: dict[str, Any]) -> None:
+        self._queue.put(declared.name, declared.encoded(parameters))
+
+
+def _texts(path: str) -> Callable[[str], str]:
+    if not path.endswith(".sql"):
+        return lambda name: statement(path, name)
+    texts = load(ROOT / path)
+    return lambda name: getattr(texts, name).sql
+
+
+def _declared(method: Callable[..., Any], text: str, prepare: bool | None) -> Declared:
     hints = get_type_hints(method, include_extras=True)
     result = hints.pop("return")
     many = get_origin(result) is list
@@ -71,24 +154,18 @@ def _declared(method: Callable[..., Any], text: str) -> Declared:
         (result,) = get_args(result)
     elif get_origin(result) is UnionType:
         (result,) = (one for one in get_args(result) if one is not NoneType)
-    return Declared(text, hints, result, many)
+    return Declared(method.__name__, text, hints, result, many, _factory(result), prepare)
 
 
-def _runner(declared: Declared) -> Callable[..., Any]:
-    kind = get_origin(declared.row) or declared.row
-    factory: Any = scalar_row
+def _factory(row: Any) -> Any:
+    kind = get_origin(row) or row
     if kind is dict:
-        factory = dict_row
-    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        factory = class_row(kind)
-    json = [name for name, hint in declared.parameters.items() if hint is Json]
+        return dict_row
+    return class_row(kind) if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else scalar_row
 
-    def run(self: Family, **parameters: Any) -> Any:
-        encoded = {name: _encoder.encode(parameters[name]).decode() for name in json if parameters[name] is not None}
-        cursor = self.connection.cursor(row_factory=factory)
-        cursor.execute(declared.text.encode(), {**self.bound, **parameters, **encoded} or None)
-        if cursor.description is None:
-            return cursor.rowcount
-        return cursor.fetchall() if declared.many else cursor.fetchone()
+
+def _method(declared: Declared) -> Callable[..., Any]:
+    def run(self: Statements, **parameters: Any) -> Any:
+        return self._run(declared, parameters)  # pyright: ignore[reportPrivateUsage] (a method of this class)
 
     return run

@@ -16,10 +16,8 @@ from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.syncing import StageResult, SyncJob
-from sql import queries
 from sql.rows import Hidden, Known, Permitted
-
-events = queries("events")
+from sql.sources import Events
 
 
 class PartitionSync:
@@ -79,7 +77,7 @@ class PartitionSync:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
             if capabilities(stores.source).events:
                 # some messages may have been read before an event that has arrived since
-                list(events.hide(stores.connection, partition=batch.partition))
+                Events(stores.connection).hide(partition=batch.partition)
             partitions.save_cursor(
                 partition=batch.partition,
                 cursor=batch.cursor,

@@ -9,7 +9,7 @@ from orchestration.cli.arguments import Duration, Groups, Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from resources.settings import load
-from sql import statement
+from sql.commands import Commands
 
 Admin = Annotated[
     bool,
@@ -51,16 +51,16 @@ def key_create(
 
 def key_list(*, json: Json = False) -> None:
     with database(load()) as connection:
-        rows = connection.execute(statement("cli", "api_keys").encode()).fetchall()
+        rows = Commands(connection).api_keys()
     if json:
         say_json(rows)
         return
     for row in rows:
-        end = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else (
-            f"until {row['expires_at']:%Y-%m-%d %H:%M} UTC" if row["expires_at"] else "no expiry"
+        end = f"revoked {row.revoked_at:%Y-%m-%d}" if row.revoked_at else (
+            f"until {row.expires_at:%Y-%m-%d %H:%M} UTC" if row.expires_at else "no expiry"
         )  # fmt: skip
-        rights = ", ".join([*row["groups"], *(["admin"] if row["admin"] else [])])
-        say(f"{row['key_id']}  {row['email']}  {rights or '-'}  since {row['created_at']:%Y-%m-%d}  {end}")
+        rights = ", ".join([*row.groups, *(["admin"] if row.admin else [])])
+        say(f"{row.key_id}  {row.email}  {rights or '-'}  since {row.created_at:%Y-%m-%d}  {end}")
     if not rows:
         note("There are no API keys. Create one with: concordance key create EMAIL")
 

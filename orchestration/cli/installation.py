@@ -35,7 +35,8 @@ from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
 from resources.stores.postgres import session
-from sql import queries, statement
+from sql.commands import Commands, SourceCounts
+from sql.evaluation import Questions
 
 DETACH_SECONDS = 300
 
@@ -95,7 +96,8 @@ def status(
     left_out = [str(fault) for fault in faults()]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
-        say_json({"services": services, "sources": sources or {}, "disks": disks, "left_out": left_out} | more)
+        counts = {name: _counts(one) for name, one in (sources or {}).items()}
+        say_json({"services": services, "sources": counts, "disks": disks, "left_out": left_out} | more)
     elif urls:
         say_addresses(addresses(settings))
     else:
@@ -160,7 +162,7 @@ def _first_sync(settings: Settings) -> None:
 def _question_set(settings: Settings) -> None:
     """Add the sample company's questions if the question set is empty."""
     with session(settings.postgres_dsn) as connection:
-        if not queries("questions").counted(connection)["questions"]:
+        if not Questions(connection).counted():
             put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), "sample")
 
 
@@ -269,14 +271,18 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
     return found
 
 
-def _sources(settings: Settings) -> dict[str, dict[str, Any]] | None:
+def _sources(settings: Settings) -> dict[str, SourceCounts] | None:
     """Return the counts of each source; None if the database is not responding."""
     try:
         with database(settings) as connection:
-            rows = connection.execute(statement("cli", "sources").encode()).fetchall()
+            rows = Commands(connection).sources()
     except NotRunningError:
         return None
-    return {row.pop("source"): row for row in rows}
+    return {row.source: row for row in rows}
+
+
+def _counts(source: SourceCounts) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed")}
 
 
 def _slack(service: dict[str, Any]) -> str:
@@ -287,7 +293,7 @@ def _slack(service: dict[str, Any]) -> str:
     return "connected to Slack" if state.connected else f"not connected to Slack: {state.reason}"
 
 
-def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, dict[str, Any]] | None) -> None:
+def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, SourceCounts] | None) -> None:
     for name, service in services.items():
         pid = f"pid {service['pid']}" if service["pid"] else ""
         say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
@@ -295,7 +301,7 @@ def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, dict[str
         note("The database is not responding, so the state of the sources is unknown.")
         return
     for name, row in sources.items():
-        last = f"{row['last_sync_at']:%Y-%m-%d %H:%M:%S} UTC" if row["last_sync_at"] else "never"
-        say(f"{name:<18} {row['live']} live, {row['skipped']} skipped, {row['failed']} failed; last synced: {last}")
+        last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
+        say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
     if not sources:
         note("No source has been synced yet. Start one with: concordance sync files")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from orchestration.evaluation.question_set import QuestionLine, StoredQuestion, 
 from resources.core.errors import InvalidRequestError
 from resources.logging import configure
 from resources.settings import load
-from sql import queries
+from sql.evaluation import Questions
 
 if TYPE_CHECKING:
     from orchestration.evaluation.relevance import RelevanceMetrics, RelevanceReport
@@ -73,26 +74,25 @@ def questions_list(*, json: Json = False) -> None:
 
 
 def questions_accept(*ids: Id, json: Json = False) -> int:
-    return _change("accept", ids, "Accepted", json=json)
+    return _change("accept", Questions.accept, ids, "Accepted", json=json)
 
 
 def questions_remove(*ids: Id, json: Json = False) -> int:
-    return _change("remove", ids, "Removed", json=json)
+    return _change("remove", Questions.remove, ids, "Removed", json=json)
 
 
-def _change(statement: str, ids: tuple[int, ...], done: str, *, json: bool) -> int:
+def _change(name: str, change: Callable[..., list[int]], ids: tuple[int, ...], done: str, *, json: bool) -> int:
 
     if not ids:
         raise InvalidRequestError("Give the id of at least one question. See: concordance questions list")
     with database(load()) as connection:
-        rows = getattr(queries("questions"), statement)(connection, ids=list(ids))
-        found = sorted(row["question_id"] for row in rows)
+        found = sorted(change(Questions(connection), ids=list(ids)))
     if json:
         say_json({"ids": found})
     elif found:
         say(f"{done} {', '.join(map(str, found))}.")
     if left := sorted(set(ids) - set(found)):
-        note(f"Nothing to {statement}: {', '.join(map(str, left))}. See: concordance questions list")
+        note(f"Nothing to {name}: {', '.join(map(str, left))}. See: concordance questions list")
     return 1 if left else 0
 
 

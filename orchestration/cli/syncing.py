@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json, Source
@@ -18,7 +19,7 @@ from orchestration.supervision.run_state import supervisor
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError
 from resources.settings import Settings, load
-from sql import statement
+from sql.commands import Commands
 
 if TYPE_CHECKING:
     from resources.launch import StartedSync
@@ -80,11 +81,11 @@ def _start(
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
     """Return a job's row with its errors. Raises `NotRunningError` if Postgres is not responding."""
     with database(settings) as connection:
-        row = connection.execute(statement("cli", "job").encode(), {"job_id": job_id}).fetchone()
-        errors = connection.execute(statement("cli", "job_errors").encode(), {"job_id": job_id}).fetchall()
+        statements = Commands(connection)
+        row, errors = statements.job(job_id=job_id), statements.job_errors(job_id=job_id)
     if row is None:
         raise ConcordanceError(f"The job {job_id} no longer exists.")
-    return {**row, "errors": errors}
+    return {**msgspec.structs.asdict(row), "errors": [msgspec.structs.asdict(one) for one in errors]}
 
 
 def public(report: dict[str, Any]) -> dict[str, Any]:

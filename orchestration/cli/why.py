@@ -16,7 +16,8 @@ from resources.core.domain import Access
 from resources.core.durations import duration
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
-from sql import statement
+from sql.commands import Commands
+from sql.web import WebSession
 
 if TYPE_CHECKING:
     from serving.why import Trace
@@ -51,22 +52,21 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     fresh_since = datetime.now(UTC) - max_age
     with database(settings) as connection:
         access = _access(connection, email, groups, fresh_since)
-        wanted = parameters(named, access, fresh_since)
-        row = connection.execute(statement("cli", "why").encode(), wanted).fetchone()
-    points = None if row is None else _points(settings, row["doc_id"])
+        row = Commands(connection).why(
+            **parameters(named), principals=sorted(access.principals), fresh_since=fresh_since
+        )
+    points = None if row is None else _points(settings, row.doc_id)
     rank = None
     if query is not None and row is not None:
         with Client(settings, email, groups) as client:
-            rank = _rank(row["doc_id"], client.search(query, RANKS)["results"])
+            rank = _rank(row.doc_id, client.search(query, RANKS)["results"])
     return trace(row, points=points, asked=query is not None, rank=rank, max_age=max_age)
 
 
 def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return the person's access, including groups and teams from the synced directory."""
     address = permissions.email(email)
-    wanted = {"email": address, "fresh_since": fresh_since}
-    rows = connection.execute(statement("serving", "directory").encode(), wanted).fetchall()
-    names = [row["principal"] for row in rows]
+    names = WebSession(connection).directory(email=address, fresh_since=fresh_since)
     teams = [name for name in names if name.startswith("slack:")]
     known = [name for name in names if name.startswith("group:")]
     return Access(email=address, principals=permissions.principals_of(address, [*groups, *known], teams))

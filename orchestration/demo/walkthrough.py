@@ -27,7 +27,7 @@ from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
 from resources.sources import label
 from resources.stores.postgres import connect
-from sql import queries
+from sql.commands import Demo, LeftOut
 
 USERS = ("helen", "ines")
 """The chief executive and an engineer: each may read documents that the other may not."""
@@ -43,7 +43,7 @@ class DemoReport(msgspec.Struct):
     chunks: int = 0
     sources: dict[str, int] = {}
     """Documents of each source."""
-    left_out: list[dict[str, str]] = []
+    left_out: list[LeftOut] = []
     synced: int = 0
     embedded: int = 0
     questions: int = 0
@@ -223,13 +223,13 @@ def _read_registry(settings: Settings, outcome: DemoReport) -> None:
         "roots": [root.name for root in sample.roots()],
         "sources": [source.value for source in simulated(settings)],
     }
-    registry = queries("demo")
     with connect(settings.postgres_dsn, autocommit=True) as connection:
-        rows = list(registry.totals(connection, **which))
-        outcome.documents = sum(row["documents"] for row in rows)
-        outcome.chunks = sum(row["chunks"] for row in rows)
-        outcome.sources = {row["source"]: row["documents"] for row in rows}
-        outcome.left_out = [dict(row) for row in registry.left_out(connection, **which)]
+        registry = Demo(connection)
+        totals = registry.totals(**which)
+        outcome.documents = sum(one.documents for one in totals)
+        outcome.chunks = sum(one.chunks for one in totals)
+        outcome.sources = {one.source: one.documents for one in totals}
+        outcome.left_out = registry.left_out(**which)
 
 
 def _summary(out: Console, outcome: DemoReport) -> None:
@@ -238,8 +238,8 @@ def _summary(out: Console, outcome: DemoReport) -> None:
     out.print(
         f"  {outcome.documents} documents ({counts}) in {outcome.chunks} passages; {outcome.embedded} embedded in this run."
     )
-    for row in outcome.left_out:
-        out.print(f"  left out: {row['source_id']} ({row['state']}): {escape(str(row['reason']))}")
+    for one in outcome.left_out:
+        out.print(f"  left out: {one.source_id} ({one.state}): {escape(str(one.reason))}")
     out.print(
         f"  {outcome.questions} answers: {outcome.found} found in the top {TOP}, {outcome.withheld} rightly withheld, "
         f"{len(outcome.faults)} wrong. {outcome.seconds} s in all."

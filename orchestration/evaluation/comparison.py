@@ -17,7 +17,7 @@ from resources.core.domain import Access
 from resources.settings import Settings
 from resources.stores.postgres import Connection
 from serving.retrieval.query import MAX_QUERY
-from sql import queries
+from sql.evaluation import Questions
 from sql.sync import Collections
 
 TITLES = 100
@@ -74,8 +74,8 @@ async def _readable(
     for one in questions:
         access = await runner.access(one.email, one.groups)
         wanted = {document.doc_id for document in one.documents}
-        gone = queries("questions").unreadable(connection, doc_ids=sorted(wanted), principals=sorted(access.principals))
-        if readable := wanted - {row["doc_id"] for row in gone}:
+        gone = Questions(connection).unreadable(doc_ids=sorted(wanted), principals=sorted(access.principals))
+        if readable := wanted - set(gone):
             asked.append(
                 EvaluationQuestion(id=str(one.id), text=one.question, documents=frozenset(readable), access=access)
             )

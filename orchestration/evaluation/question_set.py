@@ -16,9 +16,8 @@ from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
-from sql import queries, statement
-
-registry = queries("questions")
+from sql.commands import Commands
+from sql.evaluation import Questions
 
 
 class NewQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,19 +70,31 @@ class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True, rename={"email":
 
 
 def stored(connection: Connection, *, accepted: bool = False) -> list[StoredQuestion]:
-    rows = registry.stored(connection, state="accepted" if accepted else None)
+    """Return all questions, or only the accepted ones, in the order in which they were added."""
+    rows = Questions(connection).stored(state="accepted" if accepted else None)
     return [
-        StoredQuestion(**row | {"documents": msgspec.convert(row["documents"], list[QuestionDocument])}) for row in rows
+        StoredQuestion(
+            id=row.id,
+            question=row.question,
+            documents=msgspec.convert(row.documents, list[QuestionDocument]),
+            email=row.email,
+            groups=row.groups,
+            never=row.never,
+            state=row.state,
+            origin=row.origin,
+            added_by=row.added_by,
+            added_at=row.added_at,
+        )
+        for row in rows
     ]
 
 
 def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -> list[int]:
     """Add questions and return their ids; a question that the user is already asked keeps its id. Raises `InvalidRequestError`."""
-    ids: list[int] = []
+    registry, ids = Questions(connection), list[int]()
     for one in entries:
         access = _person(one.email, one.groups)
-        row = registry.put(
-            connection,
+        question_id = registry.put(
             question=one.question,
             doc_ids=list(dict.fromkeys(one.documents)),
             email=access.email,
@@ -91,7 +102,7 @@ def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -
             never=one.never,
             added_by=added_by,
         )
-        ids.append(row["question_id"])
+        ids.append(question_id)
     return ids
 
 
@@ -148,6 +159,7 @@ def _doc_id(connection: Connection, name: str, access: Access) -> str | None:
     from serving.references import reference
     from serving.why import parameters
 
-    wanted = parameters(reference(name), access, datetime.now(UTC))
-    row = connection.execute(statement("cli", "why").encode(), wanted).fetchone()
-    return None if row is None else row["doc_id"]
+    row = Commands(connection).why(
+        **parameters(reference(name)), principals=sorted(access.principals), fresh_since=datetime.now(UTC)
+    )
+    return None if row is None else row.doc_id

@@ -7,10 +7,10 @@ result of each question in `evaluations` and `evaluation_results`.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +21,8 @@ from orchestration.evaluation.runner import DEPTH, EvaluationQuestion, QuestionR
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from sql import queries
+from sql.evaluation import Questions, Run, SavedRun
 from sql.sync import Collections
-
-registry = queries("questions")
 
 
 class RelevanceMetrics(
@@ -103,7 +101,7 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
     row = Collections(connection).active_collection()
     if row is None and questions:
         raise NotRunningError("There is no index yet. Run a sync first: concordance sync files --wait")
-    before = registry.last_run(connection)
+    before = Questions(connection).last_run()
     outcomes: list[QuestionOutcome] = []
     if row is not None and questions:
         active = target(settings, row, active=True)
@@ -116,8 +114,8 @@ def evaluate(settings: Settings, connection: Connection) -> RelevanceReport:
     for one in outcomes:
         by_user[one.stored.email].append(one)
     return RelevanceReport(
-        evaluation_id=None if saved is None else saved["evaluation_id"],
-        at=None if saved is None else saved["at"],
+        evaluation_id=None if saved is None else saved.evaluation_id,
+        at=None if saved is None else saved.at,
         collection=collection,
         model=model,
         figures=whole,
@@ -196,15 +194,14 @@ def shown_without_permission(
 
 
 def _unreadable(connection: Connection, doc_ids: Set[str], asked: EvaluationQuestion) -> set[str]:
-    rows = registry.unreadable(connection, doc_ids=sorted(doc_ids), principals=sorted(asked.access.principals))
-    return {row["doc_id"] for row in rows}
+    return set(Questions(connection).unreadable(doc_ids=sorted(doc_ids), principals=sorted(asked.access.principals)))
 
 
 def _save(
     connection: Connection, outcomes: Sequence[QuestionOutcome], whole: RelevanceMetrics, collection: str, model: str
-) -> Mapping[str, Any]:
-    numbers = msgspec.structs.asdict(whole)
-    saved = registry.save_run(connection, collection=collection, model=model, **numbers)
+) -> SavedRun:
+    registry, numbers = Questions(connection), msgspec.structs.asdict(whole)
+    saved = registry.save_run(collection=collection, model=model, **numbers)
     rows = [
         {
             "question_id": one.stored.id,
@@ -214,7 +211,7 @@ def _save(
         }
         for one in outcomes
     ]
-    registry.save_results(connection, evaluation_id=saved["evaluation_id"], rows=msgspec.json.encode(rows).decode())
+    registry.save_results(evaluation_id=saved.evaluation_id, rows=rows)
     return saved
 
 
@@ -241,16 +238,15 @@ def _miss(connection: Connection, one: QuestionOutcome) -> QuestionFault:
 
 
 def _fault(connection: Connection, one: QuestionOutcome, doc_ids: Set[str], reason: str) -> QuestionFault:
-    rows = registry.names(connection, doc_ids=sorted(doc_ids))
     return QuestionFault(
         id=one.stored.id,
         question=one.stored.question,
         email=one.stored.email,
-        documents=[row["name"] for row in rows],
+        documents=Questions(connection).names(doc_ids=sorted(doc_ids)),
         reason=reason,
     )
 
 
-def _previous(row: Mapping[str, Any]) -> PreviousEvaluation:
-    found = RelevanceMetrics(**{name: row[name] for name in RelevanceMetrics.__struct_fields__})
-    return PreviousEvaluation(at=row["at"], model=row["model"], figures=found)
+def _previous(run: Run) -> PreviousEvaluation:
+    figures = msgspec.convert(run, RelevanceMetrics, from_attributes=True)
+    return PreviousEvaluation(at=run.at, model=run.model, figures=figures)

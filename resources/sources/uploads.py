@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from psycopg.types.json import Jsonb
-
 from resources.core import permissions as principals
 from resources.core.domain import Batch, Item, SourceName, document_id
 from resources.core.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
@@ -24,7 +22,7 @@ from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
 from resources.sources.tree import PIECE
 from resources.stores.blobs import Blobs
 from resources.stores.quotas import Quota
-from sql import queries
+from sql import sources as statements
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -102,13 +100,12 @@ def record(
     source_id = source_id_of(owner, content_hash, name)
     doc_id = document_id(SourceName.UPLOAD, source_id)
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=LOCK)
+        statements.Uploads(conn).lock_changes(key=LOCK)
         if quota is not None:
             quota.check(conn, owner=owner, source_id=source_id, size=size)
-        row = queries("uploads").put_upload(
-            conn,
+        row = statements.Uploads(conn).put_upload(
             source_id=source_id,
-            doc_id=uuid.UUID(doc_id),
+            doc_id=doc_id,
             owner=owner,
             content_hash=content_hash,
             file_name=file_name,
@@ -117,8 +114,8 @@ def record(
             mime_type=mime_type,
             size=size,
             permissions=list(readers),
-            tags=Jsonb(dict(tags)),
-            origin=uuid.UUID(origin.doc_id) if origin else None,
+            tags=dict(tags),
+            origin=origin.doc_id if origin else None,
             origin_via=list(origin.via) if origin else [],
             origin_readers=list(origin.readers) if origin else [],
         )
@@ -127,9 +124,18 @@ def record(
                 "file: an administrator has taken this document down; it cannot be uploaded again."
             )
         # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
-        granted = _readers({**row, "permissions": readers, "owner": owner, "tags": tags})
+        granted = _readers(
+            statements.Readership(
+                owner=owner,
+                permissions=list(readers),
+                tags=dict(tags),
+                origin=row.origin,
+                origin_via=row.origin_via,
+                origin_readers=row.origin_readers,
+            )
+        )
         _narrow(conn, doc_id, granted)
-    return UploadRecord(doc_id, source_id, bool(row["created"]), int(row["change"]), granted)
+    return UploadRecord(doc_id, source_id, row.created, row.change, granted)
 
 
 def check_stored(blobs: BlobStore, content_hash: str) -> None:
@@ -144,8 +150,8 @@ def check_stored(blobs: BlobStore, content_hash: str) -> None:
 def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
     """Record an ingest request in the caller's transaction and return the job's id."""
     job_id = str(uuid.uuid4())
-    queries("uploads").put_ingest_job(
-        conn, job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
+    statements.Uploads(conn).put_ingest_job(
+        job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
     )
     return job_id
 
@@ -158,8 +164,8 @@ def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[st
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=LOCK)
-        row = queries("uploads").share_upload(conn, doc_id=doc_id, owner=owner, permissions=list(readers))
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        row = statements.Uploads(conn).share_upload(doc_id=doc_id, owner=owner, permissions=list(readers))
         if row is None:
             return False
         _narrow(conn, doc_id, _readers(row))
@@ -172,22 +178,22 @@ def follow_origins(conn: Connection) -> int:
     Called at the end of every sync of a managed source. Returns the number of copies affected.
     """
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=LOCK)
-        rows = list(queries("uploads").follow_origins(conn))
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        rows = statements.Uploads(conn).follow_origins()
         for row in rows:
-            _narrow(conn, str(row["doc_id"]), _readers(row))
+            _narrow(conn, str(row.doc_id), _readers(row))
     return len(rows)
 
 
 def take_down(conn: Connection, *, doc_id: str) -> str | None:
     """Remove an upload for good, as an administrator; its owner cannot upload it again. Return the owner, or None."""
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=LOCK)
-        row = queries("uploads").take_down(conn, doc_id=doc_id)
-        if row is None:
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        owner = statements.Uploads(conn).take_down(doc_id=doc_id)
+        if owner is None:
             return None
-        queries("uploads").hide_document(conn, doc_id=doc_id)
-    return str(row["owner"])
+        statements.Uploads(conn).hide_document(doc_id=doc_id)
+    return owner
 
 
 def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
@@ -196,16 +202,16 @@ def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
     Only the owner can; other callers learn nothing. Runs in its own transaction, or in the caller's.
     """
     with conn.transaction():
-        queries("uploads").lock_changes(conn, key=LOCK)
-        if not queries("uploads").delete_upload(conn, doc_id=doc_id, owner=principals.email(owner)):
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        if not statements.Uploads(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner)):
             return False
-        queries("uploads").hide_document(conn, doc_id=doc_id)
+        statements.Uploads(conn).hide_document(doc_id=doc_id)
     return True
 
 
 def pending(conn: Connection) -> bool:
     """Return True if an upload changed since the last sync of its day."""
-    return bool(queries("uploads").any_pending(conn)["pending"])
+    return statements.Uploads(conn).any_pending()
 
 
 class Uploads(Source):
@@ -225,7 +231,7 @@ class Uploads(Source):
     def partitions(self) -> list[str]:
         """Return the days (UTC, `2025-11-10`) with first uploads, sorted."""
         with self._connect() as conn:
-            return [row["day"] for row in queries("uploads").days(conn)]
+            return statements.Uploads(conn).days()
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield a day's uploads that changed after `cursor`, in their current state, and tombstones of removed ones.
@@ -235,12 +241,12 @@ class Uploads(Source):
         after = int(cursor or 0)
         with self._connect() as conn:
             while True:
-                rows = list(queries("uploads").changes_of_day(conn, day=partition, after=after, most=PAGE))
-                after = rows[-1]["change"] if rows else after
+                rows = statements.Uploads(conn).changes_of_day(day=partition, after=after, most=PAGE)
+                after = rows[-1].change if rows else after
                 yield Batch(
                     partition=partition,
-                    seen=[self._item(row) for row in rows if row["deleted_at"] is None],
-                    deleted=[row["source_id"] for row in rows if row["deleted_at"] is not None],
+                    seen=[self._item(row) for row in rows if row.deleted_at is None],
+                    deleted=[row.source_id for row in rows if row.deleted_at is not None],
                     cursor=str(after),
                     listing="delta",
                 )
@@ -260,26 +266,26 @@ class Uploads(Source):
         except FileNotFoundError as error:
             raise FailedDocumentError("Its bytes are not in the blob store; upload the file again.") from error
 
-    def _item(self, row: Mapping[str, Any]) -> Item:
+    def _item(self, row: statements.Upload) -> Item:
         return Item(
-            source_id=row["source_id"],
-            partition=row["day"],
-            title=row["title"],
-            path=row["file_name"],
-            mime_type=row["mime_type"],
-            version=row["content_hash"],
+            source_id=row.source_id,
+            partition=row.day,
+            title=row.title,
+            path=row.file_name,
+            mime_type=row.mime_type,
+            version=row.content_hash,
             permissions=_readers(row),
-            owner=row["owner"],
-            author=row["owner"],
-            size=row["size"],
-            created_at=row["created_at"],
-            modified_at=row["modified_at"],
-            collection_ids=(row["day"],),
-            tags=row["tags"],
-            description=row["description"],
+            owner=row.owner,
+            author=row.owner,
+            size=row.size,
+            created_at=row.created_at,
+            modified_at=row.modified_at,
+            collection_ids=(row.day,),
+            tags=row.tags,
+            description=row.description,
             profile=self._settings.chunk_profile,
             owner_scoped=True,
-            locator=row["content_hash"],
+            locator=row.content_hash,
         )
 
     def _by_settings(self) -> Connection:
@@ -288,18 +294,18 @@ class Uploads(Source):
         return connect(self._settings.postgres_dsn, autocommit=True)
 
 
-def _readers(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _readers(row: statements.Readership) -> tuple[str, ...]:
     """Return who may read an upload: those its owner shares it with; for a copy, only readers of the original."""
-    wanted = principals.granted(row["permissions"], row["owner"], row["tags"])
-    if row["origin"] is None:
+    wanted = principals.granted(row.permissions, row.owner, row.tags)
+    if row.origin is None:
         return wanted
-    readers = set(row["origin_readers"])
-    still = not readers.isdisjoint(row["origin_via"])
-    return tuple(one for one in wanted if principals.covers(readers, one) or (one == row["owner"] and still))
+    readers = set(row.origin_readers)
+    still = not readers.isdisjoint(row.origin_via)
+    return tuple(one for one in wanted if principals.covers(readers, one) or (one == row.owner and still))
 
 
 def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:
-    queries("uploads").narrow_document(conn, doc_id=doc_id, permissions=list(readers))
+    statements.Uploads(conn).narrow_document(doc_id=doc_id, permissions=list(readers))
 
 
 SPEC = SourceSpec(

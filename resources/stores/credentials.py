@@ -17,7 +17,7 @@ from resources import keys
 from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.settings import Settings
 from resources.stores.postgres import session
-from sql import queries
+from sql.sources import Credentials
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -49,8 +49,7 @@ def save(
     """Store a provider's token, replacing the previous one; `by` is the user who connected it. The caller commits."""
     if not secret:
         raise InvalidRequestError(f"The token of {provider} is empty; sign in again.")
-    queries("credentials").put_credential(
-        connection,
+    Credentials(connection).put_credential(
         provider=provider,
         account=account,
         secret=keys.fernet(settings).encrypt(secret.encode()),
@@ -67,27 +66,27 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
     if isinstance(connection, str):
         with session(connection) as own:
             return load(own, settings, provider)
-    row = queries("credentials").credential(connection, provider=provider)
+    row = Credentials(connection).credential(provider=provider)
     if row is None:
         return None
-    kept = bytes(row["secret"])
     cipher = keys.fernet(settings)
     try:
-        secret = cipher.decrypt(kept).decode()
+        secret = cipher.decrypt(row.secret).decode()
     except InvalidToken:
         raise AuthorizationError(
             f"The stored token for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
             f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
         ) from None
-    if not _is_by_first_key(cipher, kept):
-        queries("credentials").rotate_credential(connection, provider=provider, old=kept, secret=cipher.rotate(kept))
+    if not _is_by_first_key(cipher, row.secret):
+        again = cipher.rotate(row.secret)
+        Credentials(connection).rotate_credential(provider=provider, old=row.secret, secret=again)
     return Credential(
         provider=provider,
-        account=row["account"],
+        account=row.account,
         secret=secret,
-        scopes=tuple(row["scopes"]),
-        updated_at=row["updated_at"],
-        updated_by=row["updated_by"],
+        scopes=tuple(row.scopes),
+        updated_at=row.updated_at,
+        updated_by=row.updated_by,
     )
 
 

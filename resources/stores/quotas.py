@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import QuotaExceededError, TooManyWaitingError
 from resources.settings import Settings
-from sql import queries
+from sql.sources import Uploads
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -26,23 +26,23 @@ class Quota(NamedTuple):
 
         The caller must hold the lock of uploads for the result to stay valid until the transaction ends.
         """
-        held = queries("uploads").usage(conn, owner=owner, source_id=source_id)
+        held = Uploads(conn).usage(owner=owner, source_id=source_id)
         free = (
             f"Delete some that you no longer need, or ask an administrator to raise it. Deleted uploads count until they are erased, "
             f"{self.erase_after} later."
         )
-        if held["files"] + 1 > self.files:
+        if held.files + 1 > self.files:
             raise QuotaExceededError(
-                f"You have {held['files']} uploads and the limit is {self.files} (upload_quota_files in CONCORDANCE_LIMITS). {free}"
+                f"You have {held.files} uploads and the limit is {self.files} (upload_quota_files in CONCORDANCE_LIMITS). {free}"
             )
-        if held["bytes"] + size > self.size:
+        if held.bytes + size > self.size:
             raise QuotaExceededError(
-                f"You have {_megabytes(held['bytes'])} of uploads; with this one of {_megabytes(size)} the limit of "
+                f"You have {_megabytes(held.bytes)} of uploads; with this one of {_megabytes(size)} the limit of "
                 f"{_megabytes(self.size)} (upload_quota_bytes in CONCORDANCE_LIMITS) would be exceeded. {free}"
             )
-        if held["waiting"] + 1 > self.waiting:
+        if held.waiting + 1 > self.waiting:
             raise TooManyWaitingError(
-                f"{held['waiting']} of your uploads are waiting to be indexed and the limit is {self.waiting} "
+                f"{held.waiting} of your uploads are waiting to be indexed and the limit is {self.waiting} "
                 "(upload_quota_waiting in CONCORDANCE_LIMITS). Try again when some of them have been indexed.",
                 RETRY_AFTER_SECONDS,
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.permissions import principals_of
 from serving.errors import UnauthorizedError
-from sql import statement
+from sql.web import WebReads, WebSession
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -51,33 +51,29 @@ def create(
     email = email.strip().lower()
     principals_of(email, groups)
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-    connection.execute(
-        statement("serving", "api_key_insert").encode(),
-        {
-            "key_id": key_id,
-            "key_hash": _hash(secret),
-            "email": email,
-            "groups": [group.strip().lower() for group in groups],
-            "admin": admin,
-            "expires_at": expires_at,
-        },
+    WebSession(connection).api_key_insert(
+        key_id=key_id,
+        key_hash=_hash(secret),
+        email=email,
+        groups=[group.strip().lower() for group in groups],
+        admin=admin,
+        expires_at=expires_at,
     )
     return f"{PREFIX}{key_id}_{secret}"
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
     """Revoke a key with immediate effect. Return True if it existed and was valid."""
-    return connection.execute(statement("serving", "api_key_revoke").encode(), {"key_id": key_id}).rowcount > 0
+    return WebSession(connection).api_key_revoke(key_id=key_id) > 0
 
 
 async def check(database: Database, key: str) -> KeyHolder:
     """Return the key's user. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
     key_id, _, secret = key.removeprefix(PREFIX).partition("_")
-    rows = await database.fetch("api_key_by_id", {"key_id": key_id}) if key_id and secret else []
-    row = rows[0] if rows else None
-    matches = hmac.compare_digest(row["key_hash"] if row else _NO_HASH, _hash(secret))
+    row = await WebReads(database).api_key_by_id(key_id=key_id) if key_id and secret else None
+    matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, _hash(secret))
     now = datetime.now(UTC)
-    expired = bool(row and row["expires_at"] and row["expires_at"] <= now)
-    if row is None or not matches or row["revoked_at"] is not None or expired:
+    expired = row is not None and row.expires_at is not None and row.expires_at <= now
+    if row is None or not matches or row.revoked_at is not None or expired:
         raise UnauthorizedError("api-key-invalid", "This API key is unknown, revoked or expired. Ask for a new one.")
-    return KeyHolder(row["email"], row["groups"], row["admin"])
+    return KeyHolder(row.email, row.groups, row.admin)

@@ -19,6 +19,7 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from resources.core.json import is_list
 from resources.core.permissions import principals_of
 from serving.access import api_keys
 from serving.directory import with_directory
@@ -108,8 +109,8 @@ def _verified(token: str, key: str) -> tuple[Access, float]:
         raise UnauthorizedError("token-malformed", "This token cannot be read. Send it whole and unchanged.") from None
     except jwt.InvalidTokenError as error:
         raise UnauthorizedError("token-invalid", f"This token is not accepted: {error}.") from None
-    groups = claims.get("groups", [])
-    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+    groups: Any = claims.get("groups", [])
+    if not is_list(groups) or not all(isinstance(group, str) for group in groups):
         raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
     return access_of(claims["sub"], groups, admin=claims.get("admin") is True), float(claims["exp"])
 

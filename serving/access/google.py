@@ -21,13 +21,14 @@ import jwt
 from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError
+from resources.core.json import is_object
 from resources.logging import logger
 from resources.settings import Settings
 from resources.stores import credentials
 from resources.stores.postgres import session
 from serving.database import Database
 from serving.errors import ProblemError
-from sql import statement
+from sql.web import WebReads, WebSession
 
 CALLBACK = "/api/auth/google/callback"
 LIFETIME = timedelta(minutes=10)
@@ -121,8 +122,9 @@ class GoogleSignIn:
         """Start a sign-in for a user and return the consent page's URL. Raises the problem `source-not-configured`."""
         settings, sign_in_id = self._settings, str(uuid.uuid4())
         client_id, _ = self._client()
-        row = {"sign_in_id": sign_in_id, "requested_by": email, "now": now, "expires_at": now + LIFETIME}
-        await self._database.fetch("sign_in_begin", row)
+        await WebReads(self._database).sign_in_begin(
+            sign_in_id=sign_in_id, requested_by=email, now=now, expires_at=now + LIFETIME
+        )
         challenge = hashlib.sha256(_verifier(self._key, sign_in_id).encode()).digest()
         query = {
             "client_id": client_id,
@@ -141,15 +143,15 @@ class GoogleSignIn:
     async def finish(self, answer: Mapping[str, str], now: datetime) -> Connected:
         """Store the token that Google's callback leads to. Raises `SignInError`, or `ServiceUnavailableError` when Postgres is down."""
         sign_in_id = _sign_in_id(self._key, answer.get("state", ""))
-        rows = await self._database.fetch("sign_in_finish", {"sign_in_id": sign_in_id, "now": now})
-        if not rows:
+        requested_by = await WebReads(self._database).sign_in_finish(sign_in_id=sign_in_id, now=now)
+        if requested_by is None:
             raise SignInError("This sign-in was already completed. Please start a new one.")
         if answer.get("error") == "access_denied":
             raise SignInError("Access was not granted on Google's page, so nothing was connected.", 403)
         if "error" in answer or not answer.get("code"):
             raise SignInError("Google could not complete the sign-in. Please start it again.")
         grant = await self._exchange(answer["code"], _verifier(self._key, sign_in_id))
-        connected = Connected(grant.account, rows[0]["requested_by"])
+        connected = Connected(grant.account, requested_by)
         await asyncio.to_thread(self._store, grant, connected.by)
         return connected
 
@@ -194,7 +196,7 @@ class GoogleSignIn:
         address = f"{self._settings.drive_api_url}/drive/v3/about?fields=user(emailAddress)"
         response = await _send(client, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
         user = _answer(response).get("user")
-        email = _email(user.get("emailAddress") if isinstance(user, dict) else None)
+        email = _email(user.get("emailAddress") if is_object(user) else None)
         if email is None:
             raise SignInError("Google did not name the account. Please start again.", 502)
         return email
@@ -205,9 +207,7 @@ class GoogleSignIn:
             credentials.save(
                 connection, self._settings, credentials.GOOGLE, grant.account, grant.refresh_token, grant.scopes, by
             )
-            connection.execute(
-                statement("serving", "source_resume").encode(), {"source": SourceName.GOOGLE_DRIVE.value}
-            )
+            WebSession(connection).source_resume(source=SourceName.GOOGLE_DRIVE.value)
 
 
 async def _send(client: httpx.AsyncClient, method: str, url: str, **more: Any) -> httpx.Response:
@@ -224,7 +224,7 @@ def _answer(response: httpx.Response) -> dict[str, Any]:
         body = response.json()
     except ValueError:
         body = None
-    fields: dict[str, Any] = body if isinstance(body, dict) else {}
+    fields: dict[str, Any] = body if is_object(body) else {}
     if response.is_success:
         return fields
     error = fields.get("error")

@@ -7,6 +7,7 @@ recognised by shape, since a client may know more of them than any list. Email a
 import html
 import re
 import unicodedata
+from typing import Any
 
 from linkify_it import LinkifyIt
 from linkify_it.tlds import TLDS
@@ -50,7 +51,8 @@ _OPENING = "([{\"'“‘„"
 _TRAILING = ".,;:!?\"'”’*_"
 _WORD = re.compile(r"\S+")
 _SLASHES = re.compile(r"(?<=\w)[/\\]{2,}")
-_hosts = LinkifyIt(options={"fuzzy_link": True, "fuzzy_ip": False, "fuzzy_email": False}).tlds([*TLDS, *RESERVED])
+_library: Any = LinkifyIt  # its types are incomplete
+_hosts: Any = _library(options={"fuzzy_link": True, "fuzzy_ip": False, "fuzzy_email": False}).tlds([*TLDS, *RESERVED])
 
 
 def holds_address(text: str) -> bool:

@@ -14,8 +14,10 @@ from resources.core.domain import Access
 from serving.answers.prompt import VERSION
 from serving.answers.schemas import AskRequest
 from serving.answers.support import Verdict
+from serving.background import Background
 from serving.database import Database
 from serving.retrieval.passage import Passage
+from sql.web import WebQueue, WebReads
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
@@ -43,9 +45,10 @@ def key(request: AskRequest, question: str, access: Access, model: str, sources:
 
 async def lookup(database: Database, cache_key: str) -> Written | None:
     """Return the answer, if there is one that has not expired. Raises `ServiceUnavailableError`."""
-    rows = await database.fetch("answer_cache_lookup", {"cache_key": cache_key})
-    return _decoder.decode(rows[0]["body"]) if rows else None
+    body = await WebReads(database).answer_cache_lookup(cache_key=cache_key)
+    return None if body is None else _decoder.decode(body)
 
 
-def row(cache_key: str, written: Written, seconds: int) -> dict[str, object]:
-    return {"cache_key": cache_key, "body": _encoder.encode(written), "seconds": seconds}
+def store(background: Background, cache_key: str, written: Written, seconds: int) -> None:
+    """Queue an answer to be written."""
+    WebQueue(background).answer_cache_store(cache_key=cache_key, body=_encoder.encode(written), seconds=seconds)

@@ -1,4 +1,4 @@
-"""An answer's sentences and what each cites: cleaned text enters, sentences with the numbers of their sources leave. Pure."""
+"""Split a cleaned answer into sentences with the numbers of the sources that each cites. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def sentences(answer: str) -> list[Sentence]:
         stop = begin + len(stretch.strip())
         text = without_marks(answer[begin:stop])
         if not _LETTER.search(text):
-            if found and cited(stretch):  # marks on a line of their own belong to what stands above
+            if found and cited(stretch):  # marks on a line of their own belong to the text above
                 last = found.pop()
                 found.append(last._replace(end=stop, cited=tuple(dict.fromkeys((*last.cited, *cited(stretch))))))
             continue

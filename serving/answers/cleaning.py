@@ -1,4 +1,4 @@
-"""What a model writes → what people are shown: citations in one form, no link, no HTML; whole or piece by piece as it streams.
+"""Clean what a model writes: citations in one form, no link, no HTML; whole or piece by piece as it streams.
 
 Text enters in any pieces and leaves as soon as nothing that follows can change it, so that however an answer was cut, the same
 text comes out. The only links of an answer are those of its citations, which we make; a model may have been talked into others

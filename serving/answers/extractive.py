@@ -73,7 +73,7 @@ def choose(found: Sequence[Quote], meaning: Sequence[float] | None) -> list[Quot
 
 
 def _quote(text: str) -> str:
-    """Return what stands between the quotation marks: no mark, link or tag of the document's own."""
+    """Return the text between the quotation marks, without marks, links or tags of the document."""
     text = _LIST_MARK.sub("", _MARK.sub(r"(\1)", text))
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"

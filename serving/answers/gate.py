@@ -23,7 +23,7 @@ COSINES: Mapping[str, float] = {BUNDLED_MODEL: 0.25}
 FLOOR = 0.30
 """Least score of a result that is not padding; it cuts the tail of what passed the gate. Source: NeuroDrive, relevance filtering (30 %)."""
 COVERAGE_GATE = 0.45
-"""For models that nobody has calibrated, and while there are no vectors: words alone decide. From the same run: without an answer
+"""For models that have not been calibrated, and while there are no vectors: words alone decide. From the same run: without an answer
 at most 0.43."""
 MEANING_SHARE = 0.8
 """A passage that means nearly the same in other words passes with none of the question's: 0.8 times its cosine counts."""
@@ -34,7 +34,7 @@ TOP = 5
 
 
 class Judged(NamedTuple):
-    """Whether to answer, and the figure it was decided by, with the gate that it was held against."""
+    """Whether to answer, the score that decided it, and the gate that the score had to reach."""
 
     passed: bool
     score: float

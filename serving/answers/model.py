@@ -1,4 +1,4 @@
-"""A language model behind any service that speaks OpenAI's chat completions: messages enter, text leaves, whole or in pieces.
+"""A client of language models behind any service with OpenAI's chat completions, whole or streamed.
 
 Three retries with exponential backoff are the SDK's, for rate limits, server errors, timeouts and dropped connections, and only
 before the first piece of a stream. Vendor errors end here.

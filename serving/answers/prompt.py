@@ -1,7 +1,7 @@
 """Build the messages for the language model from a question and its sources. Pure.
 
 A document's text is material, never an instruction. Each of its lines is led by a bar, so that nothing inside can look like our
-own lines; the block is fenced by a word that is drawn anew for each question; invisible characters are taken out. The model has
+own lines; the block is fenced by a random word, a new one for each question; invisible characters are taken out. The model has
 no tools, and what it writes is cleaned and checked afterwards whatever it was talked into.
 """
 

@@ -72,14 +72,14 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerEvent(msgspec.Struct, frozen=True):
-    """A step of a streamed answer; `data` is what stands in the server-sent event, as JSON."""
+    """A step of a streamed answer; `data` is that of the server-sent event, as JSON."""
 
     name: Literal["sources", "token", "restart", "check", "done"]
     data: dict[str, Any] | AnswerResponse
 
 
 class KeptSource(msgspec.Struct, frozen=True):
-    """A source as it stands today. `revoked`: deleted, or you may no longer read it; then nothing else is told of it."""
+    """A source as it is today. `revoked`: deleted, or you may no longer read it; then every other field is null."""
 
     index: int
     status: Literal["current", "changed", "revoked"]
@@ -122,6 +122,6 @@ class FeedbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeedbackResponse(msgspec.Struct, frozen=True):
-    """The feedback is kept."""
+    """The stored feedback."""
 
     feedback_id: str

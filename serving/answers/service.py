@@ -205,7 +205,7 @@ class Answers:
             written = cache.Written(
                 draft.text, draft.mode == "model", draft.sentences, draft.removed_citations, draft.removed_links
             )
-            self._background.put("answer_cache_store", cache.row(cache_key, written, seconds))
+            cache.store(self._background, cache_key, written, seconds)
 
     async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
@@ -256,8 +256,7 @@ class Answers:
     def _keep(self, answer: AnswerResponse, asked: PreparedQuestion, access: Access, *, completed: bool) -> None:
         self._metrics.answered(answer)
         if asked.outcome.registry:
-            kept = store.row(answer, asked.question, access, asked.sources, completed=completed)
-            self._background.put("answer_insert", kept)
+            store.keep(self._background, answer, asked.question, access, asked.sources, completed=completed)
         log.info(
             "answer",
             query_id=answer.query_id,

@@ -1,22 +1,24 @@
-"""Keep answers with the passages they were made from, and load them with what became of those passages.
+"""Store answers with the passages they were made from, and load them with the current state of those passages.
 
-Only who asked may read it again. While every source is readable the answer is shown, flagged where one has changed; once one is
-not (deleted, access withdrawn), the text that was made from it is withheld and nothing more is told of that source.
+Only the user who asked may read an answer again. It is shown while every source is readable, with a flag on sources that have changed.
+Once one is not (deleted, access withdrawn), the text that was made from it is withheld, and nothing else about that source is returned.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from resources.core.domain import Access
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
+from serving.background import Background
 from serving.database import Database
 from serving.results import link_of
 from serving.retrieval.passage import Passage
 from serving.retrieval.registry import recheck
+from sql.web import WebQueue, WebReads
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -29,35 +31,42 @@ class Used(msgspec.Struct, frozen=True):
     cited: bool
 
 
-def row(
-    answer: AnswerResponse, question: str, access: Access, sources: Sequence[Passage], *, completed: bool
-) -> dict[str, Any]:
+def keep(
+    background: Background,
+    answer: AnswerResponse,
+    question: str,
+    access: Access,
+    sources: Sequence[Passage],
+    *,
+    completed: bool,
+) -> None:
+    """Queue an answer to be written."""
     used = [
         Used(index, passage.chunk_id, passage.doc_id, passage.text_hash, index in answer.cited)
         for index, passage in enumerate(sources, start=1)
     ]
-    return {
-        "answer_id": answer.answer_id,
-        "query_id": answer.query_id,
-        "email": access.email,
-        "principals": sorted(access.principals),
-        "question": question,
-        "standalone": answer.standalone,
-        "answer": answer.answer,
-        "found": answer.found,
-        "mode": answer.mode,
-        "model": answer.model,
-        "sources": msgspec.json.encode(used).decode(),
-        "sentences": msgspec.json.encode(answer.sentences).decode(),
-        "unsupported": sum(not sentence.supported for sentence in answer.sentences),
-        "removed_citations": answer.removed_citations,
-        "removed_links": answer.removed_links,
-        "warnings": [warning.code for warning in answer.warnings],
-        "cached": answer.cached,
-        "completed": completed,
-        "latency_ms": answer.latency_ms,
-        "model_ms": answer.model_ms,
-    }
+    WebQueue(background).answer_insert(
+        answer_id=answer.answer_id,
+        query_id=answer.query_id,
+        email=access.email,
+        principals=sorted(access.principals),
+        question=question,
+        standalone=answer.standalone,
+        answer=answer.answer,
+        found=answer.found,
+        mode=answer.mode,
+        model=answer.model,
+        sources=msgspec.json.encode(used).decode(),
+        sentences=msgspec.json.encode(answer.sentences).decode(),
+        unsupported=sum(not sentence.supported for sentence in answer.sentences),
+        removed_citations=answer.removed_citations,
+        removed_links=answer.removed_links,
+        warnings=[warning.code for warning in answer.warnings],
+        cached=answer.cached,
+        completed=completed,
+        latency_ms=answer.latency_ms,
+        model_ms=answer.model_ms,
+    )
 
 
 async def load(
@@ -67,41 +76,41 @@ async def load(
 
     Raises `ServiceUnavailableError`.
     """
-    rows = await database.fetch("answer_by_id", {"answer_id": answer_id, "email": access.email})
-    if not rows:
+    statements = WebReads(database)
+    kept = await statements.answer_by_id(answer_id=answer_id, email=access.email)
+    if kept is None:
         return None
-    kept = rows[0]
-    used = msgspec.convert(kept.pop("sources"), list[Used])
-    sentences = msgspec.convert(kept.pop("sentences"), list[Verdict])
+    used = msgspec.convert(kept.sources, list[Used])
+    sentences = msgspec.convert(kept.sentences, list[Verdict])
     checked = await recheck(
         database, access, [one.chunk_id for one in used], fresh_since, archived=True, collection_ids=()
     )
-    may = {
-        "doc_ids": sorted({one.doc_id for one in used}),
-        "principals": sorted(access.principals),
-        "fresh_since": fresh_since,
-    }
-    readable = {one["doc_id"] for one in await database.fetch("document", may)} if used else set[str]()
+    readable: set[str] = set()
+    if used:
+        documents = await statements.document(
+            doc_ids=sorted({one.doc_id for one in used}), principals=sorted(access.principals), fresh_since=fresh_since
+        )
+        readable = {one.doc_id for one in documents}
     sources = [_today(one, checked.passages.get(one.chunk_id), readable, base_url) for one in used]
-    revoked = kept["erased"] or any(one.status == "revoked" for one in sources)
+    revoked = kept.erased or any(one.status == "revoked" for one in sources)
     return KeptAnswer(
-        answer_id=kept["answer_id"],
-        query_id=kept["query_id"],
-        query=kept["question"],
-        # earlier messages, and so earlier answers, may stand in it
-        standalone=None if revoked else kept["standalone"],
-        answer=None if revoked else kept["answer"],
-        found=kept["found"],
-        mode=kept["mode"],
-        model=kept["model"],
-        created_at=kept["created_at"],
-        completed=kept["completed"],
+        answer_id=kept.answer_id,
+        query_id=kept.query_id,
+        query=kept.question,
+        # it may contain earlier messages, and so earlier answers
+        standalone=None if revoked else kept.standalone,
+        answer=None if revoked else kept.answer,
+        found=kept.found,
+        mode=kept.mode,
+        model=kept.model,
+        created_at=kept.created_at,
+        completed=kept.completed,
         changed=any(one.status == "changed" for one in sources),
         revoked=revoked,
         sources=sources,
         sentences=[] if revoked else sentences,
-        removed_citations=kept["removed_citations"],
-        latency_ms=kept["latency_ms"],
+        removed_citations=kept.removed_citations,
+        latency_ms=kept.latency_ms,
     )
 
 

@@ -1,9 +1,9 @@
 """Decide whether the passages that a sentence of an answer cites support it, and if not, why. Pure.
 
-A sentence is held against the few pieces of its passages that say most of it. Its words must stand there, its numbers in a piece
-that speaks of the same, names anywhere in the passage, and it must deny what they deny. Where its words are other ones, the
-meaning decides (cosine of both, by the model that queries are embedded with), but never over a number, a name or a "not". Doubt
-counts against the sentence: a true one that is marked costs a look at the source, a false one that is not costs trust.
+A sentence is compared with the few pieces of its passages that contain most of its words. The pieces must contain its words, its
+numbers in a piece about the same subject, its names anywhere in the passage, and they must negate what it negates. If it is worded
+differently, the meaning decides (the cosine of both, by the model that embeds queries), but never against a number, a name or a
+"not". In doubt a sentence counts as unsupported: a false alarm costs a look at the source, a missed one costs trust.
 """
 
 import re
@@ -19,9 +19,9 @@ from serving.retrieval.highlight import pieces
 Reason = Literal["uncited", "words", "number", "name", "negation", "meaning"]
 
 ENOUGH = 0.75
-"""Share of a sentence's words that, standing in its source, is enough."""
+"""Share of a sentence's words that is enough if its source contains them."""
 LEAST = 0.4
-"""Below this share no likeness of meaning helps."""
+"""Below this share a similar meaning does not help."""
 MEANING: Mapping[str, float] = {"sentence-transformers/all-MiniLM-L6-v2": 0.62}
 """Model → least cosine of a sentence and its source between those two shares. From `tests/unit/test_answers_support.py`: claims
 that say it in other words 0.66 to 0.9, claims about something else of the same passage 0.2 to 0.58. Other models: words alone."""
@@ -33,7 +33,7 @@ _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 
 class CitedText(NamedTuple):
-    """What a number stands for: the passage, and its title and headings, which a claim may name."""
+    """The passage that a citation number refers to, and its title and headings, which a claim may name."""
 
     text: str
     heading: str = ""
@@ -51,7 +51,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Claim(NamedTuple):
-    """A sentence held against its sources. `evidence` is None when the words have decided; else the meaning still may."""
+    """A sentence compared with its sources. `evidence` is None if the words have decided; otherwise the meaning may still decide."""
 
     sentence: Sentence
     supported: bool
@@ -64,9 +64,9 @@ def _flat(text: str) -> str:
 
 
 def _best(words: frozenset[str], parts: Sequence[str]) -> list[str]:
-    """Return the pieces that together hold most of the words, the best first."""
+    """Return the pieces that together contain most of the words, best first."""
     chosen: list[str] = []
-    left = set(words)
+    left: set[str] = set(words)
     bags = {part: content(part) for part in parts}
     while left and len(chosen) < PIECES:
         gains = {part: sum(holds(bag, term) for term in left) for part, bag in bags.items()}
@@ -79,14 +79,14 @@ def _best(words: frozenset[str], parts: Sequence[str]) -> list[str]:
 
 
 def _near(plain: frozenset[str], parts: Sequence[str]) -> list[str]:
-    """Return the pieces of one passage that speak of the claim, at least half as much as the one that does most."""
+    """Return the pieces of one passage that contain at least half as many of the claim's words as its best piece."""
     overlap = {part: sum(holds(content(part), term) for term in plain) for part in parts}
     most = max(overlap.values(), default=0)
     return [part for part in parts if 2 * overlap[part] >= most]
 
 
-def _numbers_stand(claim: str, words: frozenset[str], cut: Sequence[Sequence[str]], heading: str) -> bool:
-    """Tell whether each number stands in a piece that speaks of the claim, and with its unit. `cut`: pieces by passage."""
+def _has_numbers(claim: str, words: frozenset[str], cut: Sequence[Sequence[str]], heading: str) -> bool:
+    """Return True if each number occurs in a piece about the claim, with its unit. `cut`: pieces by passage."""
     wanted = numbers(claim)
     if not wanted:
         return True
@@ -100,24 +100,24 @@ def _numbers_stand(claim: str, words: frozenset[str], cut: Sequence[Sequence[str
 
 
 def _otherwise(number: str, unit: str, stated: Measures) -> bool:
-    """Tell whether the source gives this number another unit, or this unit other numbers only."""
+    """Return True if the source gives this number another unit, or this unit only other numbers."""
     if (number, unit) in stated:
         return False
     return any(n == number and u in UNITS for n, u in stated) or any(u == unit for _, u in stated)
 
 
-def _units_stand(words: frozenset[str], passages: Sequence[CitedText]) -> bool:
+def _has_units(words: frozenset[str], passages: Sequence[CitedText]) -> bool:
     return units(words) <= units(content(" ".join(f"{passage.heading} {passage.text}" for passage in passages)))
 
 
-def _names_stand(claim: str, passages: Sequence[CitedText]) -> bool:
+def _has_names(claim: str, passages: Sequence[CitedText]) -> bool:
     words = content(" ".join(f"{passage.heading} {passage.text}" for passage in passages))
     names = {term for name in _NAME.findall(claim) for term in content(name)}
     return all(holds(words, term) for term in names)
 
 
-def _denies_alike(claim: str, words: frozenset[str], evidence: Sequence[str]) -> bool:
-    """Tell whether claim and source deny alike, in the clause of the source that says most of the claim."""
+def _negates_alike(claim: str, words: frozenset[str], evidence: Sequence[str]) -> bool:
+    """Return True if claim and source negate alike, in the clause of the source that contains most of the claim."""
     clauses = [clause for part in evidence for clause in [part, *_CLAUSE.split(part)] if clause and clause.strip()]
     if not clauses:
         return True
@@ -132,7 +132,7 @@ def _denies_alike(claim: str, words: frozenset[str], evidence: Sequence[str]) ->
 
 
 def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: bool) -> Claim:
-    """Hold a sentence against what it cites. With `by_meaning` false the words decide alone."""
+    """Compare a sentence with what it cites. With `by_meaning` false only the words decide."""
     passages = [sources[number] for number in sentence.cited if number in sources]
     if not passages:
         return Claim(sentence, False, "uncited")
@@ -148,11 +148,11 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
     share = sum(holds(held, term) for term in words) / len(words) if words else 0.0
     if not evidence or share < LEAST:
         return Claim(sentence, False, "words")
-    if not _numbers_stand(claim, words, cut, heading) or not _units_stand(words, passages):
+    if not _has_numbers(claim, words, cut, heading) or not _has_units(words, passages):
         return Claim(sentence, False, "number")
-    if not _names_stand(claim, passages):
+    if not _has_names(claim, passages):
         return Claim(sentence, False, "name")
-    if not _denies_alike(claim, words, evidence):
+    if not _negates_alike(claim, words, evidence):
         return Claim(sentence, False, "negation")
     if share >= ENOUGH:
         return Claim(sentence, True, None)
@@ -162,7 +162,7 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
 
 
 def verdict(claim: Claim, cosine: float | None, least: float) -> Verdict:
-    """Return what people are told of a claim. `cosine`: of the sentence and its evidence, where the meaning had to decide."""
+    """Return the verdict on a claim. `cosine`: of the sentence and its evidence, if the meaning has to decide."""
     supported = claim.supported or (claim.evidence is not None and cosine is not None and cosine >= least)
     sentence = claim.sentence
     return Verdict(

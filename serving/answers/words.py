@@ -38,7 +38,7 @@ _SPELLED = re.compile(
     re.IGNORECASE,
 )
 
-UNITS: frozenset[str] = frozenset().union(
+UNITS = frozenset[str]().union(
     *map(
         terms,
         """

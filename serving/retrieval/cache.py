@@ -14,6 +14,7 @@ import msgspec
 from serving.background import Background
 from serving.database import Database
 from serving.retrieval.query import SearchQuery
+from sql.web import WebQueue, WebReads
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
@@ -73,16 +74,15 @@ class CandidateCache:
     async def lookup(self, query: SearchQuery, model: str) -> Lookup:
         """Return what is cached for a search. Raises `ServiceUnavailableError`."""
         cache_key = key(query, model)
-        row = (await self._database.fetch("cache_lookup", {"cache_key": cache_key}))[0]
-        data: bytes | None = row["candidates"]
-        return Lookup(cache_key, row["version"], _decoder.decode(data) if data is not None else None)
+        cached = await WebReads(self._database).cache_lookup(cache_key=cache_key)
+        candidates = _decoder.decode(cached.candidates) if cached.candidates is not None else None
+        return Lookup(cache_key, cached.version, candidates)
 
     def store(self, found: Lookup, candidates: Candidates) -> None:
         """Queue candidates to be written."""
-        row = {
-            "cache_key": found.key,
-            "candidates": _encoder.encode(candidates),
-            "index_version": found.version,
-            "seconds": self._seconds,
-        }
-        self._background.put("cache_store", row)
+        WebQueue(self._background).cache_store(
+            cache_key=found.key,
+            candidates=_encoder.encode(candidates),
+            index_version=found.version,
+            seconds=self._seconds,
+        )

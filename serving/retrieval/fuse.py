@@ -1,4 +1,4 @@
-"""Fusion of the dense and the keyword leg: scores by chunk enter, one score in 0..1 by chunk leaves.
+"""Fuse the scores of the dense and the keyword leg into one score in 0..1 for each chunk.
 
 A leg maps chunk ids to its scores, the best first; `extra` holds true scores of chunks that only the other leg found (a second,
 rescoring query), so that a missing hit is not taken for a zero. Higher is better everywhere.
@@ -27,7 +27,7 @@ class Leg(NamedTuple):
     hits: Scores
     extra: Scores = MappingProxyType({})
     floor: float = 0.0
-    """What the leg gives to passages that have nothing to do with the query."""
+    """The leg's score of passages that are unrelated to the query."""
 
     def score(self, chunk_id: str) -> float | None:
         """Return the leg's score of a chunk, if it is known."""

@@ -64,7 +64,7 @@ def terms(query: str) -> frozenset[str]:
 
 
 def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
-    """Return where the wanted words stand in the text."""
+    """Return the positions of the wanted words in the text."""
     folded = text.casefold()
     if len(folded) != len(text):  # ß becomes ss: places would be others
         return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]

@@ -26,7 +26,7 @@ def rank(
 ) -> list[Passage]:
     """Return the passages with their scores, best first. Candidates that are not readable are left out.
 
-    The threshold applies to the score that is shown, so that trying thresholds tells no more than that score does.
+    The threshold applies to the score that is shown, so that trying thresholds reveals no more than that score does.
 
     With `reranked`, these scores by chunk id replace the fused ones, the threshold applies to them before boosts, and passages without one
     are left out.

@@ -18,6 +18,7 @@ from resources.sources import capabilities
 from serving.database import Database
 from serving.retrieval.passage import Neighbour, Passage
 from serving.retrieval.query import SearchQuery
+from sql.web import WebReads
 
 
 class _CheckedPassage(Passage, frozen=True, kw_only=True):
@@ -58,17 +59,17 @@ class Registry:
         self, access: Access, passages: Sequence[Passage], distance: int, fresh_since: datetime
     ) -> list[Passage]:
         """Return the passages with the chunks around them, up to `distance` away."""
-        wanted = {
-            "doc_ids": [one.doc_id for one in passages],
-            "chunk_indexes": [one.chunk_index for one in passages],
-            "distance": distance,
-            "principals": sorted(access.principals),
-            "fresh_since": fresh_since,
-        }
+        rows = await WebReads(self._database).neighbours(
+            doc_ids=[one.doc_id for one in passages],
+            chunk_indexes=[one.chunk_index for one in passages],
+            distance=distance,
+            principals=sorted(access.principals),
+            fresh_since=fresh_since,
+        )
         around: dict[tuple[str, int], list[Neighbour]] = {}
-        for row in await self._database.fetch("neighbours", wanted):
-            place: tuple[str, int] = (row.pop("doc_id"), row.pop("around"))
-            around.setdefault(place, []).append(Neighbour(**row))
+        for row in rows:
+            found = Neighbour(row.chunk_id, row.chunk_index, row.chunk_text, row.page_start, row.page_end)
+            around.setdefault((row.doc_id, row.around), []).append(found)
         return [
             msgspec.structs.replace(one, neighbours=around.get((one.doc_id, one.chunk_index), [])) for one in passages
         ]
@@ -91,15 +92,13 @@ async def recheck(
     """
     if not chunk_ids:
         return Checked({}, 0)
-    # one text: psycopg writes a list element by element
-    wanted = {
-        "chunk_ids": f"{{{','.join(chunk_ids)}}}",
-        "principals": sorted(access.principals),
-        "fresh_since": fresh_since,
-        "collection_ids": list(collection_ids) or None,
-    }
-    (answer,) = await database.fetch("recheck", wanted)
-    rows = [row for row in _ROWS.decode(answer["hits"]) if archived or row.tags.get("lifecycle") != "archived"]
+    hits = await WebReads(database).recheck(
+        chunk_ids=f"{{{','.join(chunk_ids)}}}",
+        principals=sorted(access.principals),
+        fresh_since=fresh_since,
+        collection_ids=list(collection_ids) or None,
+    )
+    rows = [row for row in _ROWS.decode(hits) if archived or row.tags.get("lifecycle") != "archived"]
     readable = {row.chunk_id: row for row in rows if not row.held_back}
     return Checked(readable, len({row.doc_id for row in rows if row.held_back}))
 

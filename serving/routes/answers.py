@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from serving.deps import Services
 from serving.errors import ProblemError
 from serving.references import parse_id
 from serving.routes.search import enforce_rate_limit
+from sql.web import WebReads
 
 SETTLE_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
@@ -128,20 +130,21 @@ async def feedback(
     """Store the caller's feedback on their own answer or search. If it names a document, it becomes a proposed test question."""
     if data.answer_id is None and data.query_id is None:
         raise InvalidRequestError("answer_id: give the id of an answer, or query_id of a search.")
-    row = {
-        "feedback_id": str(uuid.uuid4()),
-        "email": request.user.email,
-        "principals": sorted(request.user.principals),
-        "answer_id": _id("answer_id", data.answer_id),
-        "query_id": _id("query_id", data.query_id),
-        "verdict": data.verdict,
-        "comment": data.comment.replace("\x00", "") if data.comment else None,
-        "expected_doc_id": _id("expected_document", data.expected_document),
-    }
+    store = partial(
+        WebReads(services.database).feedback_insert,
+        feedback_id=str(uuid.uuid4()),
+        email=request.user.email,
+        principals=sorted(request.user.principals),
+        answer_id=_id("answer_id", data.answer_id),
+        query_id=_id("query_id", data.query_id),
+        verdict=data.verdict,
+        comment=data.comment.replace("\x00", "") if data.comment else None,
+        expected_doc_id=_id("expected_document", data.expected_document),
+    )
     for attempt in (1, 2):
-        rows = await services.database.fetch("feedback_insert", row)
-        if rows:
-            return FeedbackResponse(rows[0]["feedback_id"])
+        feedback_id = await store()
+        if feedback_id is not None:
+            return FeedbackResponse(feedback_id)
         if attempt == 1:
             await _settle(services)
     raise _no_answer()

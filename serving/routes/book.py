@@ -21,6 +21,7 @@ from serving.references import page
 from serving.results import Result
 from serving.routes.search import enforce_rate_limit
 from serving.schemas import Question, Warning_
+from sql.web import WebQueue, WebReads
 
 PASSAGES = 3
 """Passages an answer is made from. Source: the book assistant's FR-012."""
@@ -30,7 +31,7 @@ Collection = Annotated[str, Meta(max_length=2000)]
 
 
 class BookQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question; `collection_id` keeps it to one book (a root or a folder of it). Each stands alone."""
+    """A question; `collection_id` keeps it to one book (a root or a folder of it). Each is answered without the earlier ones."""
 
     query: Question
     collection_id: Collection | None = None
@@ -54,7 +55,7 @@ class BookSource(msgspec.Struct, frozen=True):
 
 
 class BookAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer from the book alone; `[n]` in it is `sources[n - 1]`. `unsupported` are sentences that no source of theirs bears out."""
+    """An answer from the book alone; `[n]` in it is `sources[n - 1]`. `unsupported` are sentences that their sources do not support."""
 
     answer: str
     sources: list[BookSource]
@@ -81,7 +82,7 @@ class TrackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrackResponse(msgspec.Struct, frozen=True):
-    """It is being written; nobody waits for that."""
+    """The conversation is being stored in the background."""
 
     conversation_id: str
     status: str = "accepted"
@@ -147,12 +148,12 @@ async def ask_selection(
     """Answer a question about selected text from its own file only."""
     enforce_rate_limit(services, request.user)
     reference = page(data.source_file, services.settings.file_roots)
-    parameters = msgspec.structs.asdict(reference) | {"collection_id": data.collection_id}
-    parameters |= services.readable_by(request.user)
-    rows = await services.database.fetch("document_by_page", parameters)
-    if not rows:
+    doc_id = await WebReads(services.database).document_by_page(
+        **msgspec.structs.asdict(reference), collection_id=data.collection_id, **services.readable_by(request.user)
+    )
+    if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
-    ask = to_ask(data.query, None, Selection(rows[0]["doc_id"], data.context))
+    ask = to_ask(data.query, None, Selection(doc_id, data.context))
     return from_answer(await services.answers.ask(ask, request.user, fallback=False))
 
 
@@ -166,13 +167,12 @@ async def track(
     if "\x00" in data.query + data.answer or "\\u0000" in sources:
         raise InvalidRequestError("query, answer and sources must not contain a NUL character.")
     conversation_id = str(uuid.uuid4())
-    row = {
-        "conversation_id": conversation_id,
-        "email": request.user.email,
-        "query": data.query,
-        "answer": data.answer,
-        "sources": sources,
-        "asked_at": asked_at,
-    }
-    services.background.put("conversation_insert", row)
+    WebQueue(services.background).conversation_insert(
+        conversation_id=conversation_id,
+        email=request.user.email,
+        query=data.query,
+        answer=data.answer,
+        sources=sources,
+        asked_at=asked_at,
+    )
     return TrackResponse(conversation_id)

@@ -15,6 +15,7 @@ from serving.citations.links import link
 from serving.deps import Services
 from serving.references import parse_id
 from serving.schemas import Name
+from sql.web import WebReads
 
 
 class FormattedCitation(msgspec.Struct, frozen=True):
@@ -57,20 +58,20 @@ async def format_citations(
             for text in data.doc_ids
         )
     )
-    parameters = {"doc_ids": doc_ids, **services.readable_by(request.user)}
-    rows = {row["doc_id"]: row for row in await services.database.fetch("document", parameters)}
+    readable = await WebReads(services.database).document(doc_ids=doc_ids, **services.readable_by(request.user))
+    documents = {one.doc_id: one for one in readable}
     today = services.clock().date()
     citations: list[FormattedCitation] = []
-    for index, row in enumerate((rows[doc_id] for doc_id in doc_ids if doc_id in rows), start=1):
+    for index, one in enumerate((documents[doc_id] for doc_id in doc_ids if doc_id in documents), start=1):
         address = link(
             base_url=services.settings.base_url,
-            doc_id=row["doc_id"],
+            doc_id=one.doc_id,
             chunk_index=None,
-            url=row["url"],
-            source_type=row["source_type"],
-            mime_type=row["mime_type"],
+            url=one.url,
+            source_type=one.source_type,
+            mime_type=one.mime_type,
         )
-        cited = Cited(row["title"], row["source_type"], row["modified_at"], (), address, row["owner"])
+        cited = Cited(one.title, one.source_type, one.modified_at, (), address, one.owner)
         text = citation(cited, index, data.format, today)
-        citations.append(FormattedCitation(index, text, address, row["source_type"], row["doc_id"]))
+        citations.append(FormattedCitation(index, text, address, one.source_type, one.doc_id))
     return CitationsResponse(citations)

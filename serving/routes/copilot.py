@@ -84,7 +84,7 @@ class ChatSource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChatResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer. `unsupported` are sentences that no source of theirs bears out."""
+    """An answer. `unsupported` are sentences that their sources do not support."""
 
     message: str
     sources: list[ChatSource]

@@ -21,7 +21,7 @@ from serving.errors import not_found
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
 from serving.schemas import Citation
-from sql import statement
+from sql.web import WebReads, WebSession
 
 DEFAULT_CONTEXT = 1000
 MAX_CONTEXT = 20_000
@@ -91,41 +91,38 @@ async def open_document(
 ) -> DocumentResponse:
     """Return a document with its text around a location. Raises `not-found` alike for a hidden, withheld or unknown document."""
     doc_id = parse_id(doc_id, not_found())
-    allowed = services.readable_by(access)
-    rows = await services.database.fetch("document", {"doc_ids": [doc_id], **allowed})
-    if not rows:
+    statements, allowed = WebReads(services.database), services.readable_by(access)
+    documents = await statements.document(doc_ids=[doc_id], **allowed)
+    if not documents:
         raise not_found()
-    row, place = rows[0], None
+    document, place = documents[0], None
     if chunk is not None:
-        parameters = {"doc_id": doc_id, "chunk_index": chunk, **allowed}
-        places = await services.database.fetch("document_chunk", parameters)
-        if not places:
+        place = await statements.document_chunk(doc_id=doc_id, chunk_index=chunk, **allowed)
+        if place is None:
             raise not_found()
-        place = places[0]
-        start, end = place["start_char"], place["end_char"]
+        start, end = place.start_char, place.end_char
     start = start or 0
     end = min(start if end is None else end, start + MAX_RANGE)
     if end < start:
         raise InvalidRequestError("end: must not be less than start.")
     low, high = max(0, start - context), min(max(end, start + 1) + context, MAX_INTEGER)
-    parameters = {"doc_id": doc_id, "start_char": low, "end_char": high, **allowed}
-    chunks = await services.database.fetch("document_text", parameters)
+    chunks = await statements.document_text(doc_id=doc_id, start_char=low, end_char=high, **allowed)
     text, begins = rebuild(chunks, low, high)
     address = link(
         base_url=services.settings.base_url,
         doc_id=doc_id,
         chunk_index=chunk,
-        url=row["url"],
-        source_type=row["source_type"],
-        mime_type=row["mime_type"],
-        page=place["page_start"] if place else None,
-        anchor=place["anchor"] if place else None,
+        url=document.url,
+        source_type=document.source_type,
+        mime_type=document.mime_type,
+        page=place.page_start if place else None,
+        anchor=place.anchor if place else None,
     )
-    section: list[str] = place["section_path"] if place else []
-    cited = Cited(row["title"], row["source_type"], row["modified_at"], section, address, row["owner"])
+    section: list[str] = place.section_path if place else []
+    cited = Cited(document.title, document.source_type, document.modified_at, section, address, document.owner)
     await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
     return DocumentResponse(
-        **row,
+        **msgspec.structs.asdict(document),
         text=text,
         text_start=begins,
         text_end=begins + len(text),
@@ -133,8 +130,8 @@ async def open_document(
             start=start,
             end=end,
             chunk_index=chunk,
-            page_start=place["page_start"] if place else None,
-            page_end=place["page_end"] if place else None,
+            page_start=place.page_start if place else None,
+            page_end=place.page_end if place else None,
             section_path=section,
         )
         if end > start
@@ -185,7 +182,7 @@ async def delete_document(
                 event = AuditEvent(
                     email=email, action="take_down", doc_ids=[doc_id], detail=json.dumps({"owner": owner})
                 )
-            connection.execute(statement("serving", "audit_insert").encode(), event.row())
+            WebSession(connection).audit_insert(**event.row())
             services.rights.note(doc_id, [])
         return True
 

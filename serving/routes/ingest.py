@@ -16,12 +16,13 @@ from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT, IngestRequest, ingest
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync
+from sql.web import IngestState, WebReads
 
 log = logger("serving")
 
 
 class IngestResponse(msgspec.Struct, frozen=True):
-    """The document is kept and waits for its sync."""
+    """The document is stored and waits for its sync."""
 
     job_id: str
     doc_id: str
@@ -37,7 +38,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job stands. `stage` is the one it is in, or that it ended in; `error` is set when it failed."""
+    """The state of a job. `stage` is the one it is in, or that it ended in; `error` is set when it failed."""
 
     job_id: str
     doc_id: str
@@ -80,26 +81,26 @@ async def ingest_status(
 ) -> IngestJob:
     """Return the state of a job to the user who started it."""
     missing = ProblemError("not-found", "There is no such job, or it is not yours.")
-    parameters = {"job_id": parse_id(job_id, missing), "email": request.user.email}
-    rows = await services.database.fetch("ingest_job", parameters)
-    if not rows:
+    known = parse_id(job_id, missing)
+    job = await WebReads(services.database).ingest_job(job_id=known, email=request.user.email)
+    if job is None:
         raise missing
-    return _job(rows[0])
+    return _job(job)
 
 
-def _job(row: dict[str, Any]) -> IngestJob:
+def _job(job: IngestState) -> IngestJob:
     status: Literal["queued", "running", "success", "failed"] = "queued"
     stage, error = None, None
-    if row["taken_back"]:
+    if job.taken_back:
         status, error = "failed", "Its owner has taken it back."
-    elif row["seen"]:
-        stage = row["stage"] or row["running_stage"] or "raw"
-        if row["state"] in (State.SKIPPED, State.FAILED):
-            status, error = "failed", row["reason"] or "It could not be indexed."
-        elif row["indexed"]:
+    elif job.seen:
+        stage = job.stage or job.running_stage or "raw"
+        if job.state in (State.SKIPPED, State.FAILED):
+            status, error = "failed", job.reason or "It could not be indexed."
+        elif job.indexed:
             status, stage = "success", "indexed"
         else:
             status = "running"
     done = status == "success"
-    counts = Counts(int(done), row["chunk_count"] if done else 0, (row["page_count"] or 0) if done else 0)
-    return IngestJob(job_id=row["job_id"], doc_id=row["doc_id"], status=status, stage=stage, counts=counts, error=error)
+    counts = Counts(int(done), (job.chunk_count or 0) if done else 0, (job.page_count or 0) if done else 0)
+    return IngestJob(job_id=job.job_id, doc_id=job.doc_id, status=status, stage=stage, counts=counts, error=error)

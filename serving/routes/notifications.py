@@ -13,6 +13,7 @@ from resources.logging import logger
 from resources.stores.waiting import changed
 from serving.deps import Services
 from serving.errors import ProblemError
+from sql.web import WebReads
 
 CHANNEL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[0-9]{1,20}")
@@ -40,13 +41,14 @@ async def drive_notifications(request: Request[Any, Any, Any], services: NamedDe
         for name in ("channel-id", "channel-token", "message-number", "resource-state")
     )
     source = SourceName.GOOGLE_DRIVE
-    rows = []
+    channel = None
     if CHANNEL.fullmatch(channel_id):
-        rows = await services.database.fetch("notification_channel", {"channel_id": channel_id, "source": source.value})
-    expected = bytes(rows[0]["token_hash"]) if rows else NO_HASH
+        statements = WebReads(services.database)
+        channel = await statements.notification_channel(channel_id=channel_id, source=source.value)
+    expected = channel.token_hash if channel is not None else NO_HASH
     if not hmac.compare_digest(expected, hashlib.sha256(token.encode()).digest()) or not NUMBER.fullmatch(number):
         raise ProblemError("not-found", "There is no such channel.")
-    partitions = [] if state == ESTABLISHED else list(rows[0]["partitions"])
+    partitions = [] if channel is None or state == ESTABLISHED else channel.partitions
     await services.database.in_thread(lambda connection: changed(connection, source, channel_id, number, partitions))
     log.info("drive_notification", channel=channel_id, state=state[:20], partitions=len(partitions))
     if partitions:

@@ -28,6 +28,7 @@ from serving.retrieval.passage import SCORE_DIGITS, Passage
 from serving.retrieval.query import normalise, search_query
 from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
 from serving.schemas import Name, Question, Warning_
+from sql.web import WebReads
 
 MIN_QUERY = 3
 MAX_LIMIT = 50
@@ -183,10 +184,9 @@ async def rag_search(
     _, outcome = await recorded_search(services, query)
     if data.mode == "vector" and EMBEDDING_DOWN in outcome.degradations:
         raise _no_vectors(services)
-    if not outcome.passages:
-        readable = await services.database.fetch("any_chunk", {"principals": sorted(request.user.principals)})
-        if not readable[0]["indexed"]:
-            raise ProblemError("not-found", "No document that you may read has been indexed yet.")
+    statements = WebReads(services.database)
+    if not outcome.passages and not await statements.any_chunk(principals=sorted(request.user.principals)):
+        raise ProblemError("not-found", "No document that you may read has been indexed yet.")
     kept = _kept(data, outcome.passages, services.embedder.model, services.settings.answer_gate)
     return RagSearchResponse(
         [_result(data, one, services.settings.base_url) for one in kept[: data.limit]],

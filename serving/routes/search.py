@@ -70,7 +70,7 @@ def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
 
 
 async def recorded_search(services: Services, query: SearchQuery) -> tuple[str, SearchOutcome]:
-    """Search, record it in the audit log and count it; return its id and outcome. The event is kept before the answer leaves."""
+    """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent."""
     began = time.perf_counter()
     query_id = str(uuid.uuid4())
     outcome = await services.retriever.search(query)

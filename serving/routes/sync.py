@@ -17,6 +17,7 @@ from serving.errors import ProblemError
 from serving.ledger import LastJob, job_facts
 from serving.references import parse_id
 from serving.schemas import Name
+from sql.web import WebReads
 
 LAUNCH_SECONDS = 25.0
 """Less than the launch's own timeout for Dagster, so that a hang is noticed here."""
@@ -88,15 +89,13 @@ async def sync_status(
     """Return a sync's status. Counts are for administrators; errors of uploads are for their owner too."""
     missing = ProblemError("not-found", "There is no such sync.")
     job = parse_id(job_id, missing)
-    rows = await services.database.fetch("sync_job", {"job_id": job})
-    if not rows:
+    statements, admin = WebReads(services.database), request.user.admin
+    row = await statements.sync_job(job_id=job)
+    if row is None:
         raise missing
-    row, admin = rows[0], request.user.admin
-    faults = await services.database.fetch(
-        "sync_errors", {"job_id": job, "owner": None if admin else request.user.email}
-    )
+    faults = await statements.sync_errors(job_id=job, owner=None if admin else request.user.email)
     return SyncStatus(
-        source=row["source"],
+        source=row.source,
         **job_facts(row, admin=admin),
-        errors=[SyncFault(fault["source_id"], fault["reason"], fault["stage"], fault["outcome"]) for fault in faults],
+        errors=[SyncFault(fault.source_id, fault.reason, fault.stage, fault.outcome) for fault in faults],
     )

@@ -17,6 +17,7 @@ from serving.retrieval.plan import filter_for
 from serving.retrieval.query import MAX_QUERY, Narrowing, search_query
 from serving.routes.search import enforce_rate_limit, recorded_search
 from serving.why import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
+from sql.web import WebReads
 
 COUNT_SECONDS = 5.0
 
@@ -36,9 +37,11 @@ async def why(
     """
     access = request.user
     enforce_rate_limit(services, access)
-    rows = await services.database.fetch("why", parameters(reference(source), access, services.fresh_since()))
-    row = rows[0] if rows else None
-    doc_id = row["doc_id"] if row is not None else NO_DOCUMENT
+    named = reference(source)
+    row = await WebReads(services.database).why(
+        own_id=named.own_id, **parameters(named), **services.readable_by(access)
+    )
+    doc_id = row.doc_id if row is not None else NO_DOCUMENT
     points, rank = await _points(services, access, doc_id), None
     if asked is not None:
         query = search_query(asked, access, services.settings, limit=RANKS)

@@ -6,11 +6,13 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
 from serving.why import trace
+from sql.web import Entry
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
@@ -99,21 +101,23 @@ def test_every_state_has_its_reason(gauge: str, site: Site, running: Running) ->
 
 
 def test_reasons_for_a_query_that_does_not_match_and_an_index_that_is_down() -> None:
-    row = {
-        "state": "live",
-        "reason": None,
-        "stage": None,
-        "chunks": 2,
-        "indexed": True,
-        "permitted": True,
-        "stale": False,
-        "archived": False,
-    }
+    row = Entry(
+        doc_id="d",
+        state="live",
+        reason=None,
+        stage=None,
+        chunks=2,
+        indexed=True,
+        permitted=True,
+        stale=False,
+        archived=False,
+    )
     age = timedelta(hours=24)
     assert "first 50" in str(trace(row, points=2, asked=True, rank=None, max_age=age).reason)
     assert "does not answer" in str(trace(row, points=None, asked=False, rank=None, max_age=age).reason)
     assert "not complete" in str(trace(row, points=1, asked=False, rank=None, max_age=age).reason)
-    assert "24 h" in str(trace(row | {"stale": True}, points=2, asked=False, rank=None, max_age=age).reason)
+    stale = msgspec.structs.replace(row, stale=True)
+    assert "24 h" in str(trace(stale, points=2, asked=False, rank=None, max_age=age).reason)
 
 
 def test_links_of_drive_and_slack_lead_to_their_documents(site: Site, running: Running) -> None:

@@ -18,6 +18,7 @@ from serving.documents import rebuild
 from serving.results import results
 from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, spans, terms
 from serving.retrieval.passage import Passage
+from sql.web import ChunkText
 
 TODAY = date(2025, 11, 20)
 LINK = "https://drive.google.com/file/d/1XyZ"
@@ -201,25 +202,32 @@ def test_inflected_words_are_highlighted() -> None:
     assert [made.text[start:end] for start, end in made.spans] == ["Employees", "requested", "holidays"]
 
 
+def chunk(text: str, start: int) -> ChunkText:
+    return ChunkText(
+        chunk_index=0,
+        chunk_text=text,
+        start_char=start,
+        end_char=start + len(text),
+        section_path=[],
+        anchor=None,
+        page_start=None,
+        page_end=None,
+    )
+
+
 @given(text=st.text(min_size=1, max_size=300), size=st.integers(1, 50), overlap=st.integers(0, 10), data=st.data())
 def test_text_rebuilt_from_overlapping_chunks_is_the_text(
     text: str, size: int, overlap: int, data: st.DataObject
 ) -> None:
     step = max(1, size - overlap)
-    chunks = [
-        {"chunk_text": text[at : at + size], "start_char": at, "end_char": min(len(text), at + size)}
-        for at in range(0, len(text), step)
-    ]
+    chunks = [chunk(text[at : at + size], at) for at in range(0, len(text), step)]
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     assert rebuild(chunks, start, end) == (text[start:end], start)
 
 
 def test_a_gap_between_chunks_keeps_the_offsets() -> None:
-    chunks = [
-        {"chunk_text": "One.", "start_char": 0, "end_char": 4},
-        {"chunk_text": "Two.", "start_char": 6, "end_char": 10},
-    ]
+    chunks = [chunk("One.", 0), chunk("Two.", 6)]
     assert rebuild(chunks, 2, 9) == ("e.\n\nTwo", 2)
     assert rebuild(chunks, 20, 30) == ("", 20)
 

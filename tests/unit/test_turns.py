@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from litestar.routes import HTTPRoute
+from serving.access.turns import CLASS_OF, CLASSES
 
 from resources.settings import Settings
-from serving.access.turns import CLASS_OF, CLASSES
 from serving.app import create_app
 
 

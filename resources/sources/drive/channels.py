@@ -10,7 +10,6 @@ import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from resources.core.domain import SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, ServiceUnavailableError
@@ -20,7 +19,8 @@ from resources.sources.drive.auth import GOOGLE
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.feeds import Feeds
 from resources.stores.postgres import session
-from sql import queries
+from sql.sources import Channel
+from sql.sources import Channels as Statements
 
 PATH = "/api/drive/notifications"
 LIFE = timedelta(days=7)
@@ -30,7 +30,6 @@ ABANDONED = timedelta(hours=1)
 SOURCE = SourceName.GOOGLE_DRIVE.value
 
 log = logger("sync")
-registry = queries("events")
 
 
 def address(settings: Settings) -> str | None:
@@ -59,40 +58,40 @@ class Channels:
         """
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
             kept: set[str] = set()
-            rows: list[dict[str, Any]] = list(registry.channels(connection, source=SOURCE))
+            registry = Statements(connection)
+            rows = registry.channels(source=SOURCE)
             for feed, partitions in wanted.items() if self._address is not None else ():
-                good = next((row for row in rows if row["feed"] == feed and self._is_good(row)), None)
+                good = next((row for row in rows if row.feed == feed and self._is_good(row)), None)
                 if good is None:
-                    made = self._make(connection, feed, partitions)
+                    made = self._make(registry, feed, partitions)
                     kept |= {made} if made is not None else self._usable(rows, feed)
                 else:
-                    kept.add(good["channel_id"])
-                    if sorted(good["partitions"]) != sorted(partitions):
-                        registry.cover(connection, channel_id=good["channel_id"], partitions=sorted(partitions))
+                    kept.add(good.channel_id)
+                    if sorted(good.partitions) != sorted(partitions):
+                        registry.cover(channel_id=good.channel_id, partitions=sorted(partitions))
             for row in rows:
-                if row["channel_id"] not in kept:
-                    self._stop(connection, row)
+                if row.channel_id not in kept:
+                    self._stop(registry, row)
 
-    def _is_good(self, row: Mapping[str, Any]) -> bool:
+    def _is_good(self, row: Channel) -> bool:
         """Return True unless a channel must be replaced: it belongs to another account, or half of its lifetime is over."""
-        if row["expires_at"] is None or (row["account"], row["address"]) != (self._account, self._address):
+        if row.expires_at is None or (row.account, row.address) != (self._account, self._address):
             return False
-        return self._now() < row["created_at"] + (row["expires_at"] - row["created_at"]) / 2
+        return self._now() < row.created_at + (row.expires_at - row.created_at) / 2
 
-    def _usable(self, rows: Sequence[Mapping[str, Any]], feed: str) -> set[str]:
+    def _usable(self, rows: Sequence[Channel], feed: str) -> set[str]:
         """Return the channels of a feed that are still alive, for use while no new one can be created."""
         return {
-            row["channel_id"]
+            row.channel_id
             for row in rows
-            if row["feed"] == feed and row["address"] == self._address and row["account"] == self._account
-            if row["expires_at"] is not None and row["expires_at"] > self._now()
+            if row.feed == feed and row.address == self._address and row.account == self._account
+            if row.expires_at is not None and row.expires_at > self._now()
         }
 
-    def _make(self, connection: Any, feed: str, partitions: Sequence[str]) -> str | None:
+    def _make(self, registry: Statements, feed: str, partitions: Sequence[str]) -> str | None:
         """Create a channel and return its id; None if Google refused it, in which case the reason is stored."""
         channel_id, token = str(uuid.uuid4()), secrets.token_urlsafe(32)
         registry.add_channel(
-            connection,
             channel_id=channel_id,
             source=SOURCE,
             feed=feed,
@@ -119,28 +118,26 @@ class Channels:
                 body=body,
             )
         except (AuthorizationError, ServiceUnavailableError):
-            registry.drop_channel(connection, channel_id=channel_id)
+            registry.drop_channel(channel_id=channel_id)
             raise
         except ConcordanceError as error:
             log.warning("drive_not_watched", feed=feed or "account", reason=str(error))
-            registry.made_channel(
-                connection, channel_id=channel_id, resource_id=None, expires_at=None, error=str(error)
-            )
+            registry.made_channel(channel_id=channel_id, resource_id=None, expires_at=None, error=str(error))
             return None
         until = datetime.fromtimestamp(int(made.get("expiration") or expires.timestamp() * 1000) / 1000, UTC)
         resource = str(made["resourceId"])
-        registry.made_channel(connection, channel_id=channel_id, resource_id=resource, expires_at=until, error=None)
+        registry.made_channel(channel_id=channel_id, resource_id=resource, expires_at=until, error=None)
         log.info("drive_watched", feed=feed or "account", until=until.isoformat())
         return channel_id
 
-    def _stop(self, connection: Any, row: Mapping[str, Any]) -> None:
+    def _stop(self, registry: Statements, row: Channel) -> None:
         """Stop a channel and forget it. One that cannot be stopped expires by itself, and its messages are refused until then."""
-        if row["expires_at"] is None and row["error"] is None and self._now() < row["created_at"] + ABANDONED:
+        if row.expires_at is None and row.error is None and self._now() < row.created_at + ABANDONED:
             return  # another process may be creating it
-        registry.drop_channel(connection, channel_id=row["channel_id"])
-        if row["resource_id"] is None or row["expires_at"] is None or row["expires_at"] <= self._now():
+        registry.drop_channel(channel_id=row.channel_id)
+        if row.resource_id is None or row.expires_at is None or row.expires_at <= self._now():
             return
         try:
-            self._client.call("channels.stop", body={"id": row["channel_id"], "resourceId": row["resource_id"]})
+            self._client.call("channels.stop", body={"id": row.channel_id, "resourceId": row.resource_id})
         except ConcordanceError as error:
-            log.info("drive_not_stopped", channel=row["channel_id"], reason=str(error))
+            log.info("drive_not_stopped", channel=row.channel_id, reason=str(error))

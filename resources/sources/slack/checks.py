@@ -7,7 +7,7 @@ from resources.settings import Settings
 from resources.slack_socket import ask
 from resources.sources.spec import Check
 from resources.stores.postgres import session
-from sql import queries
+from sql.sources import Events
 
 NAME = "slack events"
 
@@ -33,5 +33,5 @@ def checks(settings: Settings) -> Iterator[Check]:
 def _app(settings: Settings) -> str | None:
     """Return the app id of the bot token, as recorded by the last sync."""
     with session(settings.postgres_dsn) as connection:
-        row = queries("events").app(connection, source=SourceName.SLACK.value)
-    return None if row is None else row["app_id"]
+        row = Events(connection).app(source=SourceName.SLACK.value)
+    return None if row is None else row.app_id

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import msgspec
 
 from resources.core.domain import SourceName
+from resources.core.json import is_object, object_of
 from resources.sources.slack.windows import LONGEST, micros, stamp
 from resources.stores.postgres import Connection
-from sql import queries
+from sql.sources import Events
 
 SLACK = SourceName.SLACK.value
 CONVERTED = frozenset({"channel_convert_to_private", "group_convert_to_private"})
@@ -34,8 +35,6 @@ PLAIN = frozenset(
 FILES = frozenset({"file_deleted", "file_change", "file_unshared"})
 CHANNELS = frozenset({"channel", "group"})
 """Kinds of conversations that the connector reads; direct messages are none of them."""
-
-registry = queries("events")
 
 
 class _Authorization(msgspec.Struct):
@@ -93,10 +92,10 @@ def touch_of(envelope: Envelope) -> Touch | None:
     if kind == "message":
         return _message(event)
     if kind in FILES:
-        file = event.get("file_id") or (event.get("file") or {}).get("id")
+        file = event.get("file_id") or object_of(event.get("file")).get("id")
         return Touch(kind=kind, channel=None, file=str(file), hides=True) if file else None
     channel = event.get("channel")
-    channel = channel.get("id") if isinstance(channel, dict) else channel
+    channel = channel.get("id") if is_object(channel) else channel
     if not isinstance(channel, str) or kind not in GONE | PLAIN:
         return None
     own = {one.user_id for one in envelope.authorizations}
@@ -125,14 +124,15 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
     touch = touch_of(envelope)
     if touch is None or not envelope.event_id:
         return Recorded("not_indexed")
-    teams = {row["principal"].partition(":")[2] for row in registry.teams(connection)} & envelope.teams
+    registry = Events(connection)
+    teams = {principal.partition(":")[2] for principal in registry.teams()} & envelope.teams
     if not teams:
         return Recorded("other_team")
-    app = registry.app(connection, source=SLACK)
-    if app is not None and app["app_id"] is not None and app["app_id"] != envelope.api_app_id:
+    app = registry.app(source=SLACK)
+    if app is not None and app.app_id is not None and app.app_id != envelope.api_app_id:
         return Recorded("other_app")
     with connection.transaction():
-        channels = _channels(connection, touch)
+        channels = _channels(registry, touch)
         if not channels and not touch.opens:
             return Recorded("unknown_channel")
         key = f"{SLACK}:{envelope.event_id}"
@@ -140,22 +140,21 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
         narrowed: dict[str, list[str]] = {}
         for channel in channels or [None]:
             received = registry.receive(
-                connection,
                 event_id=f"{key}:{channel or ''}",
                 source=SLACK,
                 partition=channel,
                 kind=touch.kind,
                 urgent=touch.hides or touch.kind != "message",
             )
-            if not list(received):
+            if received is None:
                 return Recorded("repeated")
             if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole or touch.left):
-                value = msgspec.json.encode(_word(touch, min(teams))).decode()
-                registry.touch(connection, partition=channel, key=f"e:{envelope.event_id}", value=value)
-                hidden += [row["doc_id"] for row in registry.hide(connection, partition=channel)]
+                value = _word(touch, min(teams))
+                registry.touch(partition=channel, key=f"e:{envelope.event_id}", value=value)
+                hidden += registry.hide(partition=channel)
             if channel is not None and touch.left:
-                rows = registry.depart(connection, partition=channel, account=touch.left, event_id=envelope.event_id)
-                narrowed |= {row["doc_id"]: row["permissions"] for row in rows}
+                rows = registry.depart(partition=channel, account=touch.left, event_id=envelope.event_id)
+                narrowed |= {row.doc_id: row.permissions for row in rows}
         if hidden:
             rights.withhold(hidden)
         if narrowed:
@@ -163,12 +162,11 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
     return Recorded("recorded", hidden)
 
 
-def _channels(connection: Connection, touch: Touch) -> list[str]:
+def _channels(registry: Events, touch: Touch) -> list[str]:
     """Return the channels that an event concerns, of those that were synced before."""
     if touch.file is not None:
-        return [row["partition"] for row in registry.holders(connection, file=f"f:{touch.file}")]
-    known = registry.known_partition(connection, source=SLACK, partition=touch.channel)
-    return [row["partition"] for row in known]
+        return registry.holders(file=f"f:{touch.file}")
+    return registry.known_partition(source=SLACK, partition=touch.channel)
 
 
 def _message(event: dict[str, Any]) -> Touch | None:

@@ -13,8 +13,6 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
 from resources.core.domain import Batch, Item, SourceName
 from resources.core.durations import duration
 from resources.core.errors import (
@@ -38,10 +36,9 @@ from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
 from resources.sources.slack.settle import ChannelBatchBuilder
 from resources.stores.postgres import session
-from sql import queries
+from sql.sources import Events
 
 log = logger("sync")
-registry = queries("events")
 
 PROBES = 5
 """Archived channels that one sync tries to read for the first time."""
@@ -125,16 +122,17 @@ class Slack(Source):
         bot = self._identity.bot
         accounts = [{"account": account, "email": email} for account, email in self._people.accounts()]
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
-            registry.keep_accounts(connection, source=self.name.value, rows=msgspec.json.encode(accounts).decode())
-            known = registry.app(connection, source=self.name.value)
-            if known is None or known["bot_id"] == bot:
+            registry = Events(connection)
+            registry.keep_accounts(source=self.name.value, rows=accounts)
+            known = registry.app(source=self.name.value)
+            if known is None or known.bot_id == bot:
                 return
             try:
                 app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
             except AbortSyncError as error:
                 log.warning("slack_app_unknown", reason=str(error))  # events of any app count until it is known
                 return
-            registry.save_app(connection, source=self.name.value, bot_id=bot, app_id=app)
+            registry.save_app(source=self.name.value, bot_id=bot, app_id=app)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield what changed in a channel since `cursor`, including its readers; see `resources.sources.slack.channels`."""

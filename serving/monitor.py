@@ -1,8 +1,7 @@
-"""Periodic readings of the registry, the index and the disks, for `/metrics` and `/readyz`: no request costs a query."""
+"""Monitor the registry, the index and the disks for `/metrics` and `/readyz`, so that no request costs a query."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 import psycopg
 
@@ -11,6 +10,7 @@ from resources.logging import logger
 from resources.stores.disk import DiskFault
 from serving.background import cancel
 from serving.database import Database
+from sql.web import Figure, WebReads
 
 REFRESH_SECONDS = 10.0
 COMPLETE_SHARE = 0.99
@@ -36,7 +36,7 @@ class StatusMonitor:
         self._read_disk = disk
         self._was_short = False
         self._task: asyncio.Task[None] | None = None
-        self.totals: list[Mapping[str, Any]] = []
+        self.totals: Sequence[Figure] = ()
         self.points: int | None = None
         self.size: int | None = None
         self.incomplete = False
@@ -50,14 +50,15 @@ class StatusMonitor:
         await cancel(self._task)
 
     async def _run(self) -> None:
+        statements = WebReads(self._database)
         while True:
             expected = 0
             try:
-                self.totals = [*await self._database.fetch("totals")]
-                expected = (await self._database.fetch("expected_passages"))[0]["passages"]
+                self.totals = await statements.totals()
+                expected = await statements.expected_passages()
             except (TemporaryError, psycopg.Error) as error:
                 log.warning("totals_unavailable", error=str(error))
-                self.totals = []
+                self.totals = ()
             self.points, self.size = await self._read_index()
             short = self.points is not None and self.points < COMPLETE_SHARE * expected
             if short and self._was_short and not self.incomplete:

@@ -6,7 +6,7 @@ caller; on open routes it counts for its address.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
@@ -118,7 +118,8 @@ class RequestLimits(ASGIMiddleware):
 
     def _caller(self, scope: Scope) -> str:
         """Return the caller's email, or on open routes the client's address, empty if it is unknown."""
-        user, client = scope.get("user"), scope.get("client")
+        connection = cast("Mapping[str, Any]", scope)
+        user, client = connection.get("user"), connection.get("client")
         if user is not None:
             return user.email
         return self._origins.of(client[0]) if client else ""

@@ -1,0 +1,100 @@
+"""Statements that commands use: `sql/cli` and the summary of the demonstration."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from sql.family import Family
+from sql.web import Entry
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """An API key without its hash."""
+
+    key_id: str
+    email: str
+    groups: list[str]
+    admin: bool
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class JobReport(msgspec.Struct, frozen=True):
+    """A sync as `concordance sync` reports it."""
+
+    source: str
+    job_id: str
+    run_id: str | None
+    status: str
+    stage: str | None
+    synced: int
+    skipped: int
+    deleted: int
+    failed: int
+    embedded: int
+    error_message: str | None
+    seconds: float
+
+
+class JobFault(msgspec.Struct, frozen=True):
+    """An error of a sync."""
+
+    source_id: str
+    stage: str
+    reason: str
+
+
+class SourceCounts(msgspec.Struct, frozen=True):
+    """A source's documents by state and the end of its last successful sync."""
+
+    source: str
+    last_sync_at: datetime | None
+    live: int
+    skipped: int
+    failed: int
+
+
+class SourceSummary(msgspec.Struct, frozen=True):
+    """Documents and passages of a source."""
+
+    source: str
+    documents: int
+    chunks: int
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A document that was seen but not indexed."""
+
+    source_id: str
+    state: str
+    reason: str | None
+
+
+class Commands(Family, path="cli"):
+    """Statements of the command line."""
+
+    def api_keys(self) -> list[ApiKey]: ...
+    def job(self, *, job_id: str) -> JobReport | None: ...
+    def job_errors(self, *, job_id: str) -> list[JobFault]: ...
+    def sources(self) -> list[SourceCounts]: ...
+    def why(
+        self,
+        *,
+        doc_ids: list[str],
+        urls: list[str],
+        channel: str | None,
+        names: list[str],
+        moment: datetime | None,
+        principals: list[str],
+        fresh_since: datetime,
+    ) -> Entry | None: ...
+
+
+class Demo(Family, path="demo/summary.sql"):
+    """Content of the index from the sample company."""
+
+    def totals(self, *, roots: list[str], sources: list[str]) -> list[SourceSummary]: ...
+    def left_out(self, *, roots: list[str], sources: list[str]) -> list[LeftOut]: ...

@@ -1,0 +1,200 @@
+"""Statements of sources: their events, notification channels, uploads and credentials."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from sql.family import Family, Json
+
+
+class App(msgspec.Struct, frozen=True):
+    """The bot that reads a source, and its app."""
+
+    bot_id: str | None
+    app_id: str | None
+
+
+class Remaining(msgspec.Struct, frozen=True):
+    """A document, and who may still read it."""
+
+    doc_id: str
+    permissions: list[str]
+
+
+class WaitingEvent(msgspec.Struct, frozen=True):
+    """An event without a requested sync; no partition: it concerns the whole source."""
+
+    event_id: str
+    partition: str | None
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """A notification channel. Without `expires_at` it was not created (yet); `error` says why."""
+
+    channel_id: str
+    feed: str
+    partitions: list[str]
+    account: str
+    address: str
+    resource_id: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    notified_at: datetime | None
+    error: str | None
+
+
+class Readership(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides who may read an upload."""
+
+    owner: str
+    permissions: list[str]
+    tags: dict[str, Any]
+    origin: UUID | None
+    origin_via: list[str]
+    origin_readers: list[str]
+
+
+class CopyReadership(Readership, frozen=True, kw_only=True):
+    """The same of a copy of a managed document."""
+
+    doc_id: UUID
+
+
+class Upload(Readership, frozen=True, kw_only=True):
+    """An upload in its current state."""
+
+    source_id: str
+    doc_id: UUID
+    day: str
+    content_hash: str
+    file_name: str
+    title: str
+    description: str | None
+    mime_type: str
+    size: int
+    created_at: datetime
+    modified_at: datetime
+    deleted_at: datetime | None
+    change: int
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """The outcome of recording an upload."""
+
+    created: bool
+    change: int
+    origin: UUID | None
+    origin_via: list[str]
+    origin_readers: list[str]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """One user's uploads, for quotas."""
+
+    files: int
+    bytes: int
+    waiting: int
+
+
+class StoredCredential(msgspec.Struct, frozen=True):
+    """A provider's encrypted token."""
+
+    account: str
+    secret: bytes
+    scopes: list[str]
+    updated_at: datetime
+    updated_by: str
+
+
+class Events(Family, path="events/events.sql"):
+    """Events of sources, from their arrival to the sync that has processed them."""
+
+    def teams(self) -> list[str]: ...
+    def app(self, *, source: str) -> App | None: ...
+    def save_app(self, *, source: str, bot_id: str, app_id: str | None) -> int: ...
+    def receive(self, *, event_id: str, source: str, partition: str | None, kind: str, urgent: bool) -> str | None: ...
+    def known_partition(self, *, source: str, partition: str | None) -> list[str]: ...
+    def holders(self, *, file: str) -> list[str]: ...
+    def touch(self, *, partition: str, key: str, value: Json) -> int: ...
+    def hide(self, *, partition: str) -> list[str]: ...
+    def keep_accounts(self, *, source: str, rows: Json) -> int: ...
+    def depart(self, *, partition: str, account: str, event_id: str) -> list[Remaining]: ...
+    def members_read(self, *, source: str) -> int: ...
+    def show(self, *, source: str) -> int: ...
+    def forget(self, *, days: int) -> int: ...
+    def waiting(self, *, source: str, seconds: float) -> list[WaitingEvent]: ...
+    def asked(self, *, event_ids: list[str]) -> int: ...
+
+
+class Channels(Family, path="events/channels.sql"):
+    """Notification channels over which sources announce changes."""
+
+    def channels(self, *, source: str) -> list[Channel]: ...
+    def add_channel(
+        self,
+        *,
+        channel_id: str,
+        source: str,
+        feed: str,
+        partitions: list[str],
+        account: str,
+        address: str | None,
+        token_hash: bytes,
+    ) -> int: ...
+    def made_channel(
+        self, *, channel_id: str, resource_id: str | None, expires_at: datetime | None, error: str | None
+    ) -> int: ...
+    def cover(self, *, channel_id: str, partitions: list[str]) -> int: ...
+    def drop_channel(self, *, channel_id: str) -> int: ...
+    def notified(self, *, channel_id: str) -> int: ...
+    def changed(self, *, event_id: str, source: str, partitions: list[str]) -> list[str]: ...
+
+
+class Uploads(Family, path="uploads/uploads.sql"):
+    """Uploads that users add, change or remove."""
+
+    def lock_changes(self, *, key: int) -> None: ...
+    def put_upload(
+        self,
+        *,
+        source_id: str,
+        doc_id: str,
+        owner: str,
+        content_hash: str,
+        file_name: str,
+        title: str,
+        description: str | None,
+        mime_type: str,
+        size: int,
+        permissions: list[str],
+        tags: Json,
+        origin: str | None,
+        origin_via: list[str],
+        origin_readers: list[str],
+    ) -> Recorded | None: ...
+    def put_ingest_job(self, *, job_id: str, doc_id: str, owner: str, change: int) -> int: ...
+    def delete_upload(self, *, doc_id: str, owner: str) -> int: ...
+    def take_down(self, *, doc_id: str) -> str | None: ...
+    def follow_origins(self) -> list[CopyReadership]: ...
+    def hide_document(self, *, doc_id: str) -> int: ...
+    def share_upload(self, *, doc_id: str, owner: str, permissions: list[str]) -> Readership | None: ...
+    def narrow_document(self, *, doc_id: str, permissions: list[str]) -> int: ...
+    def days(self) -> list[str]: ...
+    def changes_of_day(self, *, day: str, after: int, most: int) -> list[Upload]: ...
+    def any_pending(self) -> bool: ...
+    def usage(self, *, owner: str, source_id: str) -> Usage: ...
+
+
+class Credentials(Family, path="credentials/credentials.sql"):
+    """Provider tokens that users granted for a source, already encrypted."""
+
+    def put_credential(
+        self, *, provider: str, account: str, secret: bytes, scopes: list[str], updated_by: str
+    ) -> int: ...
+    def credential(self, *, provider: str) -> StoredCredential | None: ...
+    def rotate_credential(self, *, provider: str, old: bytes, secret: bytes) -> int: ...
+    def drop_credential(self, *, provider: str) -> int: ...
