@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from orchestration import dagster_api
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
@@ -28,9 +29,9 @@ SENSOR_SECONDS = 10
 
 def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
     """Return the job that syncs a source: its five assets and their checks, in one process."""
-    return dg.define_asset_job(
+    return dagster_api.define_asset_job(
         name=f"sync_{source.value}",
-        selection=dg.AssetSelection.groups(source.value),
+        selection=dagster_api.asset_groups(source.value),
         executor_def=dg.in_process_executor,
         description=f"Sync the index with {source.value}. Takes a few seconds if nothing changed.",
         tags={SOURCE_TAG: source.value},
@@ -71,7 +72,7 @@ def _retry_due(state: SourceState, credentials: str) -> bool:
 def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:
     """Return the schedule of a source, enabled by default; a tick is skipped while a sync of the source runs."""
 
-    @dg.schedule(
+    @dagster_api.schedule(
         name=f"every_{minutes}_minutes_{source.value}",
         cron_schedule=f"*/{minutes} * * * *" if minutes < 60 else "0 * * * *",
         job=job,
@@ -86,7 +87,7 @@ def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes
 def waiting_sensor(source: SourceName, work: WaitingWork, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Return the sensor that starts a sync if work of the source is waiting."""
 
-    @dg.sensor(
+    @dagster_api.sensor(
         name=work.sensor,
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
@@ -104,7 +105,7 @@ def waiting_sensor(source: SourceName, work: WaitingWork, job: UnresolvedAssetJo
 def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
     """Return the sensor that syncs the partitions named by a source's events if the HTTP service could not start that sync."""
 
-    @dg.sensor(
+    @dagster_api.sensor(
         name=f"waiting_events_{source.value}",
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
@@ -124,7 +125,7 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.Se
     return look
 
 
-@dg.run_failure_sensor(
+@dagster_api.run_failure_sensor(
     name="alert_on_failure",
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=FAILURE_SECONDS,

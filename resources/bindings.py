@@ -29,7 +29,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
     """The open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
 
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
-    _open: dict[SourceName, SyncJob] = PrivateAttr(default_factory=dict)
+    _open: dict[SourceName, SyncJob] = PrivateAttr(default_factory=dict[SourceName, SyncJob])
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Syncs]:  # noqa: ARG002

@@ -4,6 +4,7 @@ Used by the HTTP interface and the command line, so it does not import Dagster.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import structlog
@@ -11,6 +12,7 @@ import structlog
 from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
+from resources.core.json import object_of
 from resources.jobs import create_job, end_job, launching
 from resources.settings import Settings
 from resources.sources import configured, spec_of
@@ -99,13 +101,13 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
             " `concordance status` says whether it is stopped or being restarted."
         ) from error
     try:
-        body = response.raise_for_status().json()
+        body: Any = response.raise_for_status().json()
     except (httpx.HTTPStatusError, ValueError) as error:
         raise NotRunningError(
             f"Dagster runs at {settings.dagster_address} but answered the request to start sync_{source.value} with status"
             f" {response.status_code}. Its log says why: {settings.home / 'logs' / 'dagster-webserver.log'}"
         ) from error
-    result = (body.get("data") or {}).get("launchRun") or {}
+    result = object_of(object_of(body.get("data")).get("launchRun"))
     if result.get("__typename") != "LaunchRunSuccess":
         fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
         raise NotRunningError(

@@ -7,8 +7,8 @@ get the same format.
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, MutableMapping
+from typing import Any, Literal, cast
 
 import structlog
 
@@ -44,9 +44,9 @@ def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {key: _masked(inner) for key, inner in value.items()}
+        return {key: _masked(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_masked(inner) for inner in value]
+        return [_masked(inner) for inner in cast("Collection[Any]", value)]
     return value
 
 

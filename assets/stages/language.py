@@ -18,9 +18,10 @@ _PROSE = frozenset({"paragraph", "list", "heading"})
 @cache
 def load() -> Any:
     """Return the identifier, loaded once per process because that takes more than half a second."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from py3langid import langid
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    library: Any = langid  # its types are incomplete
+    return library.LanguageIdentifier.from_model_file(library.MODEL_FILE, norm_probs=True)
 
 
 def identify_language(text: str, blocks: Sequence[Block]) -> str | None:

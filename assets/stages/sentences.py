@@ -18,10 +18,10 @@ def starts(text: str, language: str | None = None) -> list[int]:
     while offset < len(text):
         end = min(len(text), offset + PIECE)
         piece = text[offset:end]
-        boundaries = sentencex.get_sentence_boundaries(language or "en", piece)  # pyright: ignore[reportAttributeAccessIssue] - native module
+        boundaries = sentencex.get_sentence_boundaries(language or "en", piece)
         for sentence in boundaries:
-            start = offset + int(sentence["start_index"])
-            if start > found[-1] and start > offset and not str(sentence["text"]).isspace():
+            start = offset + sentence["start_index"]
+            if start > found[-1] and start > offset and not sentence["text"].isspace():
                 found.append(start)
         # The last sentence of a piece may continue: the next piece begins with it, or at the last white space of this one.
         if found[-1] > offset and end < len(text):

@@ -195,7 +195,7 @@ def _chunks(collection: JudgedCollection, target: EvaluationTarget) -> Iterator[
 def parse_row(row: Row) -> ParsedDocument:
     """Return a document as plain text with its title as a heading."""
     heading = [BlockDraft(kind="heading", text=row.title, level=1)] if row.title.strip() else []
-    body = parse(row.text.encode()).drafts if row.text.strip() else []
+    body = parse(row.text.encode()).drafts if row.text.strip() else list[BlockDraft]()
     text, blocks = assemble([*heading, *body])
     return ParsedDocument(text=text, blocks=blocks, title=row.title or None, language=identify_language(text, blocks))
 

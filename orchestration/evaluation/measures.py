@@ -5,6 +5,7 @@ a list of document ids, best first; judgements map query id → document id → 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -60,6 +61,8 @@ def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     import ir_measures
     from ir_measures import RR, R, nDCG
 
+    library: Any = ir_measures  # its types are incomplete
+
     measures = {
         nDCG @ 10: "ndcg_10", R @ 5: "recall_5", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"
     }  # fmt: skip
@@ -69,7 +72,7 @@ def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     }
     qrels = {query: dict(grades) for query, grades in judgements.items()}
     values = {query: dict.fromkeys(QueryScores.__struct_fields__, 0.0) for query in judgements}
-    for metric in ir_measures.iter_calc(list(measures), qrels, {query: docs for query, docs in run.items() if docs}):
+    for metric in library.iter_calc(list(measures), qrels, {query: docs for query, docs in run.items() if docs}):
         values[metric.query_id][measures[metric.measure]] = float(metric.value)
     return {query: QueryScores(**found) for query, found in values.items()}
 
@@ -107,9 +110,10 @@ def _interval(values: NDArray[np.float64]) -> tuple[float, float]:
     """Return the bootstrap interval of the mean; the mean twice if all values are equal or there is only one."""
     if len(values) < 2 or np.ptp(values) == 0:
         return _rounded(values.mean()), _rounded(values.mean())
-    from scipy.stats import bootstrap
+    from scipy import stats
 
-    found = bootstrap(
+    library: Any = stats  # has no types
+    found = library.bootstrap(
         (values,),
         np.mean,
         n_resamples=RESAMPLES,
@@ -128,13 +132,15 @@ def _chance(differences: NDArray[np.float64]) -> float:
     """
     if not differences.any():
         return 1.0
-    from scipy.stats import permutation_test
+    from scipy import stats
 
-    found = permutation_test(
+    library: Any = stats  # has no types
+    found = library.permutation_test(
         (differences,), np.mean, permutation_type="samples", n_resamples=RESAMPLES, vectorized=True,
         rng=np.random.default_rng(SEED),
     )  # fmt: skip
-    return _rounded(np.mean(found.pvalue))
+    chance: NDArray[np.float64] = found.pvalue
+    return _rounded(np.mean(chance))
 
 
 def _rounded(value: float | np.floating) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from orchestration.dagster_api import define_asset_job
 from resources.alerts import alert
 from resources.core.domain import STAGES
 from resources.settings import load
@@ -79,7 +80,7 @@ def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMis
     )
 
 
-monthly_evaluation = dg.define_asset_job(
+monthly_evaluation = define_asset_job(
     name="monthly_evaluation",
     selection=dg.AssetSelection.assets(relevance_evaluation),
     executor_def=dg.in_process_executor,

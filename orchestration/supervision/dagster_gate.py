@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 
 from resources.core.guard import App, Receive, Scope, Send
+from resources.core.json import is_object
 from resources.dagster_access import SESSION_SECONDS, Links, Role, Secrets, role_of_session, session
 
 ROLE = "concordance.role"
@@ -111,7 +112,7 @@ def _only_reads(body: bytes) -> bool:
         request: Any = json.loads(body)  # as Dagster does, so that repeated keys are read alike
     except (ValueError, RecursionError):
         return False
-    return isinstance(request, dict) and isinstance(request.get("query"), str) and not changes(request["query"])
+    return is_object(request) and isinstance(request.get("query"), str) and not changes(request["query"])
 
 
 async def _body(request: Request) -> bytes | None:

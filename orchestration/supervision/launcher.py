@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any, cast
 
 import psutil
 from dagster import DagsterRun
@@ -26,7 +27,7 @@ class WarmRunLauncher(DefaultRunLauncher):
             super().launch_run(context)
             return
         self._instance.add_run_tags(run.run_id, {WORKER_TAG: f"{worker[0]} {worker[1]}"})
-        self._run_ids.add(run.run_id)
+        cast("Any", self)._run_ids.add(run.run_id)  # its type is unknown
 
     def terminate(self, run_id: str) -> bool:
         run = self._instance.get_run_by_id(run_id)

@@ -9,6 +9,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import psutil
@@ -223,7 +224,7 @@ def grpc_replies(target: str) -> bool:
     import grpc  # 15 MB that only the supervisor needs
 
     with grpc.insecure_channel(target) as channel:
-        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        check = cast("Any", channel).unary_unary("/grpc.health.v1.Health/Check")  # its types are incomplete
         try:
             check(b"", timeout=DEADLINE_SECONDS)
         except grpc.RpcError as error:

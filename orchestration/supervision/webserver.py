@@ -6,6 +6,7 @@ Dagster's webserver has no sign-in of its own. Here its requests first pass `res
 
 import signal
 import sys
+from typing import Any, cast
 
 import uvicorn
 from dagster import DagsterInstance
@@ -70,7 +71,7 @@ def main() -> int:
         with WorkspaceProcessContext(instance, workspace, version=__version__) as process:
             server = Webserver(process, live_data_poll_rate=LIVE_DATA_MILLISECONDS)
             uvicorn.run(
-                application(settings, server.create_asgi_app()),
+                application(settings, cast("Any", server).create_asgi_app()),  # its type is unknown
                 host=HOST,
                 port=settings.dagster_port,
                 log_level="warning",

@@ -52,20 +52,21 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
     Source: ctranslate2/converters/transformers.py, class BertLoader (4.8).
     """
     from ctranslate2.specs import common_spec, transformer_spec
-    from safetensors.numpy import load_file
+    from safetensors import numpy as safetensors
 
     activations = {
         "gelu": common_spec.Activation.GELU,
         "gelu_new": common_spec.Activation.GELUTanh,
         "relu": common_spec.Activation.RELU,
     }
+    library: Any = safetensors  # its types are incomplete
     config = folder.config
     if config["hidden_act"] not in activations:
         raise ConfigurationError(
             f"CONCORDANCE_EMBEDDING_MODEL: {folder.path} uses the activation {config['hidden_act']!r}; "
             f"only {', '.join(activations)} are supported."
         )
-    weights = _unprefixed(load_file(folder.path / "model.safetensors"))
+    weights = _unprefixed(library.load_file(folder.path / "model.safetensors"))
     encoder = transformer_spec.TransformerEncoderSpec(
         config["num_hidden_layers"],
         config["num_attention_heads"],

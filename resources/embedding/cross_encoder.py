@@ -7,6 +7,7 @@ Nothing is downloaded here: a hub name refers to what `hf download` has put into
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +78,12 @@ def _folder(model: str) -> Path:
     path = Path(model).expanduser()
     if path.is_dir() or model.startswith((".", "/", "~")) or model.count("/") != 1:
         return path
-    from huggingface_hub import snapshot_download
+    import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    library: Any = huggingface_hub  # its types are incomplete
     try:
-        return Path(snapshot_download(model, local_files_only=True))
+        return Path(library.snapshot_download(model, local_files_only=True))
     except LocalEntryNotFoundError:
         raise ConfigurationError(
             f"{_VARIABLE}: {model} is not on this machine, and nothing is downloaded at run time. Download it once with: "
@@ -94,9 +96,10 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
     """Return weight and bias of the pooler and of the output layer. Raises `ConfigurationError` for other kinds of models."""
-    from safetensors import safe_open
+    import safetensors
 
-    with safe_open(folder.path / "model.safetensors", framework="numpy") as file:
+    library: Any = safetensors  # a native module without types
+    with library.safe_open(folder.path / "model.safetensors", framework="numpy") as file:
         names = {str(name).removeprefix("bert."): str(name) for name in file.keys()}  # noqa: SIM118 - no mapping
 
         def layer(name: str) -> Layer:

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -266,8 +266,9 @@ def query(name: str, **frames: pl.DataFrame) -> pl.DataFrame:
         config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     ) as connection:
         for relation, frame in frames.items():
-            connection.register(relation, frame.to_arrow())
-        answer = pl.from_arrow(connection.sql(statement("lake", name)).to_arrow_table())
+            connection.register(relation, cast("Any", frame).to_arrow())  # pyarrow has no types
+        polars: Any = pl
+        answer = polars.from_arrow(connection.sql(statement("lake", name)).to_arrow_table())
     if not isinstance(answer, pl.DataFrame):
         raise TypeError(f"sql/lake/{name}.sql selects no table")
     return answer
@@ -286,16 +287,17 @@ def _check(spec: Table, frame: pl.DataFrame) -> None:
 
 def _packed(frame: pl.DataFrame, spec: Table) -> Any:
     """Return an Arrow table with vectors as bytes, sharing the numbers' memory."""
-    import pyarrow as pa
+    import pyarrow
 
+    pa: Any = pyarrow  # has no types
     if spec.dimensions is None:
-        return frame.to_arrow()
+        return cast("Any", frame).to_arrow()
     numbers = np.ascontiguousarray(frame["vector"].to_numpy().reshape(len(frame), spec.dimensions), dtype="<f4")
     width = spec.dimensions * 4
     offsets = np.arange(0, (len(frame) + 1) * width, width, dtype=np.int64)
     packed = pa.Array.from_buffers(pa.large_binary(), len(frame), [None, pa.py_buffer(offsets), pa.py_buffer(numbers)])
-    arrow = frame.drop("vector").to_arrow().append_column("vector", packed)
-    return arrow.select(spec.schema.names())
+    arrow = cast("Any", frame.drop("vector")).to_arrow()
+    return arrow.append_column("vector", packed).select(spec.schema.names())
 
 
 def _unpacked(rows: pl.LazyFrame, spec: Table) -> pl.LazyFrame:

@@ -54,7 +54,7 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 def _drafts(text: str) -> Iterator[BlockDraft]:
     rows = _rows(text)
-    first = next(rows, [])
+    first = next(rows, list[str]())
     if is_header(first):
         yield from table(rows, header=first, numbered=True)
     else:

@@ -3,6 +3,7 @@
 import io
 import warnings
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,9 +20,8 @@ OCR_SIDE = 4_000
 
 @cache
 def _reader() -> Any:
-    from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports] - optional extra
-
-    return RapidOCR()
+    library: Any = import_module("rapidocr")  # an optional extra
+    return library.RapidOCR()
 
 
 def _recognise(data: bytes) -> str:

@@ -13,6 +13,7 @@ from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
+from resources.core.json import list_of
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"^(title|author)[ \t]*+:[ \t]*+(.+)$", re.MULTILINE)
@@ -70,7 +71,7 @@ def plain(content: str) -> str:
         return content
     pieces: list[str] = []
     for token in _inline_parser().parseInline(content):
-        for child in token.children or []:
+        for child in list_of(token.children):
             match child.type:
                 case "text":
                     pieces.append(child.content)

@@ -7,6 +7,7 @@ from typing import Any, cast
 from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
+from resources.core.json import is_object
 
 _MAX_INDENT = 8
 """Deeper levels are not indented further, to save tokens."""
@@ -52,7 +53,7 @@ def _lines(label: str, value: Any) -> Iterator[str]:
         if name:
             yield f"{indent}{name}:" if name != "-" else f"{indent}-"
         below = depth + 1 if name else depth
-        children = list(item.items()) if isinstance(item, dict) else [("-", child) for child in item]
+        children = list(item.items()) if is_object(item) else [("-", child) for child in item]
         stack.extend((below, str(key), child) for key, child in reversed(children))
 
 

@@ -128,7 +128,7 @@ def apply_patch(body: dict[str, Any], patch: Patch) -> dict[str, Any]:
 
 def describe(body: dict[str, Any]) -> dict[str, Any]:
     """Return the `config` part of a collection's info."""
-    params = {
+    params: dict[str, Any] = {
         "vectors": body.get("vectors") or {},
         "shard_number": 1,
         "replication_factor": 1,
@@ -137,7 +137,7 @@ def describe(body: dict[str, Any]) -> dict[str, Any]:
     }
     if body.get("sparse_vectors"):
         params["sparse_vectors"] = body["sparse_vectors"]
-    described = {
+    described: dict[str, Any] = {
         "params": params,
         "hnsw_config": HNSW_DEFAULTS | _given(body.get("hnsw_config")),
         "optimizer_config": OPTIMIZER_DEFAULTS | _given(body.get("optimizers_config")),

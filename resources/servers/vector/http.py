@@ -146,7 +146,8 @@ class Application:
     def _find(self, scope: dict[str, Any]) -> tuple[Handler, list[str]]:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         segments = raw.decode("latin-1").partition("?")[0].strip("/").split("/")
-        node, args = self._root, list[str]()
+        node: dict[str, Any] = self._root
+        args: list[str] = []
         for segment in segments:
             inner = node.get(segment)
             if inner is None and (inner := node.get("*")) is not None:

@@ -6,7 +6,7 @@ anything is applied: an invalid batch has no effect.
 
 from collections.abc import Iterable, Mapping
 from math import hypot
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -99,9 +99,9 @@ def from_vectors(vectors: Any) -> Any:
     """Return stored vectors in response format: sparse ones as an object, a single unnamed one bare."""
     if not isinstance(vectors, Mapping):
         return vectors
-    named = {
+    named: dict[str, Any] = {
         name: {"indices": vector.indices, "values": vector.values} if isinstance(vector, edge.SparseVector) else vector
-        for name, vector in vectors.items()
+        for name, vector in cast("Mapping[str, Any]", vectors).items()
     }
     return named[DEFAULT] if len(named) == 1 and DEFAULT in named else named
 

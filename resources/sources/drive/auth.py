@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import google_auth_httplib2
 import httplib2
@@ -117,7 +117,7 @@ class Authority:
             self._tally.call("oauth2.token")
             found.refresh(google_auth_httplib2.Request(http))
         except RefreshError as error:
-            if error.retryable:
+            if getattr(error, "retryable", False):
                 raise RetryLaterError("Google's token endpoint is temporarily failing.") from None
             raise AuthorizationError(f"Google issued no token for Drive ({_reason(error)}). {self.hint}") from None
         except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
@@ -127,7 +127,8 @@ class Authority:
 
 
 def _service_account(settings: Settings) -> tuple[ServiceAccount, str]:
-    make: Callable[..., ServiceAccount] = ServiceAccount.from_service_account_file
+    library: Any = ServiceAccount  # its types are incomplete
+    make: Callable[..., ServiceAccount] = library.from_service_account_file
     try:
         made = make(str(settings.google_service_account_file), scopes=SCOPES, subject=settings.google_subject)
     except (OSError, ValueError, GoogleAuthError) as error:
@@ -136,9 +137,10 @@ def _service_account(settings: Settings) -> tuple[ServiceAccount, str]:
             f"({type(error).__name__}). Download it again from the Google Cloud console."
         ) from None
     if settings.drive_api_url != GOOGLE:
-        # pyright cannot see that the copy has the same class
-        made = made.with_token_uri(token_url(settings))
-    return made, settings.google_subject or str(made.service_account_email)
+        untyped: Any = made
+        made = cast("ServiceAccount", untyped.with_token_uri(token_url(settings)))
+    email: Any = made.service_account_email
+    return made, settings.google_subject or str(email)
 
 
 def _reason(error: RefreshError) -> str:

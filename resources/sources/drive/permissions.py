@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from resources.core import permissions as principals
 from resources.core.errors import InvalidRequestError
+from resources.core.json import is_object
 
 LINK_ID = "anyoneWithLink"
 """Id of the permission of anyone with the link, the same on every file."""
@@ -38,7 +39,7 @@ def read(permissions: Iterable[Any], now: datetime) -> FileGrant:
     widest = "private"
     ends: list[datetime] = []
     for permission in permissions:
-        if not isinstance(permission, dict) or not _counts(permission, now):
+        if not is_object(permission) or not _counts(permission, now):
             continue
         principal = _principal(permission)
         if principal:
@@ -58,7 +59,7 @@ def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
     return {
         str(permission["id"]): principal
         for permission in permissions
-        if isinstance(permission, dict)
+        if is_object(permission)
         and permission.get("type") in {"user", "group"}
         and permission.get("id")
         and permission.get("expirationTime") is None

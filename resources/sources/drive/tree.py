@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from resources.core import domain
+from resources.core.json import object_of
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote
 from resources.sources.drive.roots import Roots
@@ -178,7 +179,7 @@ def folder_of(file: JSON, access: str = "") -> FolderState:
         parent=parent_of(file),
         access=access,
         limited=file.get("inheritedPermissionsDisabled") is True,
-        closed=(file.get("capabilities") or {}).get("canListChildren") is False,
+        closed=object_of(file.get("capabilities")).get("canListChildren") is False,
     )
 
 

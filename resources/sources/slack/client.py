@@ -21,6 +21,7 @@ from resources.core.errors import (
     RateLimitedError,
     RetryLaterError,
 )
+from resources.core.json import is_list, is_object, object_of
 from resources.core.retrying import WAITS, Tally, call_with_retry
 from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
@@ -104,7 +105,7 @@ class SlackClient:
         while True:
             answer = self.call(method, **arguments, **({"cursor": cursor} if cursor else {}))
             yield from answer.get(key) or ()
-            following = (answer.get("response_metadata") or {}).get("next_cursor") or ""
+            following = str(object_of(answer.get("response_metadata")).get("next_cursor") or "")
             if not following:
                 return
             if following == cursor:
@@ -141,18 +142,18 @@ class SlackClient:
         self.limiter.wait(method)
         self.tally.call(method)
         try:
-            response = self._web.api_call(method, data=arguments)
+            web: Any = self._web  # its types are incomplete
+            response = web.api_call(method, data=arguments)
         except SlackApiError as error:
             raise self._meaning(method, error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RetryLaterError(f"Slack could not be reached for {method}: {type(error).__name__}.") from error
-        data: Any = response.data
-        return data
+        return response.data
 
     def _meaning(self, method: str, error: SlackApiError) -> Exception:
         response: Any = error.response
         status = int(response.status_code)
-        data: dict[str, Any] = response.data if isinstance(response.data, dict) else {}
+        data: dict[str, Any] = response.data if is_object(response.data) else {}
         code = str(data.get("error") or "")
         if status == 429 or code in {"ratelimited", "rate_limited"}:
             seconds = _seconds(response.headers)
@@ -185,7 +186,7 @@ def _seconds(headers: Any) -> float:
     for name, value in dict(headers).items():
         if str(name).lower() == "retry-after":
             try:
-                return max(0.0, float(value[0] if isinstance(value, list) else value))
+                return max(0.0, float(value[0] if is_list(value) else value))
             except (TypeError, ValueError):
                 break
     return 1.0

@@ -11,6 +11,7 @@ import msgspec
 
 from resources.core import permissions
 from resources.core.errors import AuthorizationError, InvalidRequestError
+from resources.core.json import list_of, object_of
 from resources.sources.slack.client import LIST_LIMIT, SlackClient
 
 BOTS = frozenset({"USLACKBOT"})
@@ -61,7 +62,7 @@ def load(client: SlackClient, team: str) -> People:
     """Load all users from Slack. Raises `AuthorizationError` if it returns no emails."""
     accounts = list(client.pages("users.list", "members", limit=LIST_LIMIT))
     humans = [account for account in accounts if _active_human(account) and _of_team(team, account)]
-    if humans and not any((account.get("profile") or {}).get("email") for account in humans):
+    if humans and not any(object_of(account.get("profile")).get("email") for account in humans):
         raise AuthorizationError(
             "Slack's users.list needs the scope users:read.email: without emails no one could be shown anything. "
             "Add it to the app and install the app again (docs/operations.md)."
@@ -91,7 +92,7 @@ def _active_human(account: dict[str, Any]) -> bool:
 
 def _of_team(team: str, account: dict[str, Any]) -> bool:
     """Return True if the account belongs to this workspace; an organisation's account lists its workspaces."""
-    teams = (account.get("enterprise_user") or {}).get("teams") or ()
+    teams = list_of(object_of(account.get("enterprise_user")).get("teams"))
     return account.get("team_id") == team or team in teams
 
 

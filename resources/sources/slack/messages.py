@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from resources.core.json import list_of, object_of
 from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
 from resources.sources.slack.windows import micros
 
@@ -76,7 +77,7 @@ def parse_message(raw: dict[str, Any], names: Names, *, thread: str | None = Non
         return None
     user, name = _author(raw, names)
     ts = str(raw["ts"])
-    edited = (raw.get("edited") or {}).get("ts")
+    edited = object_of(raw.get("edited")).get("ts")
     return Message(
         at=micros(ts),
         ts=ts,
@@ -94,8 +95,8 @@ def fingerprint(raw: dict[str, Any]) -> str:
     parts = (
         raw.get("subtype"),
         raw.get("text"),
-        (raw.get("edited") or {}).get("ts"),
-        [(file.get("id"), file.get("mode")) for file in raw.get("files") or () if file],
+        object_of(raw.get("edited")).get("ts"),
+        [(file.get("id"), file.get("mode")) for file in list_of(raw.get("files")) if file],
     )
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()[:16]
 

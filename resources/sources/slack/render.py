@@ -13,6 +13,8 @@ from functools import lru_cache
 from html import unescape
 from typing import Any, NamedTuple
 
+from resources.core.json import is_object, list_of, object_of
+
 
 class Names(NamedTuple):
     """Lookups of names by id; each returns None for a name that not every reader may know.
@@ -25,7 +27,11 @@ class Names(NamedTuple):
     channel: Callable[[str], str | None]
 
 
-NOBODY = Names(lambda _: None, lambda _: None, lambda _: None)
+def _unknown(_: str) -> str | None:
+    return None
+
+
+NOBODY = Names(_unknown, _unknown, _unknown)
 PRIVATE_CHANNEL = "a private channel"
 OUTSIDER = "somebody outside of the workspace"
 USER_GROUP = "a user group"
@@ -125,12 +131,12 @@ def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
     """Return the text of a message's blocks, one line each. Source: https://docs.slack.dev/reference/block-kit/blocks"""
     lines: list[str] = []
     for block in blocks:
-        if not isinstance(block, dict):
+        if not is_object(block):
             continue
         if block.get("type") == "rich_text":
-            lines.append(_rich(block.get("elements") or [], names))
+            lines.append(_rich(list_of(block.get("elements")), names))
             continue
-        parts = [block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ()), block.get("title")]
+        parts = [block.get("text"), *list_of(block.get("fields")), *list_of(block.get("elements")), block.get("title")]
         lines.extend(_object(part, names) for part in parts)
     return "\n".join(line for line in lines if line)
 
@@ -143,7 +149,7 @@ def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
     """
     lines: list[str] = []
     for one in attachments:
-        if not isinstance(one, dict) or any(one.get(name) for name in _PREVIEWS):
+        if not is_object(one) or any(one.get(name) for name in _PREVIEWS):
             continue
         title, link = str(one.get("title") or ""), str(one.get("title_link") or "")
         found = [
@@ -152,10 +158,10 @@ def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
             readable(str(one.get("text") or ""), names),
             *(
                 f"{field.get('title') or ''}: {readable(str(field.get('value') or ''), names)}".removeprefix(": ")
-                for field in one.get("fields") or ()
-                if isinstance(field, dict)
+                for field in list_of(one.get("fields"))
+                if is_object(field)
             ),
-            blocks_text(one.get("blocks") or [], names),
+            blocks_text(list_of(one.get("blocks")), names),
         ]
         found = [line for line in found if line]
         lines.extend(found or [readable(str(one.get("fallback") or ""), names)])
@@ -163,10 +169,10 @@ def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
 
 
 def _object(part: Any, names: Names) -> str:
-    if not isinstance(part, dict):
+    if not is_object(part):
         return ""
     text = part.get("text")
-    if isinstance(text, dict):  # a button
+    if is_object(text):  # a button
         return ""
     if part.get("type") in {"mrkdwn", "plain_text"}:
         return readable(str(text or ""), names)
@@ -197,7 +203,7 @@ def _line(elements: list[Any], names: Names) -> str:
         match element.get("type"):
             case "text":
                 text = str(element.get("text") or "")
-                parts.append(f"`{text}`" if (element.get("style") or {}).get("code") else text)
+                parts.append(f"`{text}`" if object_of(element.get("style")).get("code") else text)
             case "link":
                 url, label = str(element.get("url") or ""), str(element.get("text") or "")
                 parts.append(f"{label} ({url})" if label and label != url else url)

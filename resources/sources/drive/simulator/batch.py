@@ -7,6 +7,7 @@ import uuid
 from email.message import Message
 from email.parser import BytesParser
 from http import HTTPStatus
+from typing import Any, cast
 
 import msgspec
 
@@ -36,7 +37,8 @@ def read(content_type: str, body: bytes) -> list[BatchCall]:
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     if message.get_content_type() != "multipart/mixed" or not message.is_multipart():
         raise ApiError(400, "badRequest", "Failed to parse batch request, error: Missing boundary in Content-Type.")
-    calls = [_call(part) for part in message.get_payload() if isinstance(part, Message)]
+    parts: list[Any] = list(message.get_payload())
+    calls = [_call(cast("Message", part)) for part in parts if isinstance(part, Message)]
     if len(calls) > MAX_CALLS:
         raise ApiError(
             400, "badRequest", f"The batch request holds {len(calls)} calls; at most {MAX_CALLS} are allowed."

@@ -13,6 +13,7 @@ from typing import Any
 import googleapiclient
 import msgspec
 
+from resources.core.json import is_list
 from resources.sources.drive.simulator.errors import ApiError
 
 Mask = dict[str, Any] | None
@@ -44,7 +45,7 @@ def pick(value: Any, chosen: Mask) -> Any:
     """Return the part of a response that a mask selects; in a list, of each element."""
     if chosen is None:
         return value
-    if isinstance(value, list):
+    if is_list(value):
         return [pick(element, chosen) for element in value]
     if not isinstance(value, dict):
         return value

@@ -68,7 +68,7 @@ class Workspace(Directory):
     ) -> str:
         """Create a channel and return its id; with `bot` the bot is a member from the start."""
         self._free(name)
-        joined = {self.find_user(member).id for member in members} | ({self.bot} if bot else set())
+        joined = {self.find_user(member).id for member in members} | ({self.bot} if bot else set[str]())
         creator = min(joined - {self.bot}, default=self.bot)
         made = SimulatedChannel(
             id or self.new_id("C"), name, creator, self.now(), private, topic=topic, purpose=purpose, members=joined

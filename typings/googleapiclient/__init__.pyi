@@ -1,0 +1,3 @@
+"""What we use of `google-api-python-client`, which has no types."""
+
+__file__: str

@@ -1,0 +1,13 @@
+import httplib2
+
+class Error(Exception): ...
+
+class HttpError(Error):
+    resp: httplib2.Response
+    content: bytes
+
+    def __init__(self, resp: httplib2.Response, content: bytes, uri: str | None = ...) -> None: ...
+    @property
+    def status_code(self) -> int: ...
+
+class BatchError(HttpError): ...

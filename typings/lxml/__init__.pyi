@@ -1,0 +1,1 @@
+"""What we use of `lxml`, a native module without types."""
