@@ -10,6 +10,7 @@ import httpx
 from orchestration.supervision.run_state import remedy
 from orchestration.supervision.services import serving_address
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
+from resources.core.json import object_of
 from resources.settings import Settings
 from serving.access.auth import mint
 
@@ -50,7 +51,7 @@ class Client:
         if response.is_success:
             return response.json()
         try:
-            problem = response.json()
+            problem = object_of(response.json())
         except ValueError:
             problem = {}
         reason = problem.get("detail") or problem.get("title") or "no explanation"

@@ -16,3 +16,4 @@ job: Callable[..., Callable[[Callable[[], None]], dg.JobDefinition]] = _dagster.
 run_failure_sensor: Callable[..., Callable[[Callable[..., None]], dg.SensorDefinition]] = _dagster.run_failure_sensor
 schedule: Callable[..., Callable[[Callable[..., Any]], dg.ScheduleDefinition]] = _dagster.schedule
 sensor: Callable[..., Callable[[Callable[..., Any]], dg.SensorDefinition]] = _dagster.sensor
+to_job: Callable[..., dg.JobDefinition] = _dagster.GraphDefinition.to_job

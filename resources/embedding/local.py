@@ -120,7 +120,8 @@ class LocalEmbedder:
         if self._cls:
             return hidden[:, 0]
         lengths = np.fromiter(map(len, inputs), dtype=np.int64, count=len(inputs))
-        within: NDArray[np.bool_] = np.less(np.arange(hidden.shape[1]), lengths[:, None])
+        positions = np.arange(int(hidden.shape[1]))
+        within: NDArray[np.bool_] = np.less(positions, lengths[:, None])
         mask = within.astype(np.float32) / lengths[:, None].astype(np.float32)
         return np.matmul(mask[:, None, :], hidden)[:, 0]
 

@@ -5,12 +5,13 @@ import html
 import inspect
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
 from resources.core.guard import Receive, Scope, Send
+from resources.core.json import is_object
 from resources.sources.simulation.faults import KINDS, Faults
 
 _TIMES = ("created", "modified", "expires")
@@ -60,7 +61,7 @@ def control(model: object, operations: Sequence[str], faults: Faults, operation:
         return as_json(
             {"error": f"{error}: {_signature(model, operation)}" if operation in operations else str(error)}, 400
         )
-    return as_json({"result": sorted(found) if isinstance(found, set) else found})
+    return as_json({"result": sorted(cast("set[str]", found)) if isinstance(found, set) else found})
 
 
 def page(title: str, text: str, model: object, operations: Sequence[str]) -> Response:
@@ -76,7 +77,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
             if given[name].tzinfo is None:
                 raise ValueError(f"{name} needs a time zone, as in 2026-01-31T09:00:00Z.")
     content = given.get("content")
-    if isinstance(content, dict) and content.keys() == {"base64"}:
+    if is_object(content) and content.keys() == {"base64"}:
         given["content"] = base64.b64decode(content["base64"], validate=True)
     return given
 

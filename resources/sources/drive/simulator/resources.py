@@ -141,7 +141,7 @@ def _capabilities(world: DriveState, file: DriveFile) -> dict[str, Any]:
 
 
 _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
-    "kind": lambda *_: "drive#file",
+    "kind": lambda _world, _file: "drive#file",
     "id": lambda _, file: file.id,
     "name": lambda _, file: file.name,
     "mimeType": lambda _, file: file.mime_type,
