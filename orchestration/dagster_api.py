@@ -12,7 +12,6 @@ _dagster: Any = dg
 
 asset_groups: Callable[..., dg.AssetSelection] = _dagster.AssetSelection.groups
 define_asset_job: Callable[..., UnresolvedAssetJobDefinition] = _dagster.define_asset_job
-job: Callable[..., Callable[[Callable[[], None]], dg.JobDefinition]] = _dagster.job
 run_failure_sensor: Callable[..., Callable[[Callable[..., None]], dg.SensorDefinition]] = _dagster.run_failure_sensor
 schedule: Callable[..., Callable[[Callable[..., Any]], dg.ScheduleDefinition]] = _dagster.schedule
 sensor: Callable[..., Callable[[Callable[..., Any]], dg.SensorDefinition]] = _dagster.sensor
