@@ -1,7 +1,7 @@
 """The `indexed` stage: write pending documents with their chunks and vectors to Postgres, then to Qdrant.
 
-An entry counts as complete only once both stores have it (`indexed_content`). A crash in between leaves the document pending, and a
-repetition overwrites the same points. Removals come first, then payload updates, then new content.
+An entry counts as complete only once both stores have it (`index_entries.content`). A crash in between leaves the document pending,
+and a repetition overwrites the same points. Removals come first, then payload updates, then new content.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
-from assets.index.keywords import others
 from assets.index.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
-from assets.index.targets import IndexCollection, Target
+from assets.index.targets import IndexCollection, Target, secondary_collections
 from assets.parsed import TABLE as PARSED
 from assets.stages.diff import GONE
 from assets.stages.identify import own_title
@@ -60,7 +59,6 @@ def remove_gone(job: SyncJob, collection: IndexCollection) -> int:
             if row.deleted_at is not None
         ]
         with stores.connection.transaction():
-            stores.index.drop_chunks(doc_ids=ids)
             stores.index.removed(doc_ids=ids)
             stores.collections.raise_version()
             stores.collections.drop_caches()
@@ -75,25 +73,24 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
     """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept."""
     stores = job.stores
     name = active.collection.name
-    rows = stores.index.payloads_to_update(signatures=active.signatures())
+    rows = stores.index.payloads_to_update(collection=name, signatures=active.signatures())
     for part in batches(rows, REMOVE_DOCUMENTS):
-        done = _update_payloads(stores, name, part)
-        with stores.connection.transaction():
-            stores.index.payloads_updated(rows=done)
-            stores.collections.raise_version()
+        write_payloads(stores, name, part)
         job.counts.synced += len(part)
         job.progress("indexed")
-    for other in others(stores, name):
-        behind = stores.collections.payloads_to_update_beside(source=stores.source.value, collection=other)
-        for part in batches(behind, REMOVE_DOCUMENTS):
-            stores.collections.payloads_updated_beside(collection=other, rows=_update_payloads(stores, other, part))
+    for other in secondary_collections(stores, name):
+        for part in batches(stores.index.payloads_to_update(collection=other, signatures=None), REMOVE_DOCUMENTS):
+            write_payloads(stores, other, part)
     return StageResult({"payloads_updated": len(rows)}, {row["partition"] for row in rows})
 
 
-def _update_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Update the payloads in one collection from registry rows, and return rows that record the update."""
+def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the payloads of registry rows to one collection, and record that they are as wanted."""
     qdrant.set_payload(stores.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
-    return [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
+    done = [{"doc_id": str(row["doc_id"]), "payload": row["payload_hash"]} for row in rows]
+    with stores.connection.transaction():
+        stores.index.payloads_updated(collection=name, rows=done)
+        stores.collections.raise_version()
 
 
 def refresh_checks(stores: Stores, collection: IndexCollection) -> int:
@@ -104,14 +101,14 @@ def refresh_checks(stores: Stores, collection: IndexCollection) -> int:
     """
     seconds = duration(stores.settings.acl_max_age).total_seconds() / REFRESHES
     rows = stores.index.to_refresh(seconds=seconds)
-    names = [collection.name, *others(stores, collection.name)] if rows else []
+    names = [collection.name, *secondary_collections(stores, collection.name)] if rows else []
     for row in rows:
         checked = rfc3339(row.acl_checked_at)
         for name in names:
             qdrant.set_partition_payload(
                 stores.qdrant, name, stores.source.value, row.partition, {"acl_checked_at": checked}
             )
-        stores.index.refreshed(partition=row.partition, painted=row.acl_checked_at)
+        stores.index.refreshed(partition=row.partition, checked=row.acl_checked_at)
     if rows:
         held = stores.index.held_checks(partitions=[row.partition for row in rows])
         stale = {row.doc_id: {"acl_checked_at": rfc3339(row.held_at)} for row in held}

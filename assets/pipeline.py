@@ -8,7 +8,7 @@ from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing
 from assets.index.collection import ensure_collection
 from assets.index.keywords import refresh_keyword_vectors
-from assets.index.targets import Target, active_target, run_for_secondary
+from assets.index.targets import Target, active_target, pending, run_for_secondary
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.parsed import parse_missing
 from assets.raw import collect, raw_table
@@ -23,12 +23,9 @@ from sql.sources import Events
 COMPACT_BATCH = 50_000
 
 
-def pending(job: SyncJob, active: Target, *, everything: bool = False) -> list[Pending]:
-    """Return the documents whose index entry is missing or out of date, or all that have content."""
-    rows = job.stores.documents.pending(
-        partitions=job.partitions, everything=everything or job.full, signatures=active.signatures()
-    )
-    return [row for row in rows if row.profile in active.profiles]
+def _pending(job: SyncJob, active: Target, *, everything: bool) -> list[Pending]:
+    """Return the documents that a stage has to look at for the active collection."""
+    return pending(job, active, everything=everything or job.full, rejected=True)
 
 
 def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False) -> StageResult:
@@ -40,13 +37,13 @@ def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False)
 
 def parsed(job: SyncJob, *, everything: bool = False) -> StageResult:
     """Parse documents that have no text yet."""
-    return parse_missing(job, pending(job, active_target(job.stores), everything=everything))
+    return parse_missing(job, _pending(job, active_target(job.stores), everything=everything))
 
 
 def chunked(job: SyncJob, *, everything: bool = False) -> StageResult:
     """Chunk texts that have no chunks yet."""
     active = active_target(job.stores)
-    counts = chunk_missing(job, pending(job, active, everything=everything), active.profiles, active.tokenizer())
+    counts = chunk_missing(job, _pending(job, active, everything=everything), active.profiles, active.tokenizer())
     run_for_secondary(job, active, "chunked", lambda secondary, documents: chunk_missing(
         job, documents, secondary.profiles, secondary.tokenizer()
     ))  # fmt: skip
@@ -56,7 +53,7 @@ def chunked(job: SyncJob, *, everything: bool = False) -> StageResult:
 def embedded(job: SyncJob, *, everything: bool = False) -> StageResult:
     """Embed chunks that have no vector yet."""
     active = active_target(job.stores)
-    counts = embed_missing(job, active, pending(job, active, everything=everything))
+    counts = embed_missing(job, active, _pending(job, active, everything=everything))
     run_for_secondary(job, active, "embedded", lambda secondary, documents: embed_missing(job, secondary, documents))
     return StageResult(counts)
 
@@ -65,11 +62,11 @@ def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
     """Synchronise Postgres and Qdrant with the lake, then compact the lake."""
     stores = job.stores
     active = active_target(stores)
-    active = ensure_collection(stores, active, pending(job, active, everything=everything))
+    active = ensure_collection(stores, active, _pending(job, active, everything=everything))
     result = StageResult({"documents": 0, "points": 0, "removed": remove_gone(job, active.collection)})
     result.add(update_payloads(job, active))
     result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active)
-    todo = [document for document in pending(job, active, everything=everything) if document.state == "live"]
+    todo = [document for document in _pending(job, active, everything=everything) if document.state == "live"]
     # before the active collection: once it has these documents, they are no longer recognisable as new
     run_for_secondary(job, active, "indexed", lambda secondary, documents: _write(job, secondary, documents))
     result.add(_write(job, active, todo))

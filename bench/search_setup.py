@@ -162,7 +162,7 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
         collection = active_target(job.stores).collection
         chunks = job.stores.connection.execute(
             "SELECT c.chunk_id::text, d.title, c.chunk_text AS text, d.permissions, c.text_hash"
-            " FROM chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"
+            " FROM active_chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"
         ).fetchall()
         hashes = [chunk.pop("text_hash") for chunk in chunks]
         found, vectors = job.stores.lake.vectors(embedded_table(collection.model, collection.dimensions), hashes)

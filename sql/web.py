@@ -297,6 +297,7 @@ class WebReads(AsyncFamily, path="serving"):
         most: int,
         most_words: int,
         chunk_ids: list[str] | None,
+        collection: str | None,
         source_types: list[str] | None,
         collection_ids: list[str] | None,
         document_ids: list[str] | None,
@@ -315,13 +316,20 @@ class WebReads(AsyncFamily, path="serving"):
         doc_ids: list[str],
         chunk_indexes: list[int],
         distance: int,
+        collection: str | None,
         principals: list[str],
         fresh_since: datetime,
     ) -> list[Around]: ...
     async def notification_channel(self, *, channel_id: str, source: str) -> NotifiedChannel | None: ...
     async def readable_totals(self, *, principals: list[str], fresh_since: datetime) -> list[SourceTotals]: ...
     async def recheck(
-        self, *, chunk_ids: ArrayText, principals: list[str], fresh_since: datetime, collection_ids: list[str] | None
+        self,
+        *,
+        chunk_ids: ArrayText,
+        collection: str | None,
+        principals: list[str],
+        fresh_since: datetime,
+        collection_ids: list[str] | None,
     ) -> str: ...
     async def sign_in_begin(
         self, *, sign_in_id: str, requested_by: str, now: datetime, expires_at: datetime

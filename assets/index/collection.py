@@ -18,7 +18,9 @@ from resources.core.naming import keyword_text, name_words
 from resources.embedding import choice
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.stores.postgres import Connection
 from sql.rows import Pending
+from sql.sync import Collections
 
 SAMPLE_DOCUMENTS = 5000
 WARN_SHARE = 0.8
@@ -38,7 +40,7 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     with qdrant.qdrant_errors("look for the collection"):
         exists = stores.qdrant.collection_exists(name)
     if not exists:
-        stores.collections.forget_index(collection=name)
+        stores.collections.forget_points(collection=name)
     qdrant.create_collection(stores.qdrant, name, collection.dimensions)
     if not exists:
         log.info("collection_created", collection=name, bm25_avg_len=round(average, 2))
@@ -50,7 +52,9 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     if known is None:
         record(stores, found)
     if known is None or not known.active:
-        _activate(stores, name)
+        qdrant.switch_alias(stores.qdrant, name)
+        activate(stores.connection, name)
+        log.info("collection_activated", collection=name)
     elif qdrant.current_collection(stores.qdrant) != name:
         qdrant.switch_alias(stores.qdrant, name)  # a crash happened between the registry update and the alias switch
     if active.choice[:2] != choice(stores.settings)[:2]:
@@ -88,13 +92,14 @@ def check_capacity(stores: Stores, collection: IndexCollection, more: int) -> No
         log.warning("index_capacity", variable="max_vectors", amount=amount, limit=limit)
 
 
-def _activate(stores: Stores, name: str) -> None:
-    qdrant.switch_alias(stores.qdrant, name)
-    with stores.connection.transaction():
-        stores.collections.deactivate_others(name=name)
-        stores.collections.activate(name=name)
-        stores.collections.raise_version()
-    log.info("collection_activated", collection=name)
+def activate(connection: Connection, name: str) -> None:
+    """Make a collection the active one in the registry, in one transaction."""
+    collections = Collections(connection)
+    with connection.transaction():
+        collections.deactivate_others(name=name)
+        collections.activate(name=name)
+        collections.raise_version()
+        collections.drop_caches()
 
 
 def average_length(stores: Stores, made: Target, pending: Sequence[Pending]) -> float:

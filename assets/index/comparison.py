@@ -111,7 +111,7 @@ def orphan_points(stores: Stores) -> Iterator[OrphanPoints]:
     chosen = qdrant.of_source(stores.source.value, others)
     for name in qdrant.collections(stores.qdrant):
         for records in qdrant.pages(stores.qdrant, name, chosen, ("doc_id",)):
-            there = _live(stores, [record.id for record in records if isinstance(record.id, str)])
+            there = _live(stores, name, [record.id for record in records if isinstance(record.id, str)])
             found = [
                 record for record in records if not isinstance(record.id, str) or str(UUID(record.id)) not in there
             ]
@@ -128,14 +128,13 @@ def _is_id(text: str) -> bool:
     return True
 
 
-def _live(stores: Stores, chunk_ids: list[str]) -> set[str]:
-    rows = upkeep.live_points(stores.connection, source=stores.source.value, chunk_ids=chunk_ids)
+def _live(stores: Stores, collection: str, chunk_ids: list[str]) -> set[str]:
+    rows = upkeep.live_points(stores.connection, source=stores.source.value, collection=collection, chunk_ids=chunk_ids)
     return {row["chunk_id"] for row in rows}
 
 
 def incomplete_documents(stores: Stores) -> Iterator[list[IncompleteDocument]]:
-    """Yield live documents with missing points or chunks, page by page."""
-    active = qdrant.current_collection(stores.qdrant)
+    """Yield live documents with missing points or chunks in the active collection, page by page."""
     there = set(qdrant.collections(stores.qdrant))
     after = FIRST_ID
     while True:
@@ -145,8 +144,7 @@ def incomplete_documents(stores: Stores) -> Iterator[list[IncompleteDocument]]:
         after = page[-1]["doc_id"]
         wanted: dict[str, list[str]] = {}
         for row in page:
-            name = _collection(row["indexed_content"]) or active or ""
-            wanted.setdefault(name, []).extend(row["chunk_ids"])
+            wanted.setdefault(row["collection"], []).extend(row["chunk_ids"])
         found: set[str] = set()
         for name, ids in wanted.items():
             if name in there:
@@ -156,14 +154,9 @@ def incomplete_documents(stores: Stores) -> Iterator[list[IncompleteDocument]]:
                 doc_id=row["doc_id"],
                 source_id=row["source_id"],
                 points=sum(chunk_id not in found for chunk_id in row["chunk_ids"]),
-                rows=max(0, row["chunk_count"] - len(row["chunk_ids"])) if row["indexed_content"] else 0,
+                rows=max(0, row["chunk_count"] - len(row["chunk_ids"])) if row["content"] else 0,
             )
             for row in page
         ]
         if damaged := [fault for fault in faults if fault.points or fault.rows]:
             yield damaged
-
-
-def _collection(indexed_content: str | None) -> str:
-    """Return the collection that contains a document's entry: the last part of its signature."""
-    return (indexed_content or "").rpartition("|")[2]

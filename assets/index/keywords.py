@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from assets.index.points import VERSION, WRITE_POINTS, keywords_of
-from assets.index.targets import Target
+from assets.index.targets import Target, secondary_collections
 from resources.core import bm25, sketch
 from resources.core.naming import keyword_text, name_words, names_of
 from resources.stores import qdrant
@@ -23,35 +23,28 @@ from sql.rows import Passage
 
 def refresh_keyword_vectors(job: SyncJob, active: Target) -> int:
     """Make renamed documents searchable by their new names in both stores; return their number in the active collection."""
+    collection = active.collection
+    refreshed = _refresh_collection(job, collection.name, collection.bm25_avg_len, active.signatures())
+    for other in secondary_collections(job.stores, collection.name):
+        if (found := job.stores.collections.collection(name=other)) is not None:
+            _refresh_collection(job, other, found.bm25_avg_len, None)
+    return refreshed
+
+
+def _refresh_collection(job: SyncJob, name: str, average: float, signatures: Mapping[str, str] | None) -> int:
     stores = job.stores
-    name = active.collection.name
-    rows = stores.index.keywords_to_refresh(signatures=active.signatures(), version=VERSION)
+    rows = stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=VERSION)
     for group in _groups(rows):
-        passages = stores.index.keyword_passages_to_refresh(version=VERSION, doc_ids=_ids(group))
-        refreshed = _refresh(stores, name, active.collection.bm25_avg_len, group, passages)
+        ids = [row["doc_id"] for row in group]
+        passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=VERSION)
+        refreshed = _refresh(stores, name, average, group, passages)
+        done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row)} for row in group]
         with stores.connection.transaction():
-            stores.index.name_passages(**refreshed)
-            stores.index.keywords_refreshed(rows=_done(group))
+            stores.index.name_passages(collection=name, **refreshed)
+            stores.index.keywords_refreshed(collection=name, rows=done)
             stores.collections.raise_version()
         job.progress("indexed")
-    for other in others(stores, name):
-        _refresh_beside(stores, other)
     return len(rows)
-
-
-def _refresh_beside(stores: Stores, name: str) -> None:
-    collections = stores.collections
-    found = collections.collection(name=name)
-    if found is None:
-        return
-    rows = collections.keywords_to_refresh_beside(source=stores.source.value, collection=name, version=VERSION)
-    for group in _groups(rows):
-        ids = _ids(group)
-        passages = collections.keyword_passages_to_refresh_beside(doc_ids=ids, collection=name, version=VERSION)
-        refreshed = _refresh(stores, name, found.bm25_avg_len, group, passages)
-        with stores.connection.transaction():
-            collections.name_passages_beside(**refreshed)
-            collections.keywords_refreshed_beside(collection=name, rows=_done(group))
 
 
 def _refresh(
@@ -79,10 +72,6 @@ def _refresh(
     }
 
 
-def _ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [row["doc_id"] for row in rows]
-
-
 def _groups(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """Yield documents in groups of about `WRITE_POINTS` passages."""
     group: list[Mapping[str, Any]] = []
@@ -95,14 +84,3 @@ def _groups(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any
             group, size = [], 0
     if group:
         yield group
-
-
-def _done(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    return [{"doc_id": row["doc_id"], "indexed_keywords": keywords_of(row)} for row in rows]
-
-
-def others(stores: Stores, active: str) -> list[str]:
-    """Return the existing secondary collections: one under construction, or a replaced one that is kept."""
-    known = [row.name for row in stores.collections.collections() if row.name != active]
-    there = set(qdrant.collections(stores.qdrant)) if known else set[str]()
-    return [name for name in known if name in there]

@@ -91,7 +91,11 @@ class PointWriter:
         """Write one group and return its number of points."""
         stores = self._job.stores
         ids = [entry.document.doc_id for entry in group]
-        self._begin(group)
+        name = self._collection.name
+        # incomplete while their points are written
+        stores.index.begin_entries(
+            collection=name, rows=[{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
+        )
         facts = {str(row["doc_id"]): row for row in stores.index.rows(doc_ids=ids)}
         group = [
             entry for entry in group if entry.document.doc_id in facts
@@ -108,30 +112,22 @@ class PointWriter:
         ]
         check_capacity(stores, self._collection, len(rows))
         with stores.connection.transaction():
-            (stores.index.drop_chunks if self._collection.active else stores.collections.drop_beside)(doc_ids=ids)
+            stores.index.drop_chunks(collection=name, doc_ids=ids)
             self._copy(rows, vectors)
         self._complete()
         stale = [entry.document.doc_id for entry in group if entry.document.was_indexed]
         done = [
             {
                 "doc_id": entry.document.doc_id,
-                "indexed_content": f"{entry.document.content_key}|{entry.signature}",
-                "indexed_payload": facts[entry.document.doc_id]["payload_hash"],
-                "indexed_keywords": keywords_of(facts[entry.document.doc_id]),
+                "content": f"{entry.document.content_key}|{entry.signature}",
+                "payload": facts[entry.document.doc_id]["payload_hash"],
+                "keywords": keywords_of(facts[entry.document.doc_id]),
                 "chunk_count": len(entry.chunks),
             }
             for entry in group
         ]
         self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
         return len(rows)
-
-    def _begin(self, group: Sequence[IndexEntry]) -> None:
-        """Mark the documents as incomplete while their points are written."""
-        rows = [{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
-        if self._collection.active:
-            self._job.stores.index.begin_indexing(rows=rows)
-        else:
-            self._job.stores.collections.begin_beside(collection=self._collection.name, rows=rows)
 
     def _complete(self) -> None:
         """Wait for the group in Qdrant and mark its documents."""
@@ -141,13 +137,11 @@ class PointWriter:
         stores = self._job.stores
         self._flying = None
         future.result()
-        if not self._collection.active:  # it is not searched, so no search result has changed
-            stores.collections.indexed_beside(collection=self._collection.name, rows=done)
-            return
         with stores.connection.transaction():
-            stores.index.indexed(rows=done)
-            stores.collections.raise_version()
-        self._job.counts.synced += len(done)
+            stores.index.indexed(collection=self._collection.name, rows=done)
+            if self._collection.active:  # otherwise no search result has changed
+                stores.collections.raise_version()
+        self._job.counts.synced += len(done) if self._collection.active else 0
 
     def _send(
         self, rows: Sequence[_PointRow], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
@@ -174,17 +168,17 @@ class PointWriter:
             qdrant.delete_documents(self._job.stores.qdrant, self._collection.name, stale, keep=kept)
 
     def _copy(self, rows: Sequence[_PointRow], vectors: Vectors) -> None:
-        table = "chunks" if self._collection.active else "chunks_beside"
-        columns = ("chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
+        columns = ("collection", "chunk_id", "doc_id", "chunk_text", *CHUNK_FIELDS, "tokens", "name_words", "sketch")
         sketches = sketch.encode(vectors.rows([row.chunk["text_hash"] for row in rows]))
         with (
             self._job.stores.connection.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
+            cursor.copy(f"COPY chunks ({', '.join(columns)}) FROM STDIN") as copy,
         ):
             for row, small in zip(rows, sketches, strict=True):
                 values = [row.chunk[name] for name in CHUNK_FIELDS]
                 tokens = row.chunk["tokens"]
-                copy.write_row((row.point_id, row.doc_id, row.chunk["text"], *values, tokens, row.words, small))
+                ids = (self._collection.name, row.point_id, row.doc_id)
+                copy.write_row((*ids, row.chunk["text"], *values, tokens, row.words, small))
 
 
 class Vectors:

@@ -18,7 +18,7 @@ import structlog
 from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
-from assets.index.targets import Target, active_target, pending_for_secondary, proposed, target
+from assets.index.targets import Target, active_target, pending, proposed, target
 from assets.indexed import index_missing
 from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
 from resources.core.tables import embedded_table
@@ -130,7 +130,7 @@ class Reindex:
         rate: float | None = None
         documents, chunks, to_embed, tokens = 0, 0, 0, 0
         for job in self.jobs:
-            todo = pending_for_secondary(job, made)
+            todo = pending(job, made)
             documents += len(todo)
             for part in batches(todo, BATCH_DOCUMENTS):
                 chunk_missing(job, part, made.profiles, made.tokenizer())
@@ -177,7 +177,7 @@ class Reindex:
     def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
         """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
         for job in self.jobs:
-            while todo := pending_for_secondary(job, made):
+            while todo := pending(job, made):
                 written = 0
                 for part in batches(todo, batch):
                     chunk_missing(job, part, made.profiles, made.tokenizer())
@@ -191,7 +191,7 @@ class Reindex:
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
-        todo = max((pending_for_secondary(job, made) for job in self.jobs), key=len)
+        todo = max((pending(job, made) for job in self.jobs), key=len)
         return average_length(self.jobs[0].stores, made, todo)
 
 
@@ -210,7 +210,7 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
 
 def catch_up(job: SyncJob, made: Target) -> None:
     """Write the remaining documents of a source to the collection while its syncs wait."""
-    if todo := pending_for_secondary(job, made):
+    if todo := pending(job, made):
         chunk_missing(job, todo, made.profiles, made.tokenizer())
         embed_missing(job, made, todo)
         _write(job, made, todo)
@@ -220,7 +220,7 @@ def _write(job: SyncJob, made: Target, documents: Sequence[Pending]) -> int:
     """Write the documents that have not changed since they were embedded; return their number."""
     were = {(document.doc_id, document.content_key) for document in documents}
     ids = [document.doc_id for document in documents]
-    todo = [one for one in pending_for_secondary(job, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
+    todo = [one for one in pending(job, made, doc_ids=ids) if (one.doc_id, one.content_key) in were]
     if not todo:
         return 0
     return index_missing(job, made, todo).counts["documents"]

@@ -36,7 +36,7 @@ class IndexCollection(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int
     bm25_avg_len: float
     active: bool = True
-    """True if it is the active one, whose entries and passages are stored in `documents` and `chunks`."""
+    """True if searches read it."""
 
     def signature(self, profile: Profile) -> str:
         """Return the suffix of the index entry of a document with this profile, after its content key."""
@@ -123,23 +123,37 @@ def building(stores: Stores) -> Target | None:
     return None if row is None else target(stores.settings, row, active=False)
 
 
-def pending_for_secondary(
-    job: SyncJob, secondary: Target, active: Target | None = None, *, doc_ids: Sequence[str] | None = None
+def pending(
+    job: SyncJob,
+    wanted: Target,
+    *,
+    doc_ids: Sequence[str] | None = None,
+    everything: bool = False,
+    rejected: bool = False,
+    active: Target | None = None,
 ) -> list[Pending]:
-    """Return documents whose entry in the secondary collection is missing or out of date.
+    """Return documents whose entry in the collection is missing or out of date; with `everything`, all that have content.
 
-    With `active`, only those that the current sync processes and those already indexed there in an earlier version; the reindex does
-    the rest.
+    With `rejected`, also those that parsing rejected. With `active`, only those that the current sync processes and those already indexed
+    there in an earlier version; the reindex does the rest.
     """
-    rows = job.stores.collections.pending_beside(
-        source=job.stores.source.value,
+    rows = job.stores.documents.pending(
+        collection=wanted.collection.name,
+        signatures=wanted.signatures(),
         partitions=job.partitions,
         doc_ids=None if doc_ids is None else list(doc_ids),
-        collection=secondary.collection.name,
-        signatures=secondary.signatures(),
-        served=None if active is None else active.signatures(),
+        everything=everything,
+        rejected=rejected,
+        active=None if active is None else active.signatures(),
     )
-    return [row for row in rows if row.profile in secondary.profiles]
+    return [row for row in rows if row.profile in wanted.profiles]
+
+
+def secondary_collections(stores: Stores, active: str) -> list[str]:
+    """Return the existing collections that are not active: one under construction, or a replaced one that is kept."""
+    known = [row.name for row in stores.collections.collections() if row.name != active]
+    there = set(qdrant.collections(stores.qdrant)) if known else set[str]()
+    return [name for name in known if name in there]
 
 
 def run_for_secondary(
@@ -148,7 +162,7 @@ def run_for_secondary(
     """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
     try:
         secondary = building(job.stores)
-        if secondary is not None and (documents := pending_for_secondary(job, secondary, active)):
+        if secondary is not None and (documents := pending(job, secondary, active=active)):
             work(secondary, documents)
     except ConcordanceError as error:
         log.warning("building_behind", job_id=job.job_id, stage=stage, reason=str(error))

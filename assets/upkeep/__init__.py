@@ -1,1 +1,1 @@
-"""Work beside the syncs: audits, repairs, retention and erasure."""
+"""Upkeep between syncs: audits, repairs, retention and erasure."""

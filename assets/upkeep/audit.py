@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from assets.indexed import write_payloads
 from assets.intake.listing_record import ListingRecord
 from assets.stages.grant import effective_permissions
-from assets.stages.payload import document_payload
 from resources.alerts import alert
 from resources.core.domain import Batch, SourceName
 from resources.core.permissions import granted
@@ -176,13 +176,8 @@ def _update_payloads(stores: Stores, names: Iterable[str], doc_ids: list[str]) -
     if not doc_ids:
         return
     rows = stores.index.rows(doc_ids=doc_ids)
-    payloads = {str(row["doc_id"]): document_payload(row) for row in rows}
     for name in names:
-        qdrant.set_payload(stores.qdrant, name, payloads)
-    done = [{"doc_id": str(row["doc_id"]), "indexed_payload": row["payload_hash"]} for row in rows]
-    with stores.connection.transaction():
-        stores.index.payloads_updated(rows=done)
-        stores.collections.raise_version()
+        write_payloads(stores, name, rows)
 
 
 def _rows(rights: list[_Rights]) -> str:

@@ -68,7 +68,6 @@ def _clear(stores: Stores, names: list[str], page: list[dict[str, Any]], report:
     lingering = [row["doc_id"] for row in page if row["indexed"] or row["chunks"]]
     with stores.connection.transaction():
         if points or lingering:
-            stores.index.drop_chunks(doc_ids=lingering)
             stores.index.removed(doc_ids=lingering)
             stores.collections.raise_version()
         report.caches += stores.collections.drop_caches()

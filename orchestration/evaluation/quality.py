@@ -41,6 +41,7 @@ from resources.stores.lake import Lake
 from resources.stores.qdrant_search import VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
+from serving.retrieval.cache import Candidates
 from serving.retrieval.engines import Engines
 from serving.retrieval.fuse import FUSIONS
 from serving.retrieval.query import MAX_DEPTH, MAX_QUERY, SearchQuery, search_query
@@ -189,7 +190,7 @@ class _EveryPassage(Registry):
         ever = datetime.min.replace(tzinfo=UTC)
         self._checked = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=())
 
-    async def readable(self, query: SearchQuery, chunk_ids: Sequence[str], fresh_since: datetime) -> Checked:  # noqa: ARG002 (as in the registry)
+    async def readable(self, query: SearchQuery, candidates: Candidates, fresh_since: datetime) -> Checked:  # noqa: ARG002 (as in the registry)
         return self._checked
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 TABLES = (
-    "documents", "chunks", "chunks_beside", "index_entries", "uploads", "answers", "answer_cache", "search_cache", "audit_log",
+    "documents", "index_entries", "chunks", "uploads", "answers", "answer_cache", "search_cache", "audit_log",
     "conversations", "feedback", "questions", "sync_errors", "ingest_jobs", "source_memory", "listed_documents", "fetched_contents",
     "held_deletions", "deletion_receipts", "pg_catalog.pg_statistic",
 )  # fmt: skip
 """Tables that contain text of documents or of questions."""
-SEARCHED = ("documents", "chunks", "chunks_beside")
+SEARCHED = ("documents", "index_entries", "chunks")
 """Large tables that every search reads: they are copied while searches go on. The others are rewritten in place."""
 LOCK_SECONDS = 20
 COMPACT_SECONDS = 3600

@@ -33,7 +33,8 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 class Candidates(msgspec.Struct, frozen=True, array_like=True):
     """Candidates, best first. `saturated`: a leg was full, so a greater depth may find more. `expansions`: what a model added.
 
-    `agreement` is the share of the scores still to be taken from similar passages; see `serving.retrieval.agree`.
+    `agreement` is the share of the scores still to be taken from similar passages; see `serving.retrieval.agree`. `collection` is the one
+    that was searched, to read the passages of; None: the active one.
     """
 
     ranked: list[Candidate]
@@ -41,6 +42,7 @@ class Candidates(msgspec.Struct, frozen=True, array_like=True):
     depth: int
     expansions: list[str] = []
     agreement: float = 0.0
+    collection: str | None = None
 
 
 class Lookup(NamedTuple):

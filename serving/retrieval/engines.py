@@ -16,6 +16,7 @@ from qdrant_client import models
 from resources.core.bm25 import encode_query
 from resources.core.errors import AbortSyncError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
+from resources.stores.qdrant import ALIAS
 from resources.stores.qdrant_search import QueryHits, VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
@@ -82,6 +83,7 @@ class Engines:
         degradations: list[Degradation] = []
         dense = None
         collection = self._embedder.collection
+        stored = None if collection == ALIAS else collection
         if query.mode != "keyword":
             try:
                 dense = await self._embed(query, expansion)
@@ -93,9 +95,9 @@ class Engines:
             if query.keyword_engine == "qdrant" or query.mode == "vector" or with_payload:
                 found = await self._from_qdrant(collection, query, dense, with_payload=with_payload)
             elif dense is not None:
-                found = await self._from_both(query, dense)
+                found = await self._from_both(query, dense, stored)
             else:
-                found = await self._from_postgres(query)
+                found = await self._from_postgres(query, stored)
             if dense is not None and expansion is not None and dense.vector is not dense.own:
                 found = await self._with_original_scores(found, query, dense, expansion)
         except _IndexDownError as error:
@@ -105,8 +107,9 @@ class Engines:
                     "Neither Postgres nor the vector index answers. Try again shortly."
                 ) from error
             degradations[:] = [QDRANT_DOWN]
-            found = await self._from_postgres(query)
-        return found._replace(degradations=degradations)
+            found = await self._from_postgres(query, stored)
+        candidates = msgspec.structs.replace(found.candidates, collection=stored)
+        return found._replace(candidates=candidates, degradations=degradations)
 
     async def _embed(self, query: SearchQuery, expansion: Expansion | None) -> _Dense:
         """Return the query's vectors. Collection and floor are read by name: the model that embeds is theirs."""
@@ -135,24 +138,24 @@ class Engines:
         dense_leg = Leg(dense_hits, dense_extra, dense.floor if dense is not None else 0.0)
         return Retrieved(_candidates(query, dense_leg, Leg(keyword_hits, keyword_extra)), [], payloads)
 
-    async def _from_both(self, query: SearchQuery, dense: _Dense) -> Retrieved:
+    async def _from_both(self, query: SearchQuery, dense: _Dense, collection: str | None) -> Retrieved:
         """Search by meaning in Qdrant and by words in Postgres, then score what only the other leg found."""
         answers, words = await asyncio.gather(
             self._ask(dense.collection, [scoring(query, dense.vector)]),
-            full_text(self._database, query),
+            full_text(self._database, query, collection),
         )
         near = _scores(answers[0], dense.scale)
         others = [chunk_id for chunk_id in words if chunk_id not in near]
         more, words_extra = await asyncio.gather(
             self._ask(dense.collection, [scoring(query, dense.vector, others)] if others else []),
-            full_text(self._database, query, [chunk_id for chunk_id in near if chunk_id not in words]),
+            full_text(self._database, query, collection, [chunk_id for chunk_id in near if chunk_id not in words]),
         )
         near_extra = _scores(more[0], dense.scale) if more else {}
         dense_leg = Leg(near, near_extra, dense.floor)
         return Retrieved(_candidates(query, dense_leg, Leg(words, words_extra)), [], {})
 
-    async def _from_postgres(self, query: SearchQuery) -> Retrieved:
-        words = await full_text(self._database, query)
+    async def _from_postgres(self, query: SearchQuery, collection: str | None) -> Retrieved:
+        words = await full_text(self._database, query, collection)
         return Retrieved(_candidates(query._replace(mode="keyword"), Leg({}), Leg(words)), [], {})
 
     async def _with_original_scores(

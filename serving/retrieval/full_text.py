@@ -21,21 +21,27 @@ MOST_WORDS = 16
 """Words of a query that passages are searched for, the longest first; all of its words count in the ranking."""
 
 
-async def full_text(database: Database, query: SearchQuery, chunk_ids: Sequence[str] | None = None) -> dict[str, float]:
-    """Return the score of chunks with any of the query's words, or of those of `chunk_ids`. Raises `ServiceUnavailableError`."""
+async def full_text(
+    database: Database, query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Return the score of a collection's chunks with any of the query's words, or of those of `chunk_ids`.
+
+    Raises `ServiceUnavailableError`.
+    """
     if chunk_ids is not None and not chunk_ids:
         return {}
-    found = await WebReads(database).full_text(**parameters(query, chunk_ids))
+    found = await WebReads(database).full_text(**parameters(query, collection, chunk_ids))
     return {one.chunk_id: one.score for one in found}
 
 
-def parameters(query: SearchQuery, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
+def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
     """Return the parameters of `full_text.sql`."""
     wanted = query.narrowing
     # a tag may hold one value or a list of them; Qdrant matches either
     tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
     return {
         "query": split_compounds(query.text),
+        "collection": collection,
         "principals": sorted(query.access.principals),
         "depth": query.depth,
         "most": MOST_PASSAGES,

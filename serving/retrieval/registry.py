@@ -16,6 +16,7 @@ import msgspec
 from resources.core.domain import Access, SourceName
 from resources.sources import capabilities
 from serving.database import Database
+from serving.retrieval.cache import Candidates
 from serving.retrieval.passage import Neighbour, Passage
 from serving.retrieval.query import SearchQuery
 from sql.web import WebReads
@@ -44,24 +45,32 @@ class Registry:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def readable(self, query: SearchQuery, chunk_ids: Sequence[str], fresh_since: datetime) -> Checked:
-        """Return the live chunks that the caller may read, of documents checked since. Raises `ServiceUnavailableError`."""
+    async def readable(self, query: SearchQuery, candidates: Candidates, fresh_since: datetime) -> Checked:
+        """Return the live candidates that the caller may read, of documents checked since. Raises `ServiceUnavailableError`."""
         return await recheck(
             self._database,
             query.access,
-            chunk_ids,
+            [one.chunk_id for one in candidates.ranked],
             fresh_since,
+            collection=candidates.collection,
             archived=query.narrowing.include_archived,
             collection_ids=query.narrowing.collection_ids,
         )
 
     async def neighbours(
-        self, access: Access, passages: Sequence[Passage], distance: int, fresh_since: datetime
+        self,
+        access: Access,
+        passages: Sequence[Passage],
+        distance: int,
+        fresh_since: datetime,
+        *,
+        collection: str | None,
     ) -> list[Passage]:
-        """Return the passages with the chunks around them, up to `distance` away."""
+        """Return the passages with the chunks around them in this collection, up to `distance` away."""
         rows = await WebReads(self._database).neighbours(
             doc_ids=[one.doc_id for one in passages],
             chunk_indexes=[one.chunk_index for one in passages],
+            collection=collection,
             distance=distance,
             principals=sorted(access.principals),
             fresh_since=fresh_since,
@@ -81,11 +90,13 @@ async def recheck(
     chunk_ids: Sequence[str],
     fresh_since: datetime,
     *,
+    collection: str | None = None,
     archived: bool,
     collection_ids: Sequence[str],
 ) -> Checked:
     """Return the live chunks that the caller may read, of documents checked since. Raises `ServiceUnavailableError`.
 
+    They are read from `collection`, the one that was searched; None is the active one.
     Without `archived`, archived documents are left out here and not in the vector search, where a second condition makes Qdrant look at
     every point again. With `collection_ids`, a document counts only by a collection whose name the caller may know: the vector search
     filters by every collection, and would reveal which hidden folder holds a document.
@@ -94,6 +105,7 @@ async def recheck(
         return Checked({}, 0)
     hits = await WebReads(database).recheck(
         chunk_ids=f"{{{','.join(chunk_ids)}}}",
+        collection=collection,
         principals=sorted(access.principals),
         fresh_since=fresh_since,
         collection_ids=list(collection_ids) or None,

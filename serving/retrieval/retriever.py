@@ -132,8 +132,7 @@ class Retriever:
                 if missed is None:
                     expansion, missed = await self._expand(query)
                 found = await self._engines.find(query, expansion, with_payload=False)
-            ids = [candidate.chunk_id for candidate in found.candidates.ranked]
-            checked = await self._registry.readable(query, ids, now - self._max_age)
+            checked = await self._registry.readable(query, found.candidates, now - self._max_age)
             ranking = self._rank(query, found, checked, now)._replace(cached=cached)
             depth = found.candidates.depth
             if len(ranking.passages) >= query.limit or not found.candidates.saturated or depth >= query.deepest:
@@ -164,7 +163,10 @@ class Retriever:
     ) -> list[Passage]:
         if not ranking.registry:
             return [msgspec.structs.replace(one, neighbours=[]) for one in passages]
-        return await self._registry.neighbours(query.access, passages, query.neighbours, now - self._max_age)
+        collection = ranking.found.candidates.collection
+        return await self._registry.neighbours(
+            query.access, passages, query.neighbours, now - self._max_age, collection=collection
+        )
 
     async def _expand(self, query: SearchQuery) -> tuple[Expansion | None, list[Degradation]]:
         """Return what the language model adds to the query, or the warning that it added nothing."""

@@ -55,9 +55,10 @@ ours AS (
         coalesce(d.tags ->> 'lifecycle' = 'archived', FALSE) AS archived,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS stale,
         d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
-        coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
+        coalesce(starts_with(e.content, d.content_key || '|'), d.content_key IS NULL AND e.chunk_count > 0, FALSE) AS indexed
     FROM named AS n
     INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+    LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
     UNION ALL
     SELECT
         u.doc_id,
@@ -84,7 +85,7 @@ SELECT
     o.stale,
     o.permitted,
     o.indexed,
-    (SELECT count(*) FROM chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
+    (SELECT count(*) FROM active_chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
 FROM ours AS o
 ORDER BY o.permitted DESC, o.away ASC, o.created_at DESC NULLS LAST
 LIMIT 1;

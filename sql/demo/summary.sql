@@ -5,15 +5,16 @@
 -- Parameters: roots (names of file roots), sources (those that contain only sample data). Grain: source.
 -- Index: documents_partition.
 SELECT
-    source,
+    d.source,
     count(*) AS documents,
-    coalesce(sum(chunk_count), 0) AS chunks
-FROM documents
+    coalesce(sum(e.chunk_count), 0) AS chunks
+FROM documents AS d
+INNER JOIN active_entries AS e ON d.doc_id = e.doc_id
 WHERE
-    state = 'live' AND indexed_content IS NOT NULL
-    AND (source = any(:sources) OR (source = 'files' AND partition = any(:roots)))
-GROUP BY source
-ORDER BY source;
+    d.state = 'live'
+    AND (d.source = any(:sources) OR (d.source = 'files' AND d.partition = any(:roots)))
+GROUP BY d.source
+ORDER BY d.source;
 
 -- name: left_out
 -- Purpose: list documents that were seen but not indexed, with the reason.

@@ -97,7 +97,10 @@ DELETE FROM hidden_documents AS h
 USING documents AS d
 WHERE
     d.doc_id = h.doc_id AND d.source = :source
-    AND (d.state = 'deleted' OR starts_with(d.indexed_content, d.content_key || '|'))
+    AND (
+        d.state = 'deleted'
+        OR EXISTS (SELECT FROM active_entries AS e WHERE e.doc_id = d.doc_id AND starts_with(e.content, d.content_key || '|'))
+    )
     AND NOT EXISTS (
         SELECT 1 FROM source_memory AS m
         WHERE m.source = d.source AND m.partition = d.partition AND m.key = 'e:' || h.event_id

@@ -76,14 +76,14 @@ UPDATE documents AS d SET
         (SELECT p.last_sync_at FROM partitions AS p WHERE p.source = d.source AND p.partition = d.partition)
     )
 WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
-RETURNING d.doc_id::text AS doc_id, d.indexed_content IS NOT NULL AS indexed;
+RETURNING d.doc_id::text AS doc_id, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: hide_partition
 -- Hide the documents of a partition that can no longer be read. Returns those not hidden before.
-UPDATE documents SET
+UPDATE documents AS d SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
-WHERE source = :source AND partition = :partition AND state NOT IN ('deleted', 'lost_access')
-RETURNING doc_id::text AS doc_id, indexed_content IS NOT NULL AS indexed;
+WHERE d.source = :source AND d.partition = :partition AND d.state NOT IN ('deleted', 'lost_access')
+RETURNING d.doc_id::text AS doc_id, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: set_outcomes!
 -- Record the results of parsing: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
@@ -97,20 +97,31 @@ WHERE
     AND (d.state, d.reason, d.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts);
 
 -- name: pending
--- Documents whose content is not indexed with the current versions of stages and model, and those that parsing rejected
--- (an unchanged parser finds its earlier result in the lake, a newer one tries again).
--- Parameters: source, partitions text[] or null, everything bool (all documents with content), signatures jsonb (profile -> signature).
+-- Documents whose entry in a collection is missing or out of date. Parameters: source, partitions or null, doc_ids or null, collection,
+-- signatures jsonb (profile -> signature) of it, everything bool (all documents with content), rejected bool (also those that parsing
+-- rejected: an unchanged parser finds its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the
+-- active collection: leave out documents that it holds as wanted and that this collection has never held).
 SELECT
-    doc_id::text AS doc_id, source_id, partition, content_hash, content_key, mime_type, source_title AS title, description, profile, owner, tags,
-    state, attempts, indexed_content IS NOT NULL AS was_indexed
-FROM documents
+    d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
+    d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
+FROM documents AS d
+LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection
 WHERE
-    source = :source
-    AND (:partitions::text [] IS NULL OR partition = ANY(:partitions))
-    AND content_key IS NOT NULL
-    AND (state = 'live' OR (state IN ('skipped', 'failed') AND stage = 'parsed'))
+    d.source = :source AND d.content_key IS NOT NULL
+    AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
+    AND (:doc_ids::uuid [] IS NULL OR d.doc_id = ANY(:doc_ids))
     AND (
-        :everything OR state <> 'live'
-        OR indexed_content IS DISTINCT FROM content_key || '|' || (:signatures::jsonb ->> profile)
+        (
+            d.state = 'live'
+            AND (:everything OR e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile))
+        )
+        OR (:rejected AND d.state IN ('skipped', 'failed') AND d.stage = 'parsed')
     )
-ORDER BY partition, source_id;
+    AND (
+        :active::jsonb IS NULL OR e.doc_id IS NOT NULL
+        OR NOT EXISTS (
+            SELECT FROM active_entries AS a
+            WHERE a.doc_id = d.doc_id AND a.content = d.content_key || '|' || (:active::jsonb ->> d.profile)
+        )
+    )
+ORDER BY d.partition, d.source_id;

@@ -1,56 +1,63 @@
--- State of the index. Grain: document or chunk, as each statement says.
+-- Entries of documents in a collection of the index, and its passages. Grain: document or chunk, as each statement says.
 
 -- name: to_remove
--- Documents that must leave the index: not live, but with points in a collection. Grain: document.
-SELECT doc_id::text AS doc_id, source_id, state, deleted_at, gone_at_source, gone_is_exact, chunk_count
-FROM documents
-WHERE
-    source = :source AND state <> 'live'
-    AND (indexed_content IS NOT NULL OR EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = documents.doc_id))
-ORDER BY doc_id;
+-- Documents that must leave the index: not live, but with an entry in a collection. chunk_count: passages in the active one.
+-- Grain: document.
+SELECT
+    d.doc_id::text AS doc_id, d.source_id, d.state, d.deleted_at, d.gone_at_source, d.gone_is_exact,
+    coalesce(a.chunk_count, 0) AS chunk_count
+FROM documents AS d
+LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id
+WHERE d.source = :source AND d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id)
+ORDER BY d.doc_id;
 
 -- name: payloads_to_update
--- Documents whose content is indexed and whose payload is out of date. Grain: document.
+-- Live documents whose payload is out of date. Parameters: source, collection, signatures jsonb (profile -> signature) or null: if given,
+-- only those whose content is indexed as wanted. Grain: document.
 SELECT d.*, p.acl_checked_at
-FROM documents AS d
+FROM index_entries AS e
+INNER JOIN documents AS d ON d.doc_id = e.doc_id
 LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
 WHERE
-    d.source = :source AND d.state = 'live' AND d.indexed_content = d.content_key || '|' || (:signatures::jsonb ->> d.profile)
-    AND d.indexed_payload IS DISTINCT FROM d.payload_hash
+    e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.payload IS DISTINCT FROM d.payload_hash
+    AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
 ORDER BY d.doc_id;
 
 -- name: keywords_to_refresh
--- Documents whose content is indexed, but with other names or with keyword vectors or sketches of another version.
--- Grain: document.
-SELECT doc_id::text AS doc_id, title, source_title, path, chunk_count
-FROM documents
+-- Live documents whose content is indexed, but with other names or with keyword vectors or sketches of another version. Parameters: source,
+-- collection, signatures jsonb or null (content of any version), version. Grain: document.
+SELECT d.doc_id::text AS doc_id, d.title, d.source_title, d.path, e.chunk_count
+FROM index_entries AS e
+INNER JOIN documents AS d ON d.doc_id = e.doc_id
 WHERE
-    source = :source AND state = 'live' AND indexed_content = content_key || '|' || (:signatures::jsonb ->> profile)
-    AND indexed_keywords IS DISTINCT FROM :version || E'\n' || title || E'\n' || source_title || E'\n' || substring(path FROM '[^/]*$')
-ORDER BY doc_id;
+    e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.content <> ''
+    AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
+    AND e.keywords IS DISTINCT FROM
+    :version || E'\n' || d.title || E'\n' || d.source_title || E'\n' || substring(d.path FROM '[^/]*$')
+ORDER BY d.doc_id;
 
 -- name: keyword_passages_to_refresh
 -- The first passage of such documents, and all passages whose vectors have another version. Grain: chunk.
--- Index: chunks (doc_id, chunk_index).
+-- Index: chunks (doc_id, collection, chunk_index).
 SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
 FROM chunks AS c
-INNER JOIN documents AS d ON d.doc_id = c.doc_id
+INNER JOIN index_entries AS e ON e.doc_id = c.doc_id AND e.collection = c.collection
 WHERE
-    c.doc_id = ANY(:doc_ids::uuid [])
-    AND (c.chunk_index = 0 OR coalesce(NOT starts_with(d.indexed_keywords, :version || E'\n'), TRUE));
+    c.collection = :collection AND c.doc_id = ANY(:doc_ids::uuid [])
+    AND (c.chunk_index = 0 OR coalesce(NOT starts_with(e.keywords, :version || E'\n'), TRUE));
 
 -- name: name_passages!
--- Store the words that keyword search reads before the passages. Grain: chunk.
--- Index: primary key.
+-- Store the words that keyword search reads before the passages. Grain: chunk. Index: primary key.
 UPDATE chunks AS c SET name_words = r.words, sketch = r.sketch
 FROM unnest(:chunk_ids::uuid [], :words::text [], :sketches::text []) AS r (chunk_id, words, sketch)
-WHERE c.chunk_id = r.chunk_id AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
+WHERE
+    c.chunk_id = r.chunk_id AND c.collection = :collection AND (c.name_words <> r.words OR c.sketch IS DISTINCT FROM r.sketch);
 
 -- name: keywords_refreshed!
--- Record that both stores find these documents by their names. Parameters: rows jsonb (doc_id, indexed_keywords). Grain: document.
-UPDATE documents AS d SET indexed_keywords = r.indexed_keywords
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_keywords text)
-WHERE d.doc_id = r.doc_id;
+-- Record that both stores find these documents by their names. Parameters: collection, rows jsonb (doc_id, keywords). Grain: document.
+UPDATE index_entries AS e SET keywords = r.keywords
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, keywords text)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: rows
 -- Complete registry rows. Grain: document.
@@ -60,41 +67,44 @@ LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
 WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
 ORDER BY d.doc_id;
 
--- name: begin_indexing!
--- Mark the points of these documents as being written: they are incomplete until `indexed` is called.
-UPDATE documents AS d SET
-    indexed_content = '', document_title = r.document_title, language = r.language, page_count = r.page_count
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
-WHERE d.doc_id = r.doc_id;
+-- name: begin_entries!
+-- Mark the points of these documents as being written: their entries are incomplete until `indexed` is called. Grain: document.
+WITH facts AS (
+    SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
+),
+
+noted AS (
+    UPDATE documents AS d SET document_title = f.document_title, language = f.language, page_count = f.page_count
+    FROM facts AS f
+    WHERE
+        d.doc_id = f.doc_id
+        AND (d.document_title, d.language, d.page_count) IS DISTINCT FROM (f.document_title, f.language, f.page_count)
+)
+
+INSERT INTO index_entries (collection, doc_id)
+SELECT :collection, d.doc_id FROM documents AS d INNER JOIN facts AS f ON f.doc_id = d.doc_id
+ON CONFLICT (doc_id, collection) DO UPDATE SET content = '';
 
 -- name: drop_chunks!
--- Grain: chunk.
-DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []);
+-- Grain: chunk. Index: chunks (doc_id, collection, chunk_index).
+DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []) AND collection = :collection;
 
 -- name: indexed!
 -- Record that both stores hold these documents as wanted. Grain: document.
-UPDATE documents AS d SET
-    indexed_content = r.indexed_content, indexed_payload = r.indexed_payload, indexed_keywords = r.indexed_keywords,
-    indexed_at = now(), chunk_count = r.chunk_count
-FROM jsonb_to_recordset(:rows::jsonb) AS r (
-    doc_id uuid, indexed_content text, indexed_payload text, indexed_keywords text, chunk_count integer
-)
-WHERE d.doc_id = r.doc_id;
+UPDATE index_entries AS e SET
+    content = r.content, payload = r.payload, keywords = r.keywords, chunk_count = r.chunk_count, indexed_at = now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, content text, payload text, keywords text, chunk_count integer)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: payloads_updated!
--- Record that payloads are as wanted. Grain: document.
-UPDATE documents AS d SET indexed_payload = r.indexed_payload, indexed_at = now()
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, indexed_payload text)
-WHERE d.doc_id = r.doc_id;
+-- Record that payloads are as wanted. Parameters: collection, rows jsonb (doc_id, payload). Grain: document.
+UPDATE index_entries AS e SET payload = r.payload, indexed_at = now()
+FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, payload text)
+WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: removed!
--- Record that no collection has points of these documents. Grain: document.
-WITH entries AS (DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid [])),
-
-passages AS (DELETE FROM chunks_beside WHERE doc_id = ANY(:doc_ids::uuid []))
-
-UPDATE documents SET indexed_content = NULL, indexed_payload = NULL, indexed_keywords = NULL, indexed_at = NULL, chunk_count = 0
-WHERE doc_id = ANY(:doc_ids::uuid []);
+-- Record that no collection has points of these documents; their passages go with their entries. Grain: document.
+DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: save_receipts!
 -- Save proofs of deletion, in the transaction that dropped the caches. Grain: (document, deletion).
@@ -110,30 +120,32 @@ ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
     points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at, caches_gone_at = excluded.caches_gone_at;
 
 -- name: totals
--- Documents and passages of a source's live documents in Postgres. Grain: one row.
-SELECT count(*) AS documents, cast(coalesce(sum(chunk_count), 0) AS bigint) AS chunks
-FROM documents
-WHERE source = :source AND state = 'live';
+-- Live documents of a source, and their passages according to the entries of the active collection. Grain: one row.
+SELECT count(*) AS documents, cast(coalesce(sum(e.chunk_count), 0) AS bigint) AS chunks
+FROM documents AS d
+LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
+WHERE d.source = :source AND d.state = 'live';
 
 -- name: chunk_total
--- Grain: one row.
+-- Passages of a source's live documents in the active collection. Grain: one row.
 SELECT count(*) AS chunks
-FROM chunks AS c
+FROM active_chunks AS c
 INNER JOIN documents AS d ON d.doc_id = c.doc_id
 WHERE d.source = :source AND d.state = 'live';
 
 -- name: ledger
 -- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed.
 SELECT
-    count(*) FILTER (WHERE state = 'live') AS live,
-    count(*) FILTER (WHERE state = 'skipped') AS skipped,
-    count(*) FILTER (WHERE state = 'failed') AS failed,
-    count(*) FILTER (WHERE state = 'deleted') AS deleted,
-    count(*) FILTER (WHERE state = 'lost_access') AS lost_access,
-    count(*) FILTER (WHERE state = 'live' AND coalesce(indexed_content, '') = '') AS unfinished,
-    count(*) FILTER (WHERE state <> 'live' AND indexed_content IS NOT NULL) AS lingering
-FROM documents
-WHERE source = :source;
+    count(*) FILTER (WHERE d.state = 'live') AS live,
+    count(*) FILTER (WHERE d.state = 'skipped') AS skipped,
+    count(*) FILTER (WHERE d.state = 'failed') AS failed,
+    count(*) FILTER (WHERE d.state = 'deleted') AS deleted,
+    count(*) FILTER (WHERE d.state = 'lost_access') AS lost_access,
+    count(*) FILTER (WHERE d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
+    count(*) FILTER (WHERE d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
+FROM documents AS d
+LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
+WHERE d.source = :source;
 
 -- name: content_ids
 -- Documents whose content the lake should hold: seen and not deleted. Grain: document.
@@ -145,15 +157,17 @@ SELECT partition, acl_checked_at
 FROM partitions
 WHERE
     source = :source AND acl_checked_at IS NOT NULL
-    AND (acl_painted_at IS NULL OR acl_checked_at > acl_painted_at + make_interval(secs => :seconds));
+    AND (acl_indexed_at IS NULL OR acl_checked_at > acl_indexed_at + make_interval(secs => :seconds));
 
 -- name: held_checks
 -- Indexed documents with a held deletion, and since when their permissions are unchecked.
 SELECT d.doc_id::text AS doc_id, h.held_at
 FROM held_deletions AS h
 INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id
-WHERE h.source = :source AND h.partition = ANY(:partitions) AND d.indexed_content IS NOT NULL;
+WHERE
+    h.source = :source AND h.partition = ANY(:partitions)
+    AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id);
 
 -- name: refreshed!
 -- Grain: partition.
-UPDATE partitions SET acl_painted_at = :painted WHERE source = :source AND partition = :partition;
+UPDATE partitions SET acl_indexed_at = :checked WHERE source = :source AND partition = :partition;

@@ -1,5 +1,5 @@
 -- Purpose: documents that the caller may read, with recently checked permissions. Parameters: doc_ids, principals, fresh_since.
--- Grain: document. Index: primary keys of documents, partitions and held_deletions.
+-- Grain: document. Index: primary keys of documents, partitions, held_deletions and index_entries.
 SELECT
     d.doc_id::text AS doc_id,
     d.title,
@@ -14,12 +14,13 @@ SELECT
     d.tags,
     d.created_at,
     d.modified_at,
-    d.indexed_at,
+    e.indexed_at,
     d.language,
     d.page_count,
-    d.chunk_count,
+    coalesce(e.chunk_count, 0) AS chunk_count,
     d.acl_checked_at
 FROM checked_documents AS d
+LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
 CROSS JOIN LATERAL shown_place(
     d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
 ) AS p

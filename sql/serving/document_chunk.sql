@@ -1,5 +1,5 @@
 -- Purpose: a chunk's position in a document that the caller may read. Parameters: doc_id, chunk_index, principals, fresh_since.
--- Grain: chunk. Index: chunks (doc_id, chunk_index).
+-- Grain: chunk. Index: chunks (doc_id, collection, chunk_index).
 SELECT
     c.chunk_index,
     c.start_char,
@@ -8,7 +8,7 @@ SELECT
     c.anchor,
     c.page_start,
     c.page_end
-FROM chunks AS c
+FROM active_chunks AS c
 INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE
     c.doc_id = %(doc_id)s::uuid

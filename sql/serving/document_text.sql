@@ -1,5 +1,5 @@
 -- Purpose: the chunks that overlap a range of a document that the caller may read, in order.
--- Parameters: doc_id, start_char, end_char, principals, fresh_since. Grain: chunk. Index: chunks (doc_id, chunk_index).
+-- Parameters: doc_id, start_char, end_char, principals, fresh_since. Grain: chunk. Index: chunks (doc_id, collection, chunk_index).
 SELECT
     c.chunk_index,
     c.chunk_text,
@@ -9,7 +9,7 @@ SELECT
     c.anchor,
     c.page_start,
     c.page_end
-FROM chunks AS c
+FROM active_chunks AS c
 INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE
     c.doc_id = %(doc_id)s::uuid

@@ -1,11 +1,13 @@
 -- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
 -- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids,
--- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived.
+-- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived; collection of the index
+-- (null: the active one).
 -- Grain: chunk. Index: chunks_tsv, primary keys of chunks and documents.
 -- Ranks at most `most` readable chunks that contain all words, and at most `most` for each of the `most_words` longest words, so that
 -- the cost does not grow with the frequency of a word.
 WITH asked AS (
     SELECT
+        coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active)) AS collection,
         plainto_tsquery('english', %(query)s) AS all_words,
         replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS words
 ),
@@ -59,7 +61,7 @@ found AS MATERIALIZED (
         SELECT c.chunk_id
         FROM chunks AS c
         INNER JOIN allowed AS o ON c.doc_id = o.doc_id
-        WHERE c.tsv @@ w.word
+        WHERE c.tsv @@ w.word AND c.collection = (SELECT a.collection FROM asked AS a)
         LIMIT %(most)s -- noqa: AM09
     ) AS p
     WHERE %(chunk_ids)s::uuid [] IS NULL
@@ -73,7 +75,7 @@ SELECT
     ts_rank(c.tsv, asked.words, 1) AS score
 FROM found AS f
 CROSS JOIN asked
-INNER JOIN chunks AS c ON f.chunk_id = c.chunk_id
+INNER JOIN chunks AS c ON f.chunk_id = c.chunk_id AND asked.collection = c.collection
 INNER JOIN allowed AS o ON c.doc_id = o.doc_id
 WHERE c.tsv @@ asked.words
 ORDER BY score DESC, c.chunk_id ASC

@@ -10,13 +10,14 @@ SELECT
     d.stage,
     s.stage AS running_stage,
     coalesce(
-        d.state = 'live' AND starts_with(d.indexed_content, d.content_key || '|') AND d.indexed_payload = d.payload_hash, FALSE
+        d.state = 'live' AND starts_with(e.content, d.content_key || '|') AND e.payload = d.payload_hash, FALSE
     ) AS indexed,
-    d.chunk_count,
+    e.chunk_count,
     d.page_count
 FROM ingest_jobs AS j
 INNER JOIN uploads AS u ON j.doc_id = u.doc_id
 LEFT JOIN partitions AS p ON p.source = 'upload' AND u.day = p.partition
 LEFT JOIN documents AS d ON j.doc_id = d.doc_id
+LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
 LEFT JOIN sync_jobs AS s ON s.source = 'upload' AND s.status = 'running'
 WHERE j.job_id = %(job_id)s::uuid AND j.owner = %(email)s

@@ -1,14 +1,15 @@
 -- Purpose: post-retrieval permission check: those of these chunks that the caller may currently read, with fresh metadata. One whose
 -- permissions were checked too long ago is returned without its text, as `held_back`, so that it can be counted.
 -- Its location is what the caller may know of it; a filter on collections only uses those that the caller may know.
--- Parameters: chunk_ids, principals, fresh_since, collection_ids (null: any). Grain: one row, its text a JSON array of chunks: one value is read
--- with less work than a hundred rows of twenty. Index: primary keys of chunks, chunks_beside, documents, partitions and held_deletions.
--- Passages of the secondary collection are included: a search that began before a cutover holds their ids.
+-- Parameters: chunk_ids, collection of the index that was searched (null: the active one), principals, fresh_since, collection_ids (null:
+-- any). Grain: one row, its text a JSON array of chunks: one value is read with less work than a hundred rows of twenty.
+-- Index: primary keys of chunks, documents, partitions and held_deletions.
+-- A search that began before a cutover passes the collection that it searched, whose passages are kept.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and they have not
 -- been analysed yet: the planner then chose to scan every live document, in 10 s for 50,000. For the same reason
 -- `found` reads documents by their keys only and `permitted` is a column of it.
 -- `whole` repeats the first two cases of `shown_place`, which cover most documents: the function is called only for the others.
-WITH served AS MATERIALIZED (
+WITH wanted AS MATERIALIZED (
     SELECT
         chunk_id,
         doc_id,
@@ -23,32 +24,9 @@ WITH served AS MATERIALIZED (
         places,
         sketch
     FROM chunks
-    WHERE chunk_id = ANY(%(chunk_ids)s::uuid [])
-),
-
-wanted AS MATERIALIZED (
-    SELECT * FROM served
-    UNION ALL
-    SELECT
-        chunk_id,
-        doc_id,
-        chunk_index,
-        chunk_text,
-        text_hash,
-        section_path,
-        anchor,
-        page_start,
-        page_end,
-        start_char,
-        places,
-        sketch
-    FROM chunks_beside
     WHERE
-        chunk_id = ANY(ARRAY(
-            SELECT w.chunk_id FROM unnest(%(chunk_ids)s::uuid []) AS w (chunk_id)
-            EXCEPT
-            SELECT v.chunk_id FROM served AS v
-        ))
+        chunk_id = ANY(%(chunk_ids)s::uuid [])
+        AND collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
 ),
 
 found AS MATERIALIZED (

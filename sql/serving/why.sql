@@ -1,7 +1,7 @@
 -- Purpose: registry entry of a document that this caller may read, by its id, its link or its location in Slack; no row for any other.
 -- Callers who may not know all folders of a file's path or address find it by its id only (`own_id`).
 -- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
--- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, chunk_index).
+-- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, collection, chunk_index).
 -- Conversations of a channel follow each other: only the latest that began before `moment` are searched.
 WITH conversations AS (
     SELECT
@@ -57,9 +57,10 @@ matches AS (
         coalesce(d.tags ->> 'lifecycle' = 'archived', FALSE) AS archived,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS stale,
         d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
-        coalesce(starts_with(d.indexed_content, d.content_key || '|'), d.content_key IS NULL AND d.chunk_count > 0) AS indexed
+        coalesce(starts_with(e.content, d.content_key || '|'), d.content_key IS NULL AND e.chunk_count > 0, FALSE) AS indexed
     FROM candidates AS n
     INNER JOIN checked_documents AS d ON n.doc_id = d.doc_id
+    LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
     ) AS p
@@ -90,7 +91,7 @@ SELECT
     o.stale,
     o.permitted,
     o.indexed,
-    (SELECT count(*) FROM chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
+    (SELECT count(*) FROM active_chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
 FROM matches AS o
 WHERE o.permitted AND NOT o.stale
 ORDER BY o.preference ASC, o.created_at DESC NULLS LAST

@@ -26,9 +26,17 @@ WHERE d.doc_id = r.doc_id AND d.state = 'live';
 
 -- name: grant!
 -- Add missing permissions. Parameters: rows jsonb (doc_id, permissions).
-UPDATE documents AS d SET payload_hash = '', indexed_payload = NULL, permissions = r.permissions, changed_at = now()
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
-WHERE d.doc_id = r.doc_id AND d.state = 'live';
+WITH given AS (SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])),
+
+outdated AS (
+    UPDATE index_entries AS e SET payload = NULL
+    FROM documents AS l INNER JOIN given AS g ON g.doc_id = l.doc_id
+    WHERE e.doc_id = l.doc_id AND l.state = 'live'
+)
+
+UPDATE documents AS d SET payload_hash = '', permissions = g.permissions, changed_at = now()
+FROM given AS g
+WHERE d.doc_id = g.doc_id AND d.state = 'live';
 
 -- name: mark_for_relisting!
 -- Make the next sync list these partitions from the beginning. Grain: partition. Parameters: source, partitions text[].

@@ -8,9 +8,8 @@ SELECT
     d.first_seen_at
 FROM documents AS d
 WHERE
-    d.state = 'deleted' AND d.deleted_at <= :cutoff AND d.indexed_content IS NULL
+    d.state = 'deleted' AND d.deleted_at <= :cutoff
     AND (:document::text IS NULL OR d.doc_id::text = lower(:document::text) OR d.source_id = :document::text)
-    AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.doc_id = d.doc_id)
     AND NOT EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = d.doc_id)
 ORDER BY d.doc_id;
 
@@ -41,7 +40,7 @@ SELECT w.word
 FROM unnest(:words::text []) AS w (word)
 WHERE
     numnode(plainto_tsquery('english', w.word)) > 0
-    AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.tsv @@ plainto_tsquery('english', w.word));
+    AND NOT EXISTS (SELECT 1 FROM active_chunks AS c WHERE c.tsv @@ plainto_tsquery('english', w.word));
 
 -- name: redact_answers!
 -- Reduce answers made from these documents, or containing one of these words, to who asked and when. Grain: answer.

@@ -15,35 +15,35 @@ FROM documents
 WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: live_points
--- Those of these chunks that belong to live documents of a source. Parameters: source, chunk_ids. Grain: chunk. Index: primary keys.
+-- Those of these chunks of a collection that belong to live documents of a source. Parameters: source, collection, chunk_ids.
+-- Grain: chunk. Index: primary keys.
 SELECT c.chunk_id::text AS chunk_id
-FROM (
-    SELECT chunk_id, doc_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::uuid [])
-    UNION
-    SELECT chunk_id, doc_id FROM chunks_beside WHERE chunk_id = ANY(:chunk_ids::uuid [])
-) AS c
+FROM chunks AS c
 INNER JOIN documents AS d ON d.doc_id = c.doc_id
-WHERE d.source = :source AND d.state = 'live';
+WHERE c.chunk_id = ANY(:chunk_ids::uuid []) AND c.collection = :collection AND d.source = :source AND d.state = 'live';
 
 -- name: live_page
--- A page of live documents with the ids of their chunks. Parameters: source, after (doc_id), most. Index: primary key.
+-- A page of live documents with the ids of their chunks in the active collection. Parameters: source, after (doc_id), most.
+-- Index: primary keys, chunks (doc_id, collection, chunk_index).
 SELECT
-    d.doc_id::text AS doc_id, d.source_id, d.chunk_count, d.indexed_content,
-    ARRAY(SELECT c.chunk_id::text FROM chunks AS c WHERE c.doc_id = d.doc_id) AS chunk_ids
+    d.doc_id::text AS doc_id, d.source_id, e.collection, e.chunk_count, e.content,
+    ARRAY(SELECT c.chunk_id::text FROM chunks AS c WHERE c.doc_id = d.doc_id AND c.collection = e.collection) AS chunk_ids
 FROM documents AS d
+INNER JOIN active_entries AS e ON e.doc_id = d.doc_id
 WHERE d.source = :source AND d.state = 'live' AND d.doc_id > :after::uuid
 ORDER BY d.doc_id
 LIMIT :most;
 
 -- name: mark_for_rewrite!
--- Make the indexed stage write these documents again, from the lake. Parameters: doc_ids. Index: primary key.
-UPDATE documents SET indexed_content = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
+-- Make the indexed stage write these documents to the active collection again, from the lake. Parameters: doc_ids. Index: primary key.
+UPDATE active_entries SET content = '' WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: mark_points_incomplete!
 -- Mark documents as incomplete before their points are deleted because no one may find them; they stay incomplete until a sync
 -- has removed the rest. Parameters: doc_ids. Index: primary key.
-UPDATE documents SET indexed_content = ''
-WHERE doc_id = ANY(:doc_ids::uuid []) AND state <> 'live' AND indexed_content IS NOT NULL;
+UPDATE index_entries AS e SET content = ''
+FROM documents AS d
+WHERE d.doc_id = e.doc_id AND e.doc_id = ANY(:doc_ids::uuid []) AND d.state <> 'live';
 
 -- name: mark_for_refetch!
 -- Make the next listing fetch these documents again. Parameters: source, source_ids text[]. Index: unique (source, source_id).

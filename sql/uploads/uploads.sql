@@ -200,6 +200,7 @@ SELECT
         SELECT count(*)
         FROM documents AS d
         WHERE
-            d.source = 'upload' AND d.owner = :owner AND d.state = 'live' AND d.indexed_content IS NULL AND d.source_id <> :source_id
+            d.source = 'upload' AND d.owner = :owner AND d.state = 'live' AND d.source_id <> :source_id
+            AND NOT EXISTS (SELECT FROM active_entries AS e WHERE e.doc_id = d.doc_id)
     ) AS waiting
 FROM held AS h;

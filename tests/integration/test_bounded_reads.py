@@ -28,6 +28,7 @@ NARROWING: dict[str, Any] = {
     "tags": "[]",
     "on_created": False,
     "include_archived": False,
+    "collection": None,
 }
 FULL_TEXT = {**NARROWING, **FRESH, "query": "ferry pier", "depth": 50, "most": MOST_PASSAGES, "most_words": 16}
 WHY: dict[str, Any] = {
@@ -65,10 +66,10 @@ READS: dict[str, dict[str, Any]] = {
     "expected_passages": {},
     "full_text": FULL_TEXT,
     "ingest_job": {"job_id": NOBODY, "email": BOB},
-    "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, **FRESH},
+    "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, "collection": None, **FRESH},
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_totals": FRESH,
-    "recheck": {"chunk_ids": [NOBODY], "collection_ids": None, **FRESH},
+    "recheck": {"chunk_ids": [NOBODY], "collection": None, "collection_ids": None, **FRESH},
     "source_partitions": {},
     "source_skips": {},
     "sources": {"sources": [name.value for name in names()]},
@@ -176,8 +177,9 @@ def test_a_trace_does_not_scan_a_large_slack(site: Site, moment: datetime) -> No
 
 
 PASSAGES = (
-    "INSERT INTO chunks (chunk_id, doc_id, chunk_index, chunk_text, text_hash, start_char, end_char, tokens)"
-    " SELECT gen_random_uuid(), doc_id, n, 'ferry number ' || n, md5(n::text), 0, 1, 1 FROM documents, generate_series(10, %s) AS s (n)"
+    "INSERT INTO chunks (collection, chunk_id, doc_id, chunk_index, chunk_text, text_hash, start_char, end_char, tokens)"
+    " SELECT collection, gen_random_uuid(), doc_id, n, 'ferry number ' || n, md5(n::text), 0, 1, 1"
+    " FROM index_entries, generate_series(10, %s) AS s (n)"
 )
 
 

@@ -157,7 +157,7 @@ def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) ->
     fill(site)
     with site.running() as running:
         assert codes(running.search("ferry pier", BOB)) == []
-        site.sql("UPDATE documents SET chunk_count = chunk_count + 1")  # as if points were lost
+        site.sql("UPDATE index_entries SET chunk_count = chunk_count + 1")  # as if points were lost
         deadline = time.monotonic() + 120
         while running.ready().json()["services"]["qdrant"]["state"] != "incomplete":
             assert time.monotonic() < deadline, "not noticed"

@@ -38,9 +38,9 @@ SECRET = "quokkaledger7731"
 LEAVES = f"# Leaves\n\nThe {SECRET} closes the north office in March. Nobody outside the board knows of the {SECRET}.\n"
 SHARED = "# Otters\n\nOtters of the wobbegong river sleep until noon and eat crayfish before dusk.\n"
 NOW = timedelta()
-READ = "SELECT (SELECT count(*) FROM checked_documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM chunks_beside)"
+READ = "SELECT (SELECT count(*) FROM checked_documents), (SELECT count(*) FROM index_entries), (SELECT count(*) FROM active_chunks)"
 FILES = (
-    "SELECT pg_relation_filepath(name) AS file FROM unnest(ARRAY['documents', 'chunks', 'chunks_beside']) AS t (name)"
+    "SELECT pg_relation_filepath(name) AS file FROM unnest(ARRAY['documents', 'index_entries', 'chunks']) AS t (name)"
 )
 STORES = "SELECT stores FROM deletion_receipts"
 
@@ -300,7 +300,7 @@ def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installati
             assert search.execute(READ).fetchone()
         slow.rollback()
         report = erasing.result(timeout=120)
-        assert search.execute(READ).fetchone() == (1, 1, 0)
+        assert search.execute(READ).fetchone() == (1, 1, 1)
     assert report.stores["postgres.files"].checked_at is not None
     assert installation.rows(CATALOGUE) == catalogue
     assert not {row["file"] for row in files} & {row["file"] for row in installation.rows(FILES)}
@@ -320,7 +320,7 @@ def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
         report = erase(installation.settings, cutoff=cutoff_of(NOW))
     check = report.stores["postgres.files"]
     assert check.checked_at is None
-    assert "files of: documents (in use), chunks (in use), answers (in use)." in check.detail
+    assert "files of: index_entries (in use), chunks (in use), answers (in use)." in check.detail
     assert {row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES)} == {None}
     report = erase(installation.settings, cutoff=cutoff_of(NOW))
     assert report.documents == 0

@@ -116,7 +116,7 @@ def test_the_leg_itself_gives_nobody_what_is_not_theirs(site: Site) -> None:
         try:
             access = Access(email=email, principals=frozenset({email, "domain:acme.com"}))
             query = search_query("ferry contract pier", access, site.settings, limit=5)
-            return set(await full_text(database, query, chunk_ids))
+            return set(await full_text(database, query, None, chunk_ids))
         finally:
             await database.close()
 

@@ -28,12 +28,14 @@ def vectors(installation: Installation, collection: str = qdrant.ALIAS) -> dict[
     return {str(record.id): record.vector[qdrant.KEYWORD] for record in found}  # type: ignore[index, call-overload]
 
 
-def check(installation: Installation, words: str, *, collection: str | None = None, table: str = "chunks") -> None:
+def check(installation: Installation, words: str, *, collection: str | None = None) -> None:
     """Fail unless keyword search in both stores includes these words in the first passage, and in no other passage."""
     where = "active" if collection is None else "name = %s"
     values = () if collection is None else (collection,)
     (made,) = installation.rows(f"SELECT name, bm25_avg_len FROM index_collections WHERE {where}", *values)  # noqa: S608
-    rows = installation.rows(f"SELECT chunk_id::text, chunk_index, chunk_text, name_words FROM {table}")  # noqa: S608
+    rows = installation.rows(
+        "SELECT chunk_id::text, chunk_index, chunk_text, name_words FROM chunks WHERE collection = %s", made["name"]
+    )
     held = vectors(installation, made["name"])
     assert len(held) == len(rows) > 0
     for row in rows:
@@ -46,7 +48,7 @@ def check(installation: Installation, words: str, *, collection: str | None = No
 def found(installation: Installation, query: str) -> int:
     """Return how many passages Postgres finds."""
     (row,) = installation.rows(
-        "SELECT count(*) AS passages FROM chunks WHERE tsv @@ plainto_tsquery('english', %s)", query
+        "SELECT count(*) AS passages FROM active_chunks WHERE tsv @@ plainto_tsquery('english', %s)", query
     )
     return row["passages"]
 
@@ -82,7 +84,7 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     sketches = installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id")
     assert all(row["sketch"] for row in sketches)
     installation.rows("UPDATE chunks SET name_words = '', sketch = NULL RETURNING 1")
-    installation.rows("UPDATE documents SET indexed_keywords = %s RETURNING 1", earlier)
+    installation.rows("UPDATE index_entries SET keywords = %s RETURNING 1", earlier)
     run = installation.sync()
     assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
     check(installation, "otter dens")
@@ -104,7 +106,7 @@ def test_a_point_that_is_missing_keeps_no_rename_from_going_on(installation: Ins
     assert [row["name_words"] for row in words] == ["first one", "second two"]
 
 
-def test_the_collection_beside_is_renamed_as_well_and_both_after_the_switch(
+def test_the_secondary_collection_is_renamed_as_well_and_both_after_the_switch(
     installation: Installation, tmp_path: Path
 ) -> None:
     installation.write("heron.txt", LONG)
@@ -113,14 +115,14 @@ def test_the_collection_beside_is_renamed_as_well_and_both_after_the_switch(
         made = work.begin(work.wanted(choose(work.settings, str(make_tiny_model(tmp_path / "tiny")), None)))
         work.fill(made, lambda _done, _of: None, 1)
         name = made.collection.name
-        check(installation, "heron", collection=name, table="chunks_beside")
+        check(installation, "heron", collection=name)
         installation.write("heron.txt", LONG, title="stork")
         assert installation.sync().counts.embedded == 0
         check(installation, "stork heron")
-        check(installation, "stork heron", collection=name, table="chunks_beside")
+        check(installation, "stork heron", collection=name)
         old = work.active_name()
         promote(work, made)
     installation.write("heron.txt", LONG, title="crane")
     assert installation.sync().counts.embedded == 0
     check(installation, "crane heron", collection=name)
-    check(installation, "crane heron", collection=old, table="chunks_beside")
+    check(installation, "crane heron", collection=old)

@@ -116,11 +116,11 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
 def test_nothing_changed_means_nothing_done(installation: Installation) -> None:
     installation.write("zebras.md", STRIPES)
     installation.sync()
-    before = installation.rows("SELECT indexed_at, changed_at FROM documents")
+    before = installation.rows("SELECT indexed_at, changed_at FROM documents JOIN index_entries USING (doc_id)")
     run = installation.sync()
     assert run.counts.synced == run.counts.embedded == run.counts.deleted == 0
     assert not run.touched
-    assert installation.rows("SELECT indexed_at, changed_at FROM documents") == before
+    assert installation.rows("SELECT indexed_at, changed_at FROM documents JOIN index_entries USING (doc_id)") == before
 
 
 def test_a_changed_text_replaces_its_chunks(installation: Installation) -> None:
@@ -385,7 +385,7 @@ def test_what_a_crash_left_of_an_earlier_version_is_cleared(installation: Instal
     installation.write("zebras.md", STRIPES)
     # The process dies after Postgres has the new chunks and before Qdrant has the points.
     installation.rows("DELETE FROM chunks RETURNING chunk_id")
-    installation.rows("UPDATE documents SET indexed_content = '' RETURNING doc_id")
+    installation.rows("UPDATE index_entries SET content = '' RETURNING doc_id")
     installation.sync()
     assert len(installation.points()) == 1
     assert installation.agrees()
@@ -434,7 +434,7 @@ def test_the_budget_stops_embedding_and_a_higher_one_goes_on(installation: Insta
 def test_the_index_learns_when_permissions_were_last_read(installation: Installation) -> None:
     installation.write("zebras.md", STRIPES)
     installation.sync()
-    installation.rows("UPDATE partitions SET acl_painted_at = acl_painted_at - interval '1 day' RETURNING 1")
+    installation.rows("UPDATE partitions SET acl_indexed_at = acl_indexed_at - interval '1 day' RETURNING 1")
     before = installation.points()[0]["acl_checked_at"]
     run = installation.sync()
     assert run.counts.synced == 0
@@ -458,7 +458,7 @@ def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installatio
         )
     installation.sync(SourceName.UPLOAD)
     before = installation.points()[0]["acl_checked_at"]
-    installation.rows("UPDATE partitions SET acl_painted_at = acl_painted_at - interval '1 day' RETURNING 1")
+    installation.rows("UPDATE partitions SET acl_indexed_at = acl_indexed_at - interval '1 day' RETURNING 1")
     assert installation.sync(SourceName.UPLOAD).counts.synced == 0
     assert installation.points()[0]["acl_checked_at"] > before
 

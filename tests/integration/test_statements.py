@@ -44,8 +44,6 @@ FILTERED = {
     "SourceTotals.source",
 }
 """Columns that may be null in the table, but not in these results."""
-SCRIPTS = {"exchange_chunks"}
-"""Several statements at once, which cannot be prepared."""
 FAMILIES = [
     one
     for module in (commands, evaluation, sources, sync, web)
@@ -77,7 +75,7 @@ def test_statements_are_as_declared(database: str, family: type[Statements]) -> 
         faults = {
             name: found
             for name, declared in family.declared.items()
-            if name not in SCRIPTS and (found := list(_faults(connection, declared, family.binds)))
+            if (found := list(_faults(connection, declared, family.binds)))
         }
     assert faults == {}
 

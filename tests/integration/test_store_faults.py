@@ -166,7 +166,7 @@ def forget(installation: Installation) -> None:
     for name in ("parsed", "chunked"):
         shutil.rmtree(tables(installation) / name)
     with session(installation.settings.postgres_dsn) as connection:
-        connection.execute("UPDATE documents SET indexed_content = NULL")
+        connection.execute("UPDATE index_entries SET content = ''")
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])

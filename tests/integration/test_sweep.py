@@ -62,9 +62,9 @@ def test_leftovers_go_from_every_collection(deleted: Installation) -> None:
     client.upsert(qdrant.ALIAS, [models.PointStruct(id=gone, vector=kept.vector, payload={"doc_id": gone})])
     do(
         deleted,
-        "INSERT INTO chunks (chunk_id, doc_id, chunk_index, chunk_text, text_hash, start_char, end_char, tokens)"
-        " VALUES (%s, %s, 0, 'left over', '', 0, 9, 2)",
-        gone,
+        "WITH entry AS (INSERT INTO index_entries (collection, doc_id) SELECT name, %s FROM index_collections RETURNING *)"
+        " INSERT INTO chunks (collection, chunk_id, doc_id, chunk_index, chunk_text, text_hash, start_char, end_char, tokens)"
+        " SELECT collection, doc_id, doc_id, 0, 'left over', '', 0, 9, 2 FROM entry",
         gone,
     )
     report = sweep(deleted.settings, FILES)
@@ -84,8 +84,7 @@ def test_a_deletion_that_no_sync_finished_is_finished(installation: Installation
     assert (report.documents, report.points, report.chunks, report.receipts) == (2, 2, 2, 1)
     assert installation.points() == []
     assert receipts(installation)["docs/gone.txt"]["points_deleted"] == 1
-    rows = installation.rows("SELECT indexed_content, chunk_count FROM documents")
-    assert rows == [{"indexed_content": None, "chunk_count": 0}] * 2
+    assert installation.rows("SELECT 1 FROM index_entries") == installation.rows("SELECT 1 FROM chunks") == []
 
 
 def test_unneeded_caches_and_notes_are_deleted(deleted: Installation) -> None:
