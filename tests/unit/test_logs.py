@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,8 +17,15 @@ WRITER = f"import os\nfor number in range({LINES}): os.write(1, b'line %08d of t
 LIMIT = 64 * 1024
 
 
-def test_nothing_that_is_written_meanwhile_is_lost(tmp_path: Path) -> None:
-    log = tmp_path / "service.log"
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk: a file system in memory cannot remove the beginning of a file."""
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+def test_nothing_that_is_written_meanwhile_is_lost(on_disk: Path) -> None:
+    log = on_disk / "service.log"
     parts: list[bytes] = []
     with log.open("ab") as out:
         writer = subprocess.Popen([sys.executable, "-c", WRITER], stdout=out)
