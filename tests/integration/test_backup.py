@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from dagster import DagsterRun
+from dagster._core.storage.runs import RunStorage
 
 from assets import pipeline
 from orchestration.cli import run
@@ -96,18 +97,12 @@ def sync(settings: Settings, *sources: SourceName) -> None:
         assert job.error is None
 
 
-def runs_of_dagster(settings: Settings) -> list[str]:
-    storage = Storage.from_config_value(None, {"postgres_url": dagster_storage_url(settings.postgres_dsn)})
+@contextmanager
+def dagster_runs(settings: Settings) -> Iterator[RunStorage[Any]]:
+    """Yield Dagster's storage of runs, with its tables."""
+    storage = Storage.from_config_value(None, {"postgres_url": dagster_storage_url(settings.postgres_dsn)}).run_storage
     try:
-        return [run.run_id for run in storage.run_storage.get_runs()]
-    finally:
-        storage.dispose()
-
-
-def add_run_of_dagster(settings: Settings) -> None:
-    storage = Storage.from_config_value(None, {"postgres_url": dagster_storage_url(settings.postgres_dsn)})
-    try:
-        storage.run_storage.add_run(DagsterRun(job_name="sync_files"))
+        yield storage
     finally:
         storage.dispose()
 
@@ -121,15 +116,14 @@ def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: 
         )
         assert upload.status_code < 300, upload.text
         sync(settings, SourceName.FILES, SourceName.UPLOAD)
-        add_run_of_dagster(settings)
+        with dagster_runs(settings) as runs:
+            run_id = runs.add_run(DagsterRun(job_name="sync_files")).run_id
         questions = ("When do otters sleep?", "What confuses the tsetse fly?")
         before = [found(settings, question) for question in questions]
         assert all(before), before
         assert run(["backup", str(backup)]) == 0
         used = rows(settings, "SELECT texts, tokens FROM embedding_usage")
         assert used
-        runs = runs_of_dagster(settings)
-        assert len(runs) == 1
     files = [backup, *backup.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in files if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in files if path.is_file()} == {0o600}
@@ -141,7 +135,8 @@ def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: 
         assert run(["reconcile", "--apply"]) == 0
         assert [found(settings, question) for question in questions] == before
         assert rows(settings, "SELECT texts, tokens FROM embedding_usage") == used, "nothing is embedded again"
-        assert runs_of_dagster(settings) == runs
+        with dagster_runs(settings) as runs:
+            assert [kept.run_id for kept in runs.get_runs()] == [run_id]
 
 
 @pytest.fixture
