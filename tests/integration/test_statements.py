@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -141,5 +141,7 @@ def _nullable(connection: psycopg.Connection[Any], table: int, column: int) -> b
 
 def _allows(hint: Any, kind: str, uuid: Any = str) -> bool:
     """Return True if a value of this type may have this hint; psycopg takes a `uuid` as text and returns it as an object."""
+    if get_origin(hint) is Literal:  # the table's constraint allows these texts only
+        return kind == "text"
     wanted = uuid if kind == "uuid" else TYPES.get(kind)
     return wanted == hint or wanted in get_args(hint) or (wanted is Json and (hint is Any or get_origin(hint) is dict))
