@@ -41,6 +41,13 @@ FILTERED = {
     "Checked.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),
+    # columns of the view active_chunks, likewise
+    *(
+        f"{name}.{column}"
+        for name in ("ChunkPlace", "ChunkText")
+        for column in ("chunk_index", "start_char", "end_char", "section_path")
+    ),
+    "ChunkText.chunk_text",
     "SourceTotals.source",
 }
 """Columns that may be null in the table, but not in these results."""
