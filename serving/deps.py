@@ -46,7 +46,8 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
-from sql.web import ActiveModel, WebReads
+from sql.web import WebReads
+from sql.web_rows import ActiveModel
 
 CHECK_SECONDS = 3.0
 FLOAT_BYTES = 4

@@ -21,7 +21,7 @@ from resources.embedding.background import similarity_floor
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.background import cancel
-from sql.web import ActiveModel
+from sql.web_rows import ActiveModel
 
 POLL_SECONDS = 1.0
 """Interval of reading the active collection, a query of 0.2 ms."""

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from resources.core.domain import SourceName
 from resources.sources import label
-from sql.web import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
+from sql.web_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"

@@ -10,7 +10,8 @@ from resources.logging import logger
 from resources.stores.disk import DiskFault
 from serving.background import cancel
 from serving.database import Database
-from sql.web import Figure, WebReads
+from sql.web import WebReads
+from sql.web_rows import Figure
 
 REFRESH_SECONDS = 10.0
 COMPLETE_SHARE = 0.99

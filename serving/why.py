@@ -13,7 +13,7 @@ import msgspec
 from resources.core.domain import STAGES, State
 from serving.references import Reference
 from serving.retrieval.passage import Passage
-from sql.web import Entry
+from sql.web_rows import Entry
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from sql.family import Family
-from sql.web import Entry
+from sql.web_rows import Entry
 
 
 class ApiKey(msgspec.Struct, frozen=True):

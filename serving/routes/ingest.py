@@ -16,7 +16,8 @@ from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT, IngestRequest, ingest
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync
-from sql.web import IngestState, WebReads
+from sql.web import WebReads
+from sql.web_rows import IngestState
 
 log = logger("serving")
 

@@ -18,7 +18,7 @@ from serving.documents import rebuild
 from serving.results import results
 from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet, spans, terms
 from serving.retrieval.passage import Passage
-from sql.web import ChunkText
+from sql.web_rows import ChunkText
 
 TODAY = date(2025, 11, 20)
 LINK = "https://drive.google.com/file/d/1XyZ"

@@ -1,0 +1,242 @@
+"""Rows of the statements of the web service."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class ActiveModel(msgspec.Struct, frozen=True):
+    """The collection that searches read, with its model."""
+
+    name: str
+    model: str
+    dimensions: int
+    provider: str | None
+    model_source: str | None
+    model_dimensions: int | None
+    model_window: int | None
+
+
+class StoredAnswer(msgspec.Struct, frozen=True):
+    """An answer as it was given; `sources` and `sentences` are decoded JSON."""
+
+    answer_id: str
+    query_id: str
+    created_at: datetime
+    question: str
+    standalone: str | None
+    answer: str
+    found: bool
+    mode: str
+    model: str | None
+    sources: Any
+    sentences: Any
+    removed_citations: int
+    completed: bool
+    latency_ms: float
+    erased: bool
+
+
+class StoredKey(msgspec.Struct, frozen=True):
+    """An API key, valid or not."""
+
+    key_hash: str
+    email: str
+    groups: list[str]
+    admin: bool
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """The version of the index, and a search's candidates if they are cached."""
+
+    version: int
+    candidates: bytes | None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A document as the caller may know it."""
+
+    doc_id: str
+    title: str
+    source_type: str
+    source_id: str
+    collection_id: str | None
+    path: str
+    mime_type: str
+    url: str | None
+    owner: str | None
+    author: str | None
+    tags: dict[str, Any]
+    created_at: datetime | None
+    modified_at: datetime | None
+    indexed_at: datetime | None
+    language: str | None
+    page_count: int | None
+    chunk_count: int
+    acl_checked_at: datetime | None
+
+
+class ChunkPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A chunk's position in its document."""
+
+    chunk_index: int
+    start_char: int
+    end_char: int
+    section_path: list[str]
+    anchor: str | None
+    page_start: int | None
+    page_end: int | None
+
+
+class ChunkText(ChunkPlace, frozen=True, kw_only=True):
+    """A chunk's text and position."""
+
+    chunk_text: str
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A chunk that full-text search found."""
+
+    chunk_id: str
+    score: float
+
+
+class IngestState(msgspec.Struct, frozen=True):
+    """How far an ingest is. `seen`: a sync has processed it; `running_stage` is that of the running sync of uploads."""
+
+    job_id: str
+    doc_id: str
+    taken_back: bool
+    seen: bool
+    state: str | None
+    reason: str | None
+    stage: str | None
+    running_stage: str | None
+    indexed: bool
+    chunk_count: int | None
+    page_count: int | None
+
+
+class Around(msgspec.Struct, frozen=True):
+    """A chunk near the chunk `around` of the same document."""
+
+    doc_id: str
+    around: int
+    chunk_id: str
+    chunk_index: int
+    chunk_text: str
+    page_start: int | None
+    page_end: int | None
+
+
+class NotifiedChannel(msgspec.Struct, frozen=True):
+    """The channel that a notification names."""
+
+    partitions: list[str]
+    token_hash: bytes
+
+
+class SourceTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents of a source by state."""
+
+    source: str
+    live: int
+    skipped: int
+    failed: int
+    lost_access: int
+    held_deletions: int
+
+
+class PartitionTotals(SourceTotals, frozen=True, kw_only=True):
+    """Documents of a partition by state, and what its source says."""
+
+    partition: str
+    title: str | None
+    source_count: int | None
+    counted_at: datetime | None
+    lost_at: datetime | None
+    last_sync_at: datetime | None
+    acl_checked_at: datetime | None
+
+
+class Skips(msgspec.Struct, frozen=True):
+    """A reason for which documents of a partition were skipped, and their number."""
+
+    source: str
+    partition: str
+    reason: str
+    count: int
+
+
+class SyncJobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A sync."""
+
+    source: str
+    job_id: str
+    status: str
+    stage: str | None
+    started_at: datetime
+    completed_at: datetime | None
+    synced: int
+    skipped: int
+    deleted: int
+    failed: int
+    embedded: int
+    error_message: str | None
+
+
+class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A source's state and its latest sync; without one, `job_id` and the fields after it are None."""
+
+    source: str
+    paused_at: datetime | None
+    paused_reason: str | None
+    last_sync_at: datetime | None
+    job_id: str | None
+    status: str | None
+    stage: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    synced: int | None
+    skipped: int | None
+    deleted: int | None
+    failed: int | None
+    embedded: int | None
+    error_message: str | None
+
+
+class SyncErrorRow(msgspec.Struct, frozen=True):
+    """An error of a sync."""
+
+    source_id: str
+    stage: str
+    reason: str
+    outcome: str
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A figure for `/metrics`."""
+
+    what: str
+    source: str
+    label: str
+    value: float
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A document's registry entry, for `why`."""
+
+    doc_id: str
+    state: str | None
+    reason: str | None
+    stage: str | None
+    archived: bool
+    stale: bool
+    permitted: bool
+    indexed: bool
+    chunks: int
