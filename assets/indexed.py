@@ -61,7 +61,6 @@ def remove_gone(job: SyncJob, collection: IndexCollection) -> int:
         with stores.connection.transaction():
             stores.index.removed(doc_ids=ids)
             stores.collections.raise_version()
-            stores.collections.drop_caches()
             if receipts:
                 stores.index.save_receipts(rows=receipts)
         job.counts.deleted += sum(row.state in GONE for row in part)

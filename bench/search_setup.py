@@ -36,6 +36,7 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.migrate import migrate
+from resources.stores.qdrant_search import batch_body
 from resources.syncing import open_sync
 from serving.retrieval.plan import queries
 from serving.retrieval.query import search_query
@@ -143,17 +144,13 @@ def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, in
 
 def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str], size: int) -> None:
     """Write the input of the vector server alone and of the peers: the product's batched queries; texts, vectors and queries."""
-    from qdrant_client.http.api.search_api import jsonable_encoder
-    from qdrant_client.models import QueryRequestBatch
-
     model = embedder(settings)
     rows = np.stack([model.embed_query(question) for question in questions])
     bodies: list[str] = []
     for question, vector in zip(questions, rows, strict=True):
         query = search_query(question, access, settings, limit=5)
         batch = queries(query, vector.tolist(), encode_query(question), with_payload=False)
-        body = jsonable_encoder(QueryRequestBatch(searches=batch))
-        bodies.append(body if isinstance(body, str) else body.decode())
+        bodies.append(batch_body(batch).decode())
     (folder / "batches.jsonl").write_text("\n".join(bodies))
     asked = {"questions": list(questions), "principals": sorted(access.principals)}
     (folder / "queries.json").write_text(json.dumps(asked))

@@ -1,7 +1,7 @@
-"""Background writes of caches, answers and conversations: one task writes rows of a bounded queue in batches.
+"""Background writes of the answer cache, answers and conversations: one task writes rows of a bounded queue in batches.
 
 When the queue is full or Postgres is down, rows are dropped and counted, so a search never blocks or fails for them. The audit log,
-which must not lose rows, has its own writer in `serving.audit`. The caches grow only here, so expired rows are deleted here too.
+which must not lose rows, has its own writer in `serving.audit`. The cache grows only here, so expired rows are deleted here too.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Background:
                     await self._write(name, rows)
                 if time.monotonic() >= self._next_expiry:
                     self._next_expiry = time.monotonic() + EXPIRE_SECONDS
-                    await self._write("cache_expire", [{}])
+                    await self._write("answer_cache_expire", [{}])
             finally:
                 for _ in batch:
                     self._queue.task_done()

@@ -34,6 +34,7 @@ from serving.answers.service import Answers
 from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
+from serving.directory import Directory
 from serving.embedding import EmbedsQueries, QueryEmbedder
 from serving.metrics import Metrics
 from serving.monitor import StatusMonitor
@@ -115,6 +116,7 @@ class Services:
         self.metrics_token = metrics_token(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self._dagster = Breaker("Dagster")
+        self.directory = Directory(self.database)
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._embedder_factory = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
@@ -137,7 +139,7 @@ class Services:
             engines,
             Registry(self.database),
             self.embedder,
-            cache=CandidateCache(self.database, self.background, seconds) if seconds else None,
+            cache=CandidateCache(self.directory, seconds) if seconds else None,
             rights=self.rights,
             reranker=self.reranker,
             expander=expander,

@@ -21,15 +21,24 @@ MEMBERSHIPS = ("slack:", "group:")
 log = logger("serving")
 
 
-async def with_directory(database: Database, access: Access, fresh_since: datetime) -> Access:
-    """Return the access with the memberships of its email that sources have reported since `fresh_since`."""
-    email = permissions.email(access.email)
-    try:
-        principals = await WebReads(database).directory(email=email, fresh_since=fresh_since)
-    except RegistryDownError:
-        return access
-    memberships = {member for one in principals if (member := _membership(one)) is not None}
-    return msgspec.structs.replace(access, principals=access.principals | memberships) if memberships else access
+class Directory:
+    """Reads memberships, and with them the version of the index, so that a search needs no statement of its own for it."""
+
+    def __init__(self, database: Database) -> None:
+        self._reads = WebReads(database)
+        self.index_version: int | None = None
+        """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
+
+    async def complete(self, access: Access, fresh_since: datetime) -> Access:
+        """Return the access with the memberships of its email that sources have reported since `fresh_since`."""
+        email = permissions.email(access.email)
+        try:
+            row = await self._reads.directory(email=email, fresh_since=fresh_since)
+        except RegistryDownError:
+            return access
+        self.index_version = max(row.index_version, self.index_version or 0)
+        memberships = {member for one in row.principals if (member := _membership(one)) is not None}
+        return msgspec.structs.replace(access, principals=access.principals | memberships) if memberships else access
 
 
 def _membership(text: str) -> str | None:

@@ -51,11 +51,11 @@ class StoredKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
-class Cached(msgspec.Struct, frozen=True):
-    """The version of the index, and a search's candidates if they are cached."""
+class Memberships(msgspec.Struct, frozen=True):
+    """The principals that sources report for a person, and the version of the index."""
 
-    version: int
-    candidates: bytes | None
+    index_version: int
+    principals: list[str]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

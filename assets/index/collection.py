@@ -99,7 +99,6 @@ def activate(connection: Connection, name: str) -> None:
         collections.deactivate_others(name=name)
         collections.activate(name=name)
         collections.raise_version()
-        collections.drop_caches()
 
 
 def average_length(stores: Stores, made: Target, pending: Sequence[Pending]) -> float:

@@ -138,7 +138,7 @@ def _erase_rows(
         erase_sql.note_erased(stores.connection, doc_ids=ids, stores=_json.encode(report.stores).decode())
 
 
-_DROPPED = frozenset({"questions", "answer_cache", "search_cache"})
+_DROPPED = frozenset({"questions", "answer_cache"})
 
 
 def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:

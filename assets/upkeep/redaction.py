@@ -47,7 +47,6 @@ def redact(
             "feedback": erase.redact_feedback(connection, words=words, since=since),
             "questions": erase.drop_questions(connection, doc_ids=ids, words=words),
             "answer_cache": erase.drop_answer_cache(connection),
-            "search_cache": erase.drop_search_cache(connection),
         }
     return {table: int(rows or 0) for table, rows in changed.items()}
 

@@ -34,8 +34,6 @@ class SweepReport(msgspec.Struct):
     """Deleted and lost documents that were checked."""
     points: int = 0
     chunks: int = 0
-    caches: int = 0
-    """Cached search results from before the index changed, of all sources."""
     notes: int = 0
     """Rows of interrupted listings that will not be resumed."""
     receipts: int = 0
@@ -54,7 +52,6 @@ def sweep(settings: Settings, source: SourceName) -> SweepReport:
         while page := list(upkeep.gone(stores.connection, source=source.value, after=after, most=PAGE_DOCUMENTS)):
             after = page[-1]["doc_id"]
             _clear(stores, names, page, report)
-        report.caches += stores.collections.drop_caches()
         report.notes += int(upkeep.forget_listings(stores.connection, source=source.value) or 0)
         report.notes += int(upkeep.forget_fetched(stores.connection, source=source.value) or 0)
     return report
@@ -70,7 +67,6 @@ def _clear(stores: Stores, names: list[str], page: list[dict[str, Any]], report:
         if points or lingering:
             stores.index.removed(doc_ids=lingering)
             stores.collections.raise_version()
-        report.caches += stores.collections.drop_caches()
         proved = list(
             upkeep.verify_receipts(
                 stores.connection,

@@ -18,7 +18,7 @@ from resources.core.permissions import principals_of
 from resources.settings import Settings
 from resources.stores.qdrant_search import VectorSearch
 from serving.database import Database
-from serving.directory import with_directory
+from serving.directory import Directory
 from serving.embedding import QueryEmbedder
 from serving.retrieval.engines import Engines
 from serving.retrieval.query import Narrowing, search_query
@@ -68,9 +68,8 @@ class QuestionRunner:
     async def access(self, email: str, groups: Sequence[str]) -> Access:
         """Return the `Access` that the HTTP service would give this person with these groups in the token."""
         fresh_since = datetime.now(UTC) - duration(self._settings.acl_max_age)
-        return await with_directory(
-            self._database, Access(email=email, principals=principals_of(email, groups)), fresh_since
-        )
+        known = Access(email=email, principals=principals_of(email, groups))
+        return await Directory(self._database).complete(known, fresh_since)
 
     async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
         """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""

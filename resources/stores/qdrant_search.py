@@ -1,8 +1,11 @@
 """A fast client for searches of the vector index.
 
-`qdrant-client` validates and copies every hit of every prefetch, which took most of a search's time in this process
-(DECISIONS.md has the figures). Requests are still built from its models; only transport and decoding are ours: aiohttp and msgspec.
+`qdrant-client` validates and copies every vector of a request and every hit of every prefetch, which took most of a search's time in
+this process (DECISIONS.md has the figures). Filters and parameters are built from its models; requests, transport and decoding are
+ours: aiohttp and msgspec.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
@@ -12,12 +15,39 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
-from qdrant_client import models
+from msgspec import UNSET, UnsetType
+from pydantic import BaseModel
 
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
 from resources.keys import qdrant_api_key
 from resources.settings import Settings
 from resources.watch import Watch
+
+
+class PointQuery(msgspec.Struct, frozen=True):
+    """A query of one leg; the parts that several queries of a batch share are encoded once.
+
+    Source: https://api.qdrant.tech/api-reference/search/query-points"""
+
+    query: msgspec.Raw
+    using: str
+    filter: msgspec.Raw
+    limit: int
+    params: msgspec.Raw | UnsetType = UNSET
+    with_payload: bool | UnsetType = UNSET
+    prefetch: PointQuery | UnsetType = UNSET
+
+
+def raw(value: Any) -> msgspec.Raw:
+    """Return a value, or a model of qdrant-client without its unset fields, as JSON."""
+    if isinstance(value, BaseModel):
+        return msgspec.Raw(value.model_dump_json(exclude_unset=True).encode())
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def batch_body(batch: Sequence[PointQuery]) -> bytes:
+    """Return the body of a request to `/points/query/batch`."""
+    return msgspec.json.encode({"searches": batch})
 
 
 class ScoredHit(msgspec.Struct, frozen=True):
@@ -49,14 +79,14 @@ class VectorSearch:
         self._session: aiohttp.ClientSession | None = None
         self.watch = Watch("qdrant", self._ping)
 
-    async def query(self, collection: str, batch: Sequence[models.QueryRequest], seconds: float) -> list[QueryHits]:
+    async def query(self, collection: str, batch: Sequence[PointQuery], seconds: float) -> list[QueryHits]:
         """Return one answer per query, in order.
 
         Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `AbortSyncError` if it rejects a query.
         """
         if self.watch.down:
             raise ServiceUnavailableError("Qdrant does not answer.")
-        body = models.QueryRequestBatch(searches=list(batch)).model_dump_json(exclude_unset=True).encode()
+        body = batch_body(batch)
         url = f"{self._address}/collections/{collection}/points/query/batch"
         try:
             async with asyncio.timeout(None) as limit:

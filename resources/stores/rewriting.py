@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 TABLES = (
-    "documents", "index_entries", "chunks", "uploads", "answers", "answer_cache", "search_cache", "audit_log",
-    "conversations", "feedback", "questions", "sync_errors", "ingest_jobs", "source_memory", "listed_documents", "fetched_contents",
+    "documents", "index_entries", "chunks", "uploads", "answers", "answer_cache", "audit_log", "conversations",
+    "feedback", "questions", "sync_errors", "ingest_jobs", "source_memory", "listed_documents", "fetched_contents",
     "held_deletions", "deletion_receipts", "pg_catalog.pg_statistic",
 )  # fmt: skip
 """Tables that contain text of documents or of questions."""

@@ -22,7 +22,6 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.permissions import principals_of
 from serving.access import api_keys
-from serving.directory import with_directory
 from serving.errors import ProblemError, UnauthorizedError
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ async def access_from(services: Services, credential: str, client: Address | Non
             access = access_of(row.email, row.groups, admin=row.admin)
         else:
             access = verify(credential, services.key)
-    return await with_directory(services.database, access, services.fresh_since())
+    return await services.directory.complete(access, services.fresh_since())
 
 
 def _origin(services: Services, client: Address | None) -> str:

@@ -1,7 +1,7 @@
 """Cache of candidates: which chunks a search found in which order, never texts or permissions; every use passes the permission check.
 
-The key holds the caller's principals, so no result crosses from one person to another. A new version of the index and a time limit end an
-entry.
+The key holds the caller's principals, so no result crosses from one person to another, and the version of the index, which is read from
+Postgres at each sign-in: what was found before a sync changed the index is not found in the cache after it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import hashlib
 from typing import NamedTuple
 
 import msgspec
+from cachetools import TTLCache
 
-from serving.background import Background
-from serving.database import Database
+from serving.directory import Directory
 from serving.retrieval.query import SearchQuery
-from sql.web import WebQueue, WebReads
+
+CACHE_BYTES = 16 * 2**20
+"""Some 3,000 searches: 50 candidates take 5 kB."""
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
@@ -46,10 +48,9 @@ class Candidates(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Lookup(NamedTuple):
-    """A search's cache key, the version of the index now, and cached candidates if there are any."""
+    """A search's key in the cache, the version of the index included, and cached candidates if there are any."""
 
     key: str
-    version: int
     candidates: Candidates | None
 
 
@@ -57,34 +58,33 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Candidates)
 
 
-def key(query: SearchQuery, model: str) -> str:
+def key(query: SearchQuery, model: str, index_version: int | None) -> str:
     """Return the sha256 of everything that decides the candidates, the caller's principals included."""
     # what only decides which of the candidates are returned is the same for all searches
     shared = query._replace(limit=0, deepest=0, threshold=None, rerank=False, group=False, neighbours=0)._asdict()
     shared["access"] = sorted(query.access.principals)
-    return hashlib.sha256(_encoder.encode([shared, model])).hexdigest()
+    return hashlib.sha256(_encoder.encode([shared, model, index_version])).hexdigest()
+
+
+def _size(encoded: bytes) -> int:
+    return len(encoded)
 
 
 class CandidateCache:
-    """Candidates kept in Postgres for some seconds."""
+    """Candidates kept in this process for some seconds, the least recently used discarded first."""
 
-    def __init__(self, database: Database, background: Background, seconds: int) -> None:
-        self._database = database
-        self._background = background
-        self._seconds = seconds
+    def __init__(self, directory: Directory, seconds: float) -> None:
+        self._directory = directory
+        self._kept: TTLCache[str, bytes, float] = TTLCache(CACHE_BYTES, seconds, getsizeof=_size)
 
-    async def lookup(self, query: SearchQuery, model: str) -> Lookup:
-        """Return what is cached for a search. Raises `ServiceUnavailableError`."""
-        cache_key = key(query, model)
-        cached = await WebReads(self._database).cache_lookup(cache_key=cache_key)
-        candidates = _decoder.decode(cached.candidates) if cached.candidates is not None else None
-        return Lookup(cache_key, cached.version, candidates)
+    def lookup(self, query: SearchQuery, model: str) -> Lookup:
+        """Return what is cached for a search in the version of the index that was read at sign-in."""
+        found = key(query, model, self._directory.index_version)
+        kept = self._kept.get(found)
+        return Lookup(found, _decoder.decode(kept) if kept is not None else None)
 
     def store(self, found: Lookup, candidates: Candidates) -> None:
-        """Queue candidates to be written."""
-        WebQueue(self._background).cache_store(
-            cache_key=found.key,
-            candidates=_encoder.encode(candidates),
-            index_version=found.version,
-            seconds=self._seconds,
-        )
+        """Keep the candidates of a search, unless they alone are larger than the cache."""
+        encoded = _encoder.encode(candidates)
+        if len(encoded) <= CACHE_BYTES:
+            self._kept[found.key] = encoded

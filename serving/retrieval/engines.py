@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from qdrant_client import models
 
 from resources.core.bm25 import encode_query
 from resources.core.errors import AbortSyncError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
-from resources.stores.qdrant_search import QueryHits, VectorSearch
+from resources.stores.qdrant_search import PointQuery, QueryHits, VectorSearch
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.retrieval.cache import Candidate, Candidates
@@ -172,7 +171,7 @@ class Engines:
         restored = msgspec.structs.replace(found.candidates, ranked=ranked, expansions=expansion.texts)
         return found._replace(candidates=restored)
 
-    async def _ask(self, collection: str, batch: Sequence[models.QueryRequest]) -> list[QueryHits]:
+    async def _ask(self, collection: str, batch: Sequence[PointQuery]) -> list[QueryHits]:
         if not batch:
             return []
         try:
@@ -199,14 +198,15 @@ def _candidates(query: SearchQuery, dense: Leg, keyword: Leg) -> Candidates:
 
 def _ranked(query: SearchQuery, dense: Leg, keyword: Leg) -> list[Candidate]:
     fused = fuse(query.mode, query.fusion, dense, keyword, query.dense_weight)
+    near, words = dense.scores(), keyword.scores()
     dense_ranks, keyword_ranks = dense.ranks(), keyword.ranks()
     return [
         Candidate(
             chunk_id=chunk_id,
             fused=score,
-            dense=dense.score(chunk_id),
+            dense=near.get(chunk_id),
             dense_rank=dense_ranks.get(chunk_id),
-            keyword=keyword.score(chunk_id),
+            keyword=words.get(chunk_id),
             keyword_rank=keyword_ranks.get(chunk_id),
         )
         for chunk_id, score in fused.items()

@@ -29,9 +29,9 @@ class Leg(NamedTuple):
     floor: float = 0.0
     """The leg's score of passages that are unrelated to the query."""
 
-    def score(self, chunk_id: str) -> float | None:
-        """Return the leg's score of a chunk, if it is known."""
-        return self.hits.get(chunk_id, self.extra.get(chunk_id))
+    def scores(self) -> dict[str, float]:
+        """Return all scores that are known."""
+        return {**self.extra, **self.hits}
 
     def ranks(self) -> dict[str, int]:
         """Return the rank (from 1) of each of the leg's own hits."""
@@ -40,7 +40,7 @@ class Leg(NamedTuple):
 
 def clamp(score: float) -> float:
     """Return the score within 0..1."""
-    return min(1.0, max(0.0, score))
+    return score if 0.0 < score < 1.0 else 1.0 if score >= 1.0 else 0.0
 
 
 def _candidates(dense: Leg, keyword: Leg) -> list[str]:
@@ -50,10 +50,11 @@ def _candidates(dense: Leg, keyword: Leg) -> list[str]:
 def weighted(dense: Leg, keyword: Leg, dense_weight: float) -> dict[str, float]:
     """Return `dense_weight` of the cosine, counted from the model's floor, plus the rest of BM25 over the query's best BM25."""
     best = max(keyword.hits.values(), default=0.0)
+    near, words = dense.scores(), keyword.scores()
     fused: dict[str, float] = {}
     for chunk_id in _candidates(dense, keyword):
-        cosine = clamp(((dense.score(chunk_id) or 0.0) - dense.floor) / (1 - dense.floor))
-        share = clamp((keyword.score(chunk_id) or 0.0) / best) if best > 0 else 0.0
+        cosine = clamp((near.get(chunk_id, 0.0) - dense.floor) / (1 - dense.floor))
+        share = clamp(words.get(chunk_id, 0.0) / best) if best > 0 else 0.0
         fused[chunk_id] = dense_weight * cosine + (1 - dense_weight) * share
     return fused
 
@@ -67,17 +68,16 @@ def rrf(dense: Leg, keyword: Leg, dense_weight: float) -> dict[str, float]:
     return fused
 
 
-def _scaled(leg: Leg, low: float, high: float, chunk_id: str) -> float:
-    score = leg.score(chunk_id)
+def _scaled(score: float | None, low: float, high: float) -> float:
     if score is None:
         return 0.0
     return clamp((score - low) / (high - low)) if high > low else 1.0 if score >= high else 0.0
 
 
 def _mean_of_scaled(dense: Leg, keyword: Leg, bounds: Callable[[Scores], tuple[float, float]]) -> dict[str, float]:
-    scales = [(leg, *bounds(leg.hits)) for leg in (dense, keyword) if leg.hits]
+    scales = [(leg.scores(), *bounds(leg.hits)) for leg in (dense, keyword) if leg.hits]
     return {
-        chunk_id: sum(_scaled(leg, low, high, chunk_id) for leg, low, high in scales) / max(1, len(scales))
+        chunk_id: sum(_scaled(scores.get(chunk_id), low, high) for scores, low, high in scales) / max(1, len(scales))
         for chunk_id in _candidates(dense, keyword)
     }
 

@@ -68,7 +68,16 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     folded = text.casefold()
     if len(folded) != len(text):  # ß becomes ss: places would be others
         return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
-    return [match.span() for match in _begins_with(wanted).finditer(folded) if _stem(match.group()) in wanted]
+    found: set[tuple[int, int]] = set()
+    for stem in wanted:  # the words of a stem begin with it, so that few words of the text are looked at
+        at = folded.find(stem)
+        while at >= 0:
+            begins = at == 0 or not _WORD.match(folded, at - 1)
+            end = _word_end(folded, at) if begins else at + 1
+            if begins and _stem(folded[at:end]) in wanted:
+                found.add((at, end))
+            at = folded.find(stem, end)
+    return sorted(found)
 
 
 def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
@@ -81,10 +90,9 @@ def stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
     return frozenset(_stem(text[start:end]) for start, end in found)
 
 
-@lru_cache(1_000)
-def _begins_with(stems: frozenset[str]) -> re.Pattern[str]:
-    """Return what finds words that begin with one of the stems, as all words of these stems do: few of a text are looked at."""
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(stems)))})\w*")
+def _word_end(text: str, start: int) -> int:
+    word = _WORD.match(text, start)
+    return word.end() if word else start + 1
 
 
 def pieces(text: str) -> Iterator[Piece]:
@@ -123,7 +131,8 @@ def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -
         if at < len(parts) and parts[at].start <= start:
             held[at].add(_stem(text[start:end]))
     counts = Counter(stem for stems in held for stem in stems)
-    weights = [sum(math.log(1 + len(parts) / counts[stem]) for stem in sorted(stems)) for stems in held]
+    rarity = {stem: math.log(1 + len(parts) / count) for stem, count in counts.items()}
+    weights = [sum(rarity[stem] for stem in sorted(stems)) if stems else 0.0 for stems in held]
     best = weights.index(max(weights))
     if parts[best].header:
         rows = list(takewhile(lambda index: parts[index].row and not parts[index].header, range(best + 1, len(parts))))
@@ -163,7 +172,9 @@ def snippet(text: str, found: Sequence[tuple[int, int]], size: int = SNIPPET_CHA
     stop = piece.end if piece.row else next((p.start for p in parts if p.row and p.start >= piece.end), len(text))
     end = min(stop, start + size)
     if end < stop and not text[end].isspace():
-        cut = max((match.start() for match in _SPACE.finditer(text, start, end)), default=end)
+        cut = end - 1
+        while cut > start and not text[cut].isspace():
+            cut -= 1
         end = cut if not any(s < end and e > cut for s, e in found if e <= end) and cut > start else end
     passage = _SPACE.sub(" ", text[start:end]).rstrip(" |" if piece.row else None)
     shown = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]

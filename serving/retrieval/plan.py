@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 from qdrant_client import models
 
 from resources.core.bm25 import SparseVector
 from resources.core.domain import Access
 from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
+from resources.stores.qdrant_search import PointQuery, raw
 from serving.retrieval.query import Narrowing, SearchQuery
+
+_PARAMS = raw(RESCORED)
 
 
 def _any(key: str, values: Sequence[str]) -> models.FieldCondition:
@@ -45,38 +48,36 @@ def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
     return models.Filter(must=must)
 
 
-def scoring(query: SearchQuery, dense: Sequence[float], chunk_ids: Sequence[str] | None = None) -> models.QueryRequest:
+def scoring(query: SearchQuery, dense: Sequence[float], chunk_ids: Sequence[str] | None = None) -> PointQuery:
     """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks."""
     condition, limit = filter_for(query.access, query.narrowing), query.depth
     if chunk_ids is not None:
         condition = models.Filter(must=[condition, models.HasIdCondition(has_id=list(chunk_ids))])
         limit = len(chunk_ids)
-    return models.QueryRequest(
-        query=list(dense), using=DENSE, filter=condition, limit=limit, params=RESCORED, with_payload=False
+    return PointQuery(
+        query=raw(dense), using=DENSE, filter=raw(condition), limit=limit, params=_PARAMS, with_payload=False
     )
 
 
 def queries(
-    query: SearchQuery, dense: list[float] | None, keyword: SparseVector | None, *, with_payload: bool
-) -> list[models.QueryRequest]:
+    query: SearchQuery, dense: Sequence[float] | None, keyword: SparseVector | None, *, with_payload: bool
+) -> list[PointQuery]:
     """Return the batch: dense leg, keyword leg, then (when fusion needs it) each leg's hits scored by the other.
 
     A leg whose vector is None is left out. With payloads, which nothing in Postgres checks, archived documents are left out too.
     Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
     """
-    condition, limit = filter_for(query.access, query.narrowing), query.depth
+    condition = filter_for(query.access, query.narrowing)
     if with_payload and not query.narrowing.include_archived:
         archived = models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived"))
         condition = condition.model_copy(update={"must_not": [archived]})
-    sparse = models.SparseVector(indices=keyword.indices, values=keyword.values) if keyword is not None else None
-    legs: list[dict[str, Any]] = []
+    permitted, legs = raw(condition), list[PointQuery]()
     if dense is not None:
-        legs.append({"query": dense, "using": DENSE, "params": RESCORED})
-    if sparse is not None:
-        legs.append({"query": sparse, "using": KEYWORD})
-    batch = [models.QueryRequest(**leg, filter=condition, limit=limit, with_payload=with_payload) for leg in legs]
+        legs.append(PointQuery(query=raw(dense), using=DENSE, filter=permitted, limit=query.depth, params=_PARAMS))
+    if keyword is not None:
+        legs.append(PointQuery(query=raw(keyword._asdict()), using=KEYWORD, filter=permitted, limit=query.depth))
+    batch = [msgspec.structs.replace(leg, with_payload=with_payload) for leg in legs]
     if len(legs) == 2:
-        for leg, other in ((legs[0], legs[1]), (legs[1], legs[0])):
-            found = models.Prefetch(**other, filter=condition, limit=limit)
-            batch.append(models.QueryRequest(**leg, prefetch=found, filter=condition, limit=limit, with_payload=False))
+        for leg, other in (legs, reversed(legs)):
+            batch.append(msgspec.structs.replace(leg, prefetch=other, with_payload=False))
     return batch

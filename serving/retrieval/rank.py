@@ -32,8 +32,9 @@ def rank(
     are left out.
 
     If a better-ranked passage of another document has the same text, only that one is returned, with the other in `also_in`.
+    At most `query.limit` passages are returned.
     """
-    scored: list[Passage] = []
+    scored: list[tuple[Scores, Passage]] = []
     words, reader = terms(query.text), query.access.email
     for candidate in candidates:
         passage = readable.get(candidate.chunk_id)
@@ -51,29 +52,33 @@ def rank(
             boosts=boosts(passage.source_type, passage.owner, passage.modified_at, reader, now),
             scale=scale,
         )
-        passage = msgspec.structs.replace(passage, scores=scores, words=words, also_in=[])
         if query.threshold is not None:
-            seen = passage.relevance if rerank is None else round(rerank, SCORE_DIGITS)
+            seen = _with(passage, scores, words).relevance if rerank is None else round(rerank, SCORE_DIGITS)
             if seen < query.threshold:
                 continue
-        scored.append(passage)
-    scored.sort(key=lambda one: (-one.scores.order, -one.scores.agreed, one.chunk_id))
-    return _distinct(scored, group=query.group)
+        scored.append((scores, passage))
+    scored.sort(key=lambda one: (-one[0].order, -one[0].agreed, one[1].chunk_id))
+    return _distinct(scored, words, query)
 
 
-def _distinct(scored: Sequence[Passage], *, group: bool) -> list[Passage]:
+def _with(passage: Passage, scores: Scores, words: frozenset[str]) -> Passage:
+    return msgspec.structs.replace(passage, scores=scores, words=words, also_in=[])
+
+
+def _distinct(scored: Sequence[tuple[Scores, Passage]], words: frozenset[str], query: SearchQuery) -> list[Passage]:
     distinct: list[Passage] = []
     by_text: dict[str, Passage] = {}
     documents: set[str] = set()
-    for passage in scored:
+    for scores, passage in scored:
         text = _text(passage)
         first = by_text.get(text)
         if first is not None and first.doc_id != passage.doc_id:
             if all(other.doc_id != passage.doc_id for other in first.also_in):
-                first.also_in.append(passage)
+                first.also_in.append(_with(passage, scores, words))
             continue
-        if group and passage.doc_id in documents:
+        if len(distinct) == query.limit or (query.group and passage.doc_id in documents):
             continue
+        passage = _with(passage, scores, words)
         by_text.setdefault(text, passage)
         documents.add(passage.doc_id)
         distinct.append(passage)

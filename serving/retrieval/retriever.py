@@ -1,7 +1,4 @@
-"""The search service: find candidates, check permissions, rank, and look deeper when too few passages remain.
-
-Cache entries are queued and never waited for.
-"""
+"""The search service: find candidates, check permissions, rank, and look deeper when too few passages remain."""
 
 from __future__ import annotations
 
@@ -122,7 +119,7 @@ class Retriever:
         )
 
     async def _checked_by_registry(self, query: SearchQuery, now: datetime) -> _Ranking:
-        known = await self._cache.lookup(query, self._embedder.model) if self._cache is not None else None
+        known = self._cache.lookup(query, self._embedder.model) if self._cache is not None else None
         candidates = known.candidates if known is not None else None
         found = Retrieved(candidates, [], {}) if candidates is not None else None
         cached = found is not None

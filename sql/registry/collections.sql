@@ -108,10 +108,6 @@ WHERE d.state = 'live' AND cardinality(d.permissions) > 0 AND e.content <> '' AN
 ORDER BY md5(d.doc_id::text)
 LIMIT :most;
 
--- name: drop_caches!
--- Delete search candidates cached before the index changed. Grain: cache entry.
-DELETE FROM search_cache WHERE index_version < (SELECT version FROM index_version);
-
 -- name: raise_version!
 -- Invalidate all candidates cached so far. Grain: one row.
 UPDATE index_version SET version = version + 1;

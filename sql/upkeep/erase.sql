@@ -105,10 +105,6 @@ WHERE
 -- All entries, since they do not record what they were made from. Grain: cache entry.
 DELETE FROM answer_cache;
 
--- name: drop_search_cache!
--- Grain: cache entry.
-DELETE FROM search_cache;
-
 -- name: drop_sync_errors!
 -- Sync errors of these documents. Parameters: source_ids, sources (of equal length). Grain: error.
 DELETE FROM sync_errors AS e

@@ -114,6 +114,17 @@ def test_an_entry_past_its_time_and_a_cache_turned_off_are_not_used(running: Run
         assert ask(uncached)["cached"] is False
 
 
+def test_entries_past_their_time_are_removed_by_later_answers(running: Running, site: Site) -> None:
+    site.sql(
+        "INSERT INTO answer_cache (cache_key, body, expires_at)"
+        " VALUES ('old', '', now() - interval '1 minute'), ('new', '', now() + interval '1 minute')"
+    )
+    ask(running)
+    running.settle()
+    assert not site.sql("SELECT 1 FROM answer_cache WHERE cache_key = 'old'")
+    assert site.sql("SELECT 1 FROM answer_cache WHERE cache_key = 'new'")
+
+
 def test_what_the_model_did_not_find_is_cached_as_that(running: Running, model_server: ModelServer) -> None:
     model_server.manner = llm.knows_nothing
     assert [ask(running)["found"], ask(running)["found"]] == [False, False]

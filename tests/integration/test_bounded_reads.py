@@ -49,7 +49,6 @@ READS: dict[str, dict[str, Any]] = {
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
     "api_key_by_id": {"key_id": "none"},
-    "cache_lookup": {"cache_key": "none"},
     "directory": {"email": BOB, **FRESH},
     "document": {"doc_ids": [NOBODY], **FRESH},
     "document_by_page": {
@@ -79,6 +78,7 @@ READS: dict[str, dict[str, Any]] = {
     "why": WHY,
 }
 WRITES: dict[str, dict[str, Any]] = {
+    "answer_cache_expire": {},
     "answer_cache_store": {"cache_key": "new", "body": b"", "seconds": 60},
     "answer_insert": {
         **ANSWER, "put_at": NOW, "principals": [], "question": "q", "standalone": None, "answer": "a", "found": True, "mode": "none",
@@ -88,8 +88,6 @@ WRITES: dict[str, dict[str, Any]] = {
     "audit_insert": {
         "put_at": NOW, "email": BOB, "action": "search", "query_id": None, "query": "q", "doc_ids": [], "detail": None, "event_key": NOBODY,
     },
-    "cache_expire": {},
-    "cache_store": {"cache_key": "new", "candidates": b"", "index_version": 1, "seconds": 60},
     "feedback_insert": {**ANSWER, **FRESH, "feedback_id": NOBODY, "verdict": "good", "comment": None, "expected_doc_id": NOBODY},
     "sign_in_finish": {"sign_in_id": NOBODY, "now": NOW},
     "source_resume": {"source": "files"},
@@ -108,8 +106,6 @@ LOADED = (
     " SELECT gen_random_uuid(), gen_random_uuid(), %(bob)s, '{}', 'q', 'a', TRUE, 'none', '[]', '[]', 1, 1 FROM generate_series(1, %(n)s)",
     "INSERT INTO feedback (feedback_id, email, query_id, verdict)"
     " SELECT gen_random_uuid(), %(bob)s, gen_random_uuid(), 'good' FROM generate_series(1, %(n)s)",
-    "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"
-    " SELECT n::text, '', 0, now() + interval '1 day' FROM generate_series(1, %(n)s) AS s (n)",
     "INSERT INTO answer_cache (cache_key, body, expires_at)"
     " SELECT n::text, '', now() + interval '1 day' FROM generate_series(1, %(n)s) AS s (n)",
     # documents that were deleted stay in the registry

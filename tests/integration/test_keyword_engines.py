@@ -149,13 +149,3 @@ def test_postgres_for_words_and_no_postgres(site: Site, mode: str) -> None:
         answer = running.search("ferry pier", BOB, mode=mode)
         assert [result["title"] for result in answer["results"]] == [HAND]
         assert [warning["code"] for warning in answer["warnings"]] == ["registry_unavailable"]
-
-
-def test_candidates_of_one_engine_are_not_the_other_s(site: Site) -> None:
-    fill(site)
-    for engine in ENGINES:
-        with with_engine(site, engine).running() as running:
-            assert running.search("ferry pier", BOB)["cached"] is False, engine
-            running.settle()
-            assert running.search("ferry pier", BOB)["cached"] is True, engine
-    assert site.sql("SELECT count(*) FROM search_cache") == [(2,)]

@@ -67,7 +67,6 @@ def test_every_mode_and_fusion_obeys_the_rights(company: Site, running: Running,
 
 def test_the_cache_never_crosses_people_and_a_change_of_index_ends_it(company: Site, running: Running) -> None:
     assert running.search("vacation", ANN)["cached"] is False
-    running.settle()
     again = running.search("vacation", ANN)
     assert again["cached"] is True
     assert "Salaries" in [result["title"] for result in again["results"]]
@@ -78,17 +77,6 @@ def test_the_cache_never_crosses_people_and_a_change_of_index_ends_it(company: S
     fresh = running.search("vacation", ANN)
     assert fresh["cached"] is False
     assert "Late" in [result["title"] for result in fresh["results"]]
-
-
-def test_expired_rows_of_the_cache_are_removed_by_later_searches(company: Site, running: Running) -> None:
-    company.sql(
-        "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"
-        " VALUES ('old', '', 0, now() - interval '1 minute'), ('new', '', 0, now() + interval '1 minute')"
-    )
-    running.search("vacation", ANN)
-    running.settle()
-    assert not company.sql("SELECT 1 FROM search_cache WHERE cache_key = 'old'")
-    assert company.sql("SELECT 1 FROM search_cache WHERE cache_key = 'new'")
 
 
 def test_a_revoked_grant_and_a_deletion_hide_at_once_cached_or_not(company: Site, running: Running) -> None:

@@ -87,20 +87,13 @@ def test_a_deletion_that_no_sync_finished_is_finished(installation: Installation
     assert installation.rows("SELECT 1 FROM index_entries") == installation.rows("SELECT 1 FROM chunks") == []
 
 
-def test_unneeded_caches_and_notes_are_deleted(deleted: Installation) -> None:
-    do(
-        deleted,
-        "INSERT INTO search_cache (cache_key, candidates, index_version, expires_at)"
-        " SELECT name, '', version + lag, now() + interval '5 minutes'"
-        " FROM index_version, (VALUES ('old', -1), ('new', 0)) AS v (name, lag)",
-    )
+def test_unneeded_notes_are_deleted(deleted: Installation) -> None:
     do(deleted, "INSERT INTO partitions (source, partition, cursor) VALUES ('files', 'going on', 'page 3')")
     for partition in ("docs", "unknown", "going on"):
         do(deleted, "INSERT INTO listed_documents VALUES ('files', %s, 'x')", partition)
     do(deleted, "INSERT INTO fetched_contents VALUES ('files', 'x', '1', 'hash', 1), ('slack', 'x', '1', 'hash', 1)")
     report = sweep(deleted.settings, FILES)
-    assert (report.caches, report.notes) == (1, 3)
-    assert deleted.rows("SELECT cache_key FROM search_cache") == [{"cache_key": "new"}]
+    assert report.notes == 3
     assert deleted.rows("SELECT partition FROM listed_documents") == [{"partition": "going on"}]
     assert deleted.rows("SELECT source FROM fetched_contents") == [{"source": "slack"}]
     do(deleted, "INSERT INTO fetched_contents VALUES ('files', 'x', '1', 'hash', 1)")

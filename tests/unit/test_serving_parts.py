@@ -7,16 +7,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
+from qdrant_client import models
 
 from resources.core.bm25 import SparseVector
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import mask, mask_event
 from resources.settings import Settings
+from resources.stores.qdrant_search import batch_body
 from serving import errors
 from serving.access import auth
 from serving.access.limits import RateLimit
+from serving.database import Database
+from serving.directory import Directory
 from serving.filters import DateRange, Filters, narrowing
 from serving.multipart import Multipart
 from serving.retrieval import cache
@@ -125,12 +130,14 @@ def test_no_query_and_no_prefetch_goes_without_the_callers_principals() -> None:
     batch = queries(
         search_query("x", ANN, settings, limit=5, narrowing=wanted), [0.1], SparseVector([1], [1.0]), with_payload=False
     )
-    filters = [one.filter for request in batch for one in (request, *([request.prefetch] if request.prefetch else []))]
+    searches = msgspec.json.decode(batch_body(batch))["searches"]
+    filters = [one["filter"] for request in searches for one in (request, request.get("prefetch")) if one]
     assert len(filters) == 6
     for condition in filters:
-        first = condition.must[0]
-        assert first.key == "permissions"
-        assert set(first.match.any) == ANN.principals
+        first = condition["must"][0]
+        assert first["key"] == "permissions"
+        assert set(first["match"]["any"]) == ANN.principals
+    models.QueryRequestBatch.model_validate({"searches": searches})
 
 
 def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
@@ -146,11 +153,36 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
         {"narrowing": narrowing(Filters(include_archived=True))},
         {"narrowing": narrowing(Filters(date_range=DateRange(start="2025-01-01")))},
     ]
-    found = {cache.key(made(access, **one), "m") for one in wanted for access in (ANN, BOB)}
+    found = {cache.key(made(access, **one), "m", 1) for one in wanted for access in (ANN, BOB)}
     assert len(found) == 2 * len(wanted)
-    assert cache.key(made(ANN), "m") != cache.key(made(ANN), "n")
+    assert cache.key(made(ANN)._replace(keyword_engine="postgres"), "m", 1) not in found
+    assert len({cache.key(made(ANN), *one) for one in (("m", 1), ("n", 1), ("m", 2))}) == 3
     shown = made(ANN, limit=7, threshold=0.5, rerank=True, group=False, neighbours=1)
-    assert cache.key(made(ANN), "m") == cache.key(shown, "m")
+    assert cache.key(made(ANN), "m", 1) == cache.key(shown, "m", 1)
+
+
+def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "CACHE_BYTES", 500)
+    directory = Directory(Database("host=127.0.0.1 port=9"))
+    directory.index_version = 1
+    kept = cache.CandidateCache(directory, 0.05)
+    looked_up = [kept.lookup(search_query(text, ANN, Settings(_env_file=None), limit=5), "m") for text in "abc"]  # type: ignore[call-arg]
+    found = cache.Candidates([cache.Candidate("x" * 100, 0.5)] * 2, False, 50)
+
+    def present() -> list[bool]:
+        texts = (search_query(text, ANN, Settings(_env_file=None), limit=5) for text in "abc")  # type: ignore[call-arg]
+        return [kept.lookup(text, "m").candidates is not None for text in texts]
+
+    for one in looked_up:
+        kept.store(one, found)
+    assert present() == [False, True, True]
+    kept.store(looked_up[0], msgspec.structs.replace(found, ranked=found.ranked * 3))
+    assert present() == [False, True, True], "larger than the cache"
+    directory.index_version = 2
+    assert present() == [False] * 3
+    directory.index_version = 1
+    time.sleep(0.06)
+    assert present() == [False] * 3
 
 
 def test_queries_are_normalised_before_they_are_counted() -> None:

@@ -1,0 +1,2 @@
+-- Candidates of searches are cached in the web service's memory.
+DROP TABLE search_cache;
