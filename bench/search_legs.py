@@ -29,6 +29,7 @@ from serving.access.auth import access_from
 from serving.database import Database
 from serving.deps import Services
 from serving.embedding import QueryEmbedder
+from serving.results import results
 from serving.retrieval.cache import CandidateCache
 from serving.retrieval.engines import Engines
 from serving.retrieval.query import search_query
@@ -38,7 +39,7 @@ from serving.routes.search import recorded_search
 from sql.family import Declared
 
 WARM = 20
-LEGS = ("sign_in", "cache_lookup", "embed", "qdrant", "recheck", "rest", "encode")
+LEGS = ("sign_in", "embed", "qdrant", "recheck", "rest", "encode")
 T = TypeVar("T")
 
 
@@ -80,7 +81,7 @@ class _TimedDatabase:
 
     async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
         """Run a statement."""
-        leg = {"recheck": "recheck", "cache_lookup": "cache_lookup"}.get(declared.name, "other_sql")
+        leg = "recheck" if declared.name == "recheck" else "other_sql"
         return await self._watch.time(leg, self._database.run(declared, parameters))
 
 
@@ -96,11 +97,11 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             Engines(qdrant, database, embedder),
             Registry(database),
             embedder,
-            cache=CandidateCache(database, services.background, services.settings.search_cache_seconds),
+            cache=CandidateCache(services.directory, services.settings.search_cache_seconds),
             rights=services.rights,
         )
         seen: list[dict[str, float]] = []
-        results: list[int] = []
+        counts: list[int] = []
         for question in questions:
             watch.spent.clear()
             access = await watch.time("sign_in", access_from(services, token, None))
@@ -114,10 +115,10 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             msgspec.json.encode(answer)
             whole = time.perf_counter() - began
             waited = sum(took for leg, took in watch.spent.items() if leg != "sign_in")
-            results.append(len(answer))
+            counts.append(len(answer))
             seen.append(dict(watch.spent) | {"rest": searched - waited, "encode": whole - searched})
         legs = {leg: round(float(np.median([one[leg] for one in seen[WARM:]])) * 1000, 2) for leg in LEGS}
-        found = {"legs": legs, "results": round(float(np.mean(results)), 2)}
+        found = {"legs": legs, "results": round(float(np.mean(counts)), 2)}
         return found | {"rounds": round(watch.calls["qdrant"] / len(questions), 2)}
     finally:
         await services.close()
