@@ -7,6 +7,8 @@ Postgres at each sign-in: what was found before a sync changed the index is not 
 from __future__ import annotations
 
 import hashlib
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +32,8 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     keyword_rank: int | None = None
     agreed: float | None = None
     """The fused score after the agreement of similar passages, which is never cached."""
+    known: float = 0.0
+    """How far the passage is the one that the query names; see `serving.retrieval.known`. Never cached."""
 
 
 class Candidates(msgspec.Struct, frozen=True, array_like=True):
@@ -73,9 +77,9 @@ def _size(encoded: bytes) -> int:
 class CandidateCache:
     """Candidates kept in this process for some seconds, the least recently used discarded first."""
 
-    def __init__(self, directory: Directory, seconds: float) -> None:
+    def __init__(self, directory: Directory, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._directory = directory
-        self._kept: TTLCache[str, bytes, float] = TTLCache(CACHE_BYTES, seconds, getsizeof=_size)
+        self._kept: TTLCache[str, bytes, float] = TTLCache(CACHE_BYTES, seconds, clock, _size)
 
     def lookup(self, query: SearchQuery, model: str) -> Lookup:
         """Return what is cached for a search in the version of the index that was read at sign-in."""

@@ -18,6 +18,9 @@ from serving.retrieval.query import SearchQuery
 
 SCORE_DIGITS = 6
 """Decimals of a score that is shown."""
+KNOWN = 8.0
+"""Weight of being the one passage that the query names, relative to the other scores. With the exponent of `serving.retrieval.known`,
+nDCG@10 of known items is 0.99 to 1.00 on three collections, and that of their own queries does not fall; see DECISIONS.md."""
 
 
 class Scale(NamedTuple):
@@ -56,6 +59,8 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
     """The fused score of both legs."""
     agreed: float = 0.0
     """The fused score after the agreement of similar passages."""
+    known: float = 0.0
+    """How far the passage is the one that the query names."""
     dense: float | None = None
     """The cosine of the query and the passage."""
     dense_rank: int | None = None
@@ -73,7 +78,9 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def order(self) -> float:
         """The score that orders the passage; never shown."""
-        return clamp((self.agreed if self.rerank is None else self.rerank) * self.boost)
+        if self.rerank is not None:
+            return clamp(self.rerank * self.boost)
+        return clamp(self.agreed * self.boost) + KNOWN * self.known
 
 
 class Neighbour(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ def rank(
         scores = Scores(
             fused=candidate.fused,
             agreed=candidate.fused if candidate.agreed is None else candidate.agreed,
+            known=candidate.known,
             dense=candidate.dense,
             dense_rank=candidate.dense_rank,
             keyword=candidate.keyword,

@@ -18,6 +18,7 @@ from serving.retrieval.agree import agreed
 from serving.retrieval.cache import Candidate, CandidateCache
 from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
 from serving.retrieval.expand import UNAVAILABLE, Expander, Expansion
+from serving.retrieval.known import known_items, with_phrases
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
 from serving.retrieval.query import SearchQuery
 from serving.retrieval.rank import rank
@@ -36,7 +37,7 @@ log = logger("serving")
 
 class _Ranking(NamedTuple):
     passages: list[Passage]
-    candidates: list[Candidate]
+    candidates: Sequence[Candidate]
     found: Retrieved
     checked: Checked
     scale: Scale
@@ -173,9 +174,12 @@ class Retriever:
         return expansion, [] if expansion is not None else [UNAVAILABLE]
 
     def _rank(self, query: SearchQuery, found: Retrieved, checked: Checked, now: datetime) -> _Ranking:
-        candidates = agreed(found.candidates, checked.passages)
+        readable = checked.passages
+        candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
+        if query.mode == "hybrid":
+            candidates = known_items(candidates, readable, query.text)
         scale = Scale.of(query, candidates, self._embedder.floor)
-        return _Ranking(rank(candidates, checked.passages, query, now, scale), candidates, found, checked, scale)
+        return _Ranking(rank(candidates, readable, query, now, scale), candidates, found, checked, scale)
 
     async def _reranked(self, query: SearchQuery, ranking: _Ranking, now: datetime) -> list[Passage] | None:
         """Return the passages in the order of the cross-encoder; None if there is none."""

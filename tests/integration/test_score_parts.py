@@ -21,7 +21,7 @@ from serving.results import results
 from serving.retrieval.agree import agree
 from serving.retrieval.engines import Engines
 from serving.retrieval.fuse import FUSIONS
-from serving.retrieval.passage import Passage
+from serving.retrieval.passage import KNOWN, Passage
 from serving.retrieval.query import SearchQuery, search_query
 from serving.retrieval.registry import Registry
 from serving.retrieval.rerank import Reranker
@@ -101,7 +101,8 @@ def test_order_and_relevance_are_recomputed_from_their_parts(site: Site) -> None
             assert set(scores.boosts) == {"recency"}
             assert (scores.rerank is not None) == query.rerank
             ordered = scores.agreed if scores.rerank is None else scores.rerank
-            assert scores.order == pytest.approx(clamped(ordered * boost))
+            known = scores.known if scores.rerank is None else 0.0
+            assert scores.order == pytest.approx(clamped(ordered * boost) + KNOWN * known)
             shown = parts(query, one, floor) if scores.rerank is None else scores.rerank
             assert one.relevance == pytest.approx(clamped(shown * boost), abs=1e-6)
             assert query.threshold is None or one.relevance >= query.threshold

@@ -223,3 +223,18 @@ def test_the_audit_tells_when_it_was_asked_not_when_it_was_written(company: Site
 def test_rerank_without_a_reranker_warns(company: Site, running: Running) -> None:
     warnings = running.search("vacation", BOB, rerank=True)["warnings"]
     assert [warning["code"] for warning in warnings] == ["rerank_unavailable"]
+
+
+def test_one_exact_thing_is_first_and_a_quoted_phrase_must_occur(site: Site) -> None:
+    for number in range(8):
+        site.add(f"Ticket {number}", [f"Ticket PKZ-082{number} is about a leaking pump in hall {number}."], [ANN])
+    site.add(
+        "Pumps", ["How a leaking pump is repaired: which ticket to open, whom to call, and which hall to close."], [ANN]
+    )
+    with site.running() as running:
+        for query in ("PKZ-0825", "pkz-0825", "Which pump does ticket PKZ-0825 mean?"):
+            assert running.titles(query, ANN, top_k=9)[0] == "Ticket 5", query
+        assert running.titles("How do I repair a leaking pump?", ANN)[0] == "Pumps"
+        assert running.titles('leaking "pump in hall 3"', ANN, top_k=9) == ["Ticket 3"]
+        assert running.titles('"hall in pump"', ANN, top_k=9) == []
+        assert running.titles('"pump in hall 3"', BOB, top_k=9) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -68,3 +69,23 @@ def test_mean_length_counts_what_the_vectors_count() -> None:
 def test_the_average_must_be_positive() -> None:
     with pytest.raises(ValueError):
         encode_documents(["fox"], 0)
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "PKZ-0821", "E4411_TIMEOUT", "TR-40S/118", "2.13.7", "ann.lee@example.com", "db-07.prod.example.net", "/srv/data/a_1.csv",
+    ],
+)  # fmt: skip
+def test_an_identifier_is_a_term_besides_its_parts(identifier: str) -> None:
+    near = identifier[:-1] + ("9" if identifier[-1].isdigit() else "q")
+    stored, missed = encode_documents([f"See {identifier}, please.", f"See {near}, please."], 4)
+    asked = encode_query(identifier.upper())
+    assert set(asked.indices) <= set(stored.indices)
+    assert product(asked, stored) > product(asked, missed)
+    parts = encode_query(" ".join(re.findall(r"[^\W_]+", identifier)))
+    assert len(asked.indices) == len(parts.indices) + 1
+
+
+def test_a_hyphenated_word_is_its_parts() -> None:
+    assert encode_query("well-known") == encode_query("well known")

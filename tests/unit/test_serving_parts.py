@@ -162,10 +162,11 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
 
 
 def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "CACHE_BYTES", 500)
+    monkeypatch.setattr(cache, "CACHE_BYTES", 600)
     directory = Directory(Database("host=127.0.0.1 port=9"))
     directory.index_version = 1
-    kept = cache.CandidateCache(directory, 0.05)
+    now = 0.0
+    kept = cache.CandidateCache(directory, 60, lambda: now)
     looked_up = [kept.lookup(search_query(text, ANN, Settings(_env_file=None), limit=5), "m") for text in "abc"]  # type: ignore[call-arg]
     found = cache.Candidates([cache.Candidate("x" * 100, 0.5)] * 2, False, 50)
 
@@ -181,7 +182,7 @@ def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch)
     directory.index_version = 2
     assert present() == [False] * 3
     directory.index_version = 1
-    time.sleep(0.06)
+    now = 61.0
     assert present() == [False] * 3
 
 

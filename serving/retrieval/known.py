@@ -1,0 +1,88 @@
+"""Put known items first: passages that hold what the query names and few others hold, such as an identifier, a name, a title or a phrase.
+
+Cosines hardly distinguish PKZ-0821 from PKZ-0822. A passage is taken for a known item by the product of two measures: how far its BM25
+and its share of the query's words exceed those of the usual candidate, and that share itself. In a question the share is smaller than in
+a mere name, so words that look like identifiers or names count more. Only passages that the caller may read are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from serving.retrieval.cache import Candidate
+from serving.retrieval.highlight import held, terms
+from serving.retrieval.passage import Passage
+
+EXPONENT = 16
+"""The share of words is raised to this power: nine words of ten count for a fifth."""
+FEW = 5
+"""At most so many passages hold what is named; the next one is the usual candidate."""
+LOOKED_AT = 20
+"""Candidates, best BM25 first, whose words are compared."""
+NAMING = 8.0
+"""Weight of a word of an identifier, or of a capitalised word within a question, relative to others."""
+SHORT = 3
+"""A query of so many words is a name, or holds no other words to weigh against one."""
+PROSE = 10
+"""A query with more words outside its quotation marks is prose, in which they quote and do not demand."""
+
+_IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
+_NAME = re.compile(r"[A-Z][a-z]+")
+_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
+_WORD = re.compile(r"\w+")
+
+
+def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
+    """Return the candidates that hold every quoted phrase of the query, ignoring case and punctuation, in the text or above it."""
+    wanted = _phrases(text)
+    if not wanted:
+        return candidates
+
+    def holds(passage: Passage) -> bool:
+        return all(phrase.search(passage.chunk_text) or phrase.search(passage.heading) for phrase in wanted)
+
+    return [one for one in candidates if holds(readable[one.chunk_id])]
+
+
+def _phrases(text: str) -> list[re.Pattern[str]]:
+    if len(_QUOTED.sub(" ", text).split()) > PROSE:
+        return []
+    quoted = [_WORD.findall(plain or curly) for plain, curly in _QUOTED.findall(text)]
+    return [re.compile(r"\b" + r"\W+".join(words) + r"\b", re.IGNORECASE) for words in quoted if words]
+
+
+def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
+    """Return the candidates, all of them readable, with how far each is a known item, between 0 and 1."""
+    scores = {one.chunk_id: one.keyword for one in candidates if one.keyword}
+    found = sorted(scores, key=lambda chunk_id: -scores[chunk_id])
+    words = _weights(text)
+    if not found or not words:
+        return candidates
+    shares = {chunk_id: _share(readable[chunk_id], words) for chunk_id in found[:LOOKED_AT]}
+    usual = scores[found[FEW]] if len(found) > FEW else 0.0
+    # a share says nothing where there are only few candidates to compare it with
+    usual_share = sorted(shares.values(), reverse=True)[FEW] if len(shares) > FEW else 1.0
+    known: list[Candidate] = []
+    for one in candidates:
+        share = shares.get(one.chunk_id, 0.0)
+        excess = max(0.0, (scores.get(one.chunk_id, 0.0) - usual) / scores[found[0]]) + max(0.0, share - usual_share)
+        known.append(msgspec.structs.replace(one, known=excess / 2 * share**EXPONENT))
+    return known
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return the weight of each of the query's words."""
+    tokens = text.split()
+    naming = {word for token in tokens if _IDENTIFIER.fullmatch(token) for word in terms(token)}
+    if len(tokens) > SHORT:
+        names = [token for token in tokens[1:] if _NAME.fullmatch(token.strip("?!.,;:()'\""))]
+        naming |= {word for name in names for word in terms(name)}
+    return {word: NAMING if word in naming else 1.0 for word in terms(text)}
+
+
+def _share(passage: Passage, words: Mapping[str, float]) -> float:
+    found = held(f"{passage.heading} {passage.chunk_text}", frozenset(words))
+    return sum(words[word] for word in found) / sum(words.values())
