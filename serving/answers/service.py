@@ -184,7 +184,8 @@ class Answers:
         )
         began = time.perf_counter()
         try:
-            pieces = model.stream(prompt) if live else _whole(await model.complete(prompt))
+            spent = asked.model_ms / 1000
+            pieces = model.stream(prompt, spent) if live else _whole(await model.complete(prompt, spent))
             async for piece in pieces:
                 if text := draft.cleaner.feed(piece):
                     draft.text += text

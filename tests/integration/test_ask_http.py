@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -263,6 +264,71 @@ def test_a_stream_that_breaks_off_starts_again_with_quotes(with_model: Running, 
     assert found[-1][1]["mode"] == "extractive"
     model_server.drop_no_more()
     assert ask(with_model, "How many vacation days do employees accrue?")["cached"] is False
+
+
+@pytest.mark.parametrize("finish", [None, "length", "content_filter"])
+def test_an_answer_that_is_not_whole_is_replaced_and_not_cached(
+    with_model: Running, model_server: ModelServer, finish: str | None
+) -> None:
+    model_server.finish = finish
+    found = events(with_model, "How many vacation days do employees accrue?")
+    assert "restart" in [name for name, _ in found]
+    assert (found[-1][0], found[-1][1]["mode"]) == ("done", "extractive")
+    answer = ask(with_model, "How many vacation days do employees accrue?")
+    assert (answer["mode"], [one["code"] for one in answer["warnings"]]) == ("extractive", ["model_unavailable"])
+    model_server.finish = "stop"
+    answer = ask(with_model, "How many vacation days do employees accrue?")
+    assert (answer["mode"], answer["cached"]) == ("model", False)
+
+
+def test_an_endless_answer_is_replaced(with_model: Running, model_server: ModelServer) -> None:
+    model_server.manner = lambda _prompt: "and so on " * 3000
+    found = events(with_model, "How many vacation days do employees accrue?")
+    assert (found[-1][0], found[-1][1]["mode"]) == ("done", "extractive")
+    assert ask(with_model, "How many vacation days do employees accrue?")["mode"] == "extractive"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", b"<html><body>Welcome</body></html>"),
+        ("application/json", b'{"choices": [{"mess'),
+        ("application/json", b'"It works."'),
+        ("application/json", b'{"choices": "none"}'),
+        ("application/json", b'{"choices": []}'),
+        ("application/json", b'{"choices": ["x"]}'),
+        ("application/json", b'{"choices": [{"index": 0, "message": {"content": ["x"]}, "finish_reason": "stop"}]}'),
+        ("text/event-stream", b"data: {broken\n\n"),
+        ("text/event-stream", b'data: "It works."\n\n'),
+        ("text/event-stream", b'data: {"choices": [{"delta": {"content": 7}}]}\n\n'),
+        ("text/event-stream", b'data: {"choices": ["x"]}\n\n'),
+        ("text/event-stream", b""),
+    ],
+)
+def test_whatever_a_model_sends_ends_in_quotes(
+    with_model: Running, model_server: ModelServer, kind: str, body: bytes
+) -> None:
+    model_server.instead = (kind, body)
+    found = events(with_model, "How many vacation days do employees accrue?")
+    assert (found[-1][0], found[-1][1]["mode"]) == ("done", "extractive")
+    answer = ask(with_model, "How many vacation days do employees accrue?")
+    assert (answer["mode"], [one["code"] for one in answer["warnings"]]) == ("extractive", ["model_unavailable"])
+
+
+def test_a_slow_model_is_asked_once(company: Site, model_server: ModelServer) -> None:
+    model_server.delay = 0.5
+    settings = {
+        "llm_model": "stand-in",
+        "llm_base_url": model_server.url,
+        "llm_timeout_seconds": 0.3,
+        "llm_max_tokens": 77,
+    }
+    company.settings = company.settings.model_copy(update=settings)
+    with company.running() as running:
+        assert ask(running, "How many vacation days do employees accrue?")["mode"] == "extractive"
+        assert events(running, "How many vacation days do employees accrue?")[-1][1]["mode"] == "extractive"
+        time.sleep(1)  # a second attempt would have begun
+    assert [request["max_tokens"] for request in model_server.requests] == [77, 77]
 
 
 def test_a_slow_model_is_given_up(company: Site, model_server: ModelServer) -> None:
