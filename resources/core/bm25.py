@@ -29,7 +29,8 @@ FORM = 0.5
 VERSION = "w3"
 """Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
 
-_COMPOUND = re.compile(r"[^\W_]+(?:[-_./\\:@#+&]+[^\W_]+)+")
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./\\:@#+&]++[^\W_]++)+")
+"""Begins at a word and never steps back, or a long word without a joint would take quadratic time."""
 _JOINTS = re.compile(r"[\W_]+")
 _SPECIFIC = re.compile(r"[\d_@.]")
 """What tells an identifier from a hyphenated word."""

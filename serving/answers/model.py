@@ -158,7 +158,7 @@ class ChatModel:
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return ServiceUnavailableError(f"{where} took more than {self._seconds:g} s to answer.")
         if isinstance(error, json.JSONDecodeError | _MalformedError):
-            return ServiceUnavailableError(f"{where} does not answer as OpenAI's interface does: {str(error)[:200]}")
+            return ServiceUnavailableError(f"{where} does not answer as OpenAI's interface does: {error}")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
 
 
@@ -170,7 +170,7 @@ def _choice(reply: Any) -> Any:
     """Return a reply's only choice, or None if it has none."""
     choices: object = getattr(reply, "choices", None)
     if not is_list(choices):
-        raise _MalformedError(f"no choices in {str(reply)!r}")
+        raise _MalformedError(f"no choices in a reply of type {type(reply).__name__}")
     return choices[0] if choices else None
 
 
@@ -183,7 +183,7 @@ def _text(choice: Any, name: str) -> str:
     """Return the text of a choice's `message` or `delta`."""
     content = getattr(getattr(choice, name, None), "content", None) or ""
     if not isinstance(content, str):
-        raise _MalformedError(f"the content of {name} is no text: {str(content)!r}")
+        raise _MalformedError(f"the content of {name} is of type {type(content).__name__}")
     return content
 
 

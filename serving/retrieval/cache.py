@@ -18,7 +18,7 @@ from serving.directory import Directory
 from serving.retrieval.query import SearchQuery
 
 CACHE_BYTES = 16 * 2**20
-"""Some 3,000 searches: 50 candidates take 5 kB."""
+"""Some 4,000 searches: 50 candidates take 4 kB."""
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):

@@ -29,6 +29,9 @@ SHORT = 3
 PROSE = 10
 """A query with more words outside its quotation marks is prose, in which they quote and do not demand."""
 
+MOST_PHRASES = 8
+"""More quoted phrases are not demanded either: each is looked for in every candidate."""
+
 _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
@@ -48,9 +51,9 @@ def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage
 
 
 def _phrases(text: str) -> list[re.Pattern[str]]:
-    if len(_QUOTED.sub(" ", text).split()) > PROSE:
-        return []
     quoted = [_WORD.findall(plain or curly) for plain, curly in _QUOTED.findall(text)]
+    if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:
+        return []
     return [re.compile(r"\b" + r"\W+".join(words) + r"\b", re.IGNORECASE) for words in quoted if words]
 
 

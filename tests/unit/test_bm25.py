@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.core.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length
+from resources.core.bm25 import FORM, K1, B, SparseVector, encode_documents, encode_query, mean_length, with_identifiers
 
 TERMS = ["fox", "dog", "survey", "budget", "ship"]
 """Words that stemming does not change."""
@@ -85,6 +86,12 @@ def test_an_identifier_is_a_term_besides_its_parts(identifier: str) -> None:
     assert product(asked, stored) > product(asked, missed)
     parts = encode_query(" ".join(re.findall(r"[^\W_]+", identifier)))
     assert len(asked.indices) == len(parts.indices) + 1
+
+
+def test_a_long_word_takes_linear_time() -> None:
+    began = time.process_time()
+    assert with_identifiers("a" * 1_000_000) == "a" * 1_000_000
+    assert time.process_time() - began < 5, "quadratic: an hour"
 
 
 def test_a_hyphenated_word_is_its_parts() -> None:

@@ -100,6 +100,10 @@ def test_titles_and_headings_count() -> None:
     assert len(held('"Notes"')) == len(TEXTS)
 
 
+def test_many_phrases_are_not_demanded() -> None:
+    assert len(held('"Okafor Marta" ' * 9)) == len(TEXTS)
+
+
 def test_quotation_marks_in_prose_demand_nothing() -> None:
     prose = 'I would like to know which of the older systems we used to call "what you see is what you get"'
     assert len(held(prose)) == len(TEXTS)
