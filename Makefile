@@ -60,6 +60,12 @@ bench-ingest: $(STAMP) ## Measure ingestion: documents per minute, a sync withou
 bench-sync: $(STAMP) ## Measure syncs of a simulated Drive and Slack: 1,000 changed files, 10,000 messages, no changes
 	@$(BIN)/python -m bench.sync
 
+bench-questions: $(STAMP) ## Count how the sample company's questions are answered: sure, uncertain, not found
+	@$(BIN)/python -m bench.questions
+
+bench-relevance: $(STAMP) ## Count what searches show for irrelevant queries: FOLDERS="data/a data/b"
+	@$(BIN)/python -m bench.relevance $(FOLDERS)
+
 bench-answer: $(STAMP) ## Measure answer latency with a fake model, excluding the model's time
 	@$(BIN)/python -m bench.answer
 

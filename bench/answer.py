@@ -1,15 +1,14 @@
 """Measure the latency of `POST /api/ask` excluding the language model, complete and streamed, with a fake model on the loopback.
 
-`python -m bench.answer [--rounds 4] [--gate]` indexes the sample company into embedded services in a temporary folder, serves it in a
+`python -m bench.answer [--rounds 4]` indexes the sample company into embedded services in a temporary folder, serves it in a
 separate process, and asks its 50 answerable questions as users who may read the answers, without caches. The fake model measures the
 model's time itself, so the round trip to the model counts as ours. Plain searches in the same run show how fast the machine is at the
-moment. `--gate` prints the figures for calibrating the "No data found" gate instead. The last line is JSON.
+moment. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import random
@@ -31,7 +30,7 @@ import psutil
 from assets import pipeline
 from orchestration.demo import sample
 from resources import keys
-from resources.core.domain import Access, SourceName
+from resources.core.domain import SourceName
 from resources.logging import configure
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
@@ -51,15 +50,14 @@ def main() -> None:
     configure("warning", "bench")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=4, help="how often each question is asked, complete and streamed")
-    parser.add_argument("--gate", action="store_true", help="print the gate's figures instead")
     arguments = parser.parse_args()
-    with _indexed() as settings:
-        figures = asyncio.run(_gate(settings)) if arguments.gate else _measure(settings, arguments.rounds)
+    with indexed() as settings:
+        figures = _measure(settings, arguments.rounds)
     print(json.dumps(figures))
 
 
 @contextmanager
-def _indexed() -> Iterator[Settings]:
+def indexed() -> Iterator[Settings]:
     """Yield settings of embedded services that contain the sample company."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
@@ -192,52 +190,6 @@ def _streamed(http: httpx.Client, model: ModelServer, token: str, question: str)
         for _ in response.iter_raw():
             first = first or (time.perf_counter() - began) * 1000
     return (time.perf_counter() - began - (model.spent - before)) * 1000, first
-
-
-async def _gate(settings: Settings) -> dict[str, Any]:
-    """Return the gate's figures for hybrid and for keyword search."""
-    from serving.answers.gate import GATES, POOL, judge
-    from serving.deps import Services
-    from serving.retrieval.query import search_query
-
-    services = Services(settings)
-    await services.open()
-    people = sample.people()
-    scores: dict[str, list[tuple[float, str]]] = {
-        "with": [],
-        "without": [],
-        "with_by_words": [],
-        "without_by_words": [],
-    }
-    try:
-        for one in (*sample.questions(), *sample.questions(more=True)):
-            person = people[one.may[0]] if one.may else people["helen"]
-            groups = {f"group:{name}" for name in person.groups}
-            principals = frozenset({person.email, f"domain:{person.email.partition('@')[2]}", "public", *groups})
-            access = Access(email=person.email, principals=principals)
-            query = search_query(one.question, access, settings, limit=POOL, group=False)
-            found = (await services.retriever.search(query)).passages
-            kind = "with" if one.source_id else "without"
-            gate = GATES.get(services.embedder.model, 0.5)
-            scores[kind].append((judge(one.question, found, gate).score, one.question))
-            scores[f"{kind}_by_words"].append((judge(one.question, found, None).score, one.question))
-    finally:
-        await services.close()
-    for suffix in ("", "_by_words"):
-        print(f"\nlowest scores with an answer{suffix}:")
-        for score, question in sorted(scores[f"with{suffix}"])[:5]:
-            print(f"  {score:.3f}  {question}")
-        print(f"highest scores without an answer{suffix}:")
-        for score, question in sorted(scores[f"without{suffix}"])[-5:]:
-            print(f"  {score:.3f}  {question}")
-    return {
-        "model": services.embedder.model,
-        "gate": GATES.get(services.embedder.model),
-        "without_highest": round(max(scores["without"])[0], 3),
-        "with_lowest": [round(score, 3) for score, _ in sorted(scores["with"])[:3]],
-        "without_highest_by_words": round(max(scores["without_by_words"])[0], 3),
-        "with_lowest_by_words": [round(score, 3) for score, _ in sorted(scores["with_by_words"])[:3]],
-    }
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
-from resources.embedding.background import similarity_floor
+from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.background import cancel
@@ -47,11 +47,11 @@ class EmbedsQueries(Protocol):
 
 
 class ActiveCollection(NamedTuple):
-    """The collection to search, its embedder, and the embedder's cosine of unrelated texts (None: not measured yet)."""
+    """The collection to search, its embedder, and the embedder's scale of cosines (None: not measured yet)."""
 
     collection: str
     embedder: EmbedsQueries
-    floor: float | None
+    scale: CosineScale | None
 
 
 class QueryEmbedder:
@@ -81,7 +81,7 @@ class QueryEmbedder:
     def pinned(cls, embedder: EmbedsQueries, collection: str) -> QueryEmbedder:
         """Return a `QueryEmbedder` of this collection, whether or not it is active."""
         pinned = cls(lambda: embedder)
-        pinned._active = ActiveCollection(collection, embedder, similarity_floor(embedder))
+        pinned._active = ActiveCollection(collection, embedder, cosine_scale(embedder))
         pinned.fault = None
         return pinned
 
@@ -96,9 +96,14 @@ class QueryEmbedder:
         return self._active.collection if self._active else ALIAS
 
     @property
+    def scale(self) -> CosineScale | None:
+        """The model's scale of cosines; None until it is measured."""
+        return self._active.scale if self._active else None
+
+    @property
     def floor(self) -> float:
         """The model's cosine of unrelated texts; 0 until it is measured."""
-        return (self._active.floor or 0.0) if self._active else 0.0
+        return self.scale.floor if self.scale else 0.0
 
     async def start(self) -> None:
         """Load and warm up the model, then follow the active collection. A failure is logged and searches degrade."""
@@ -118,8 +123,8 @@ class QueryEmbedder:
         active = self._loaded()
         try:
             vector = await asyncio.to_thread(active.embedder.embed_query, text)
-            if active.floor is None:  # the service was down when the model was loaded
-                self._active = active._replace(floor=await asyncio.to_thread(similarity_floor, active.embedder))
+            if active.scale is None:  # the service was down when the model was loaded
+                self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = None
@@ -170,17 +175,17 @@ class QueryEmbedder:
                 self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=str(error))
             return False
-        floor = None
+        scale = None
         try:
             await asyncio.to_thread(embedder.embed_query, "warm up")
-            floor = await asyncio.to_thread(similarity_floor, embedder)
+            scale = await asyncio.to_thread(cosine_scale, embedder)
             self.fault = None
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=self.fault)
         if self._active is not None:
             log.info("active_collection_changed", collection=name, model=embedder.model)
-        self._active = ActiveCollection(name, embedder, floor)
+        self._active = ActiveCollection(name, embedder, scale)
         return True
 
 

@@ -59,6 +59,8 @@ class Question(msgspec.Struct, frozen=True):
     may: list[str]
     may_not: list[str]
     source: SourceName = SourceName.FILES
+    near: bool = False
+    """Without an answer, although it is about something that documents mention."""
 
 
 def people() -> dict[str, Person]:
@@ -68,6 +70,23 @@ def people() -> dict[str, Person]:
 def questions(more: bool = False) -> list[Question]:
     """Return the twelve questions of the demonstration, or the larger set."""
     return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[Question])
+
+
+def paraphrased() -> list[Question]:
+    """Return questions that documents answer in other words, each with the people who may read the document."""
+    everyone = people().values()
+
+    def question(row: dict[str, str]) -> Question:
+        may = [one.id for one in everyone if one.reads(row["source_id"])]
+        return Question(row["question"], row["source_id"], AnswerLocation(), row["phrase"], may, [])
+
+    return [question(row) for row in json.loads(read("questions_paraphrased.json"))]
+
+
+def unanswerable() -> list[Question]:
+    """Return questions that no document answers."""
+    rows = json.loads(read("questions_unanswerable.json"))
+    return [Question(row["question"], None, AnswerLocation(), None, [], [], near=row["near"]) for row in rows]
 
 
 def questions_of_sources() -> list[Question]:

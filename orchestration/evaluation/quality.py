@@ -147,14 +147,14 @@ async def _evaluate(
     others: Sequence[Configuration],
     progress: Callable[[str], None],
 ) -> EvaluationReport:
-    indexed = _index(settings, collection, progress)
+    indexed = index(settings, collection, progress)
     progress(
         f"{len(indexed.payloads)} chunks of {len(collection.documents)} documents; {len(collection.queries)} queries …"
     )
     dense, keyword = (hybrid._replace(mode=mode) for mode in ("vector", "keyword"))
     scores: dict[Configuration, dict[str, QueryScores]] = {}
     seconds: list[float] = []
-    async with _searcher(settings, indexed) as searcher:
+    async with open_searcher(settings, indexed) as searcher:
         for one in dict.fromkeys((dense, keyword, hybrid, *others)):
             rankings: dict[str, list[str]] = {}
             for query in collection.queries:
@@ -200,7 +200,7 @@ class Searcher:
     def __init__(self, settings: Settings, indexed: Indexed, engines: Engines, queries: QueryEmbedder) -> None:
         self._settings = settings
         self._ids = indexed.ids
-        self._retriever = Retriever(settings, engines, _EveryPassage(indexed), queries)
+        self.retriever = Retriever(settings, engines, _EveryPassage(indexed), queries)
 
     async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:
         """Return the ranked document ids, and the duration of the first page in seconds.
@@ -233,7 +233,7 @@ class Searcher:
             agreement=wanted.agreement,
             keyword_engine="qdrant",  # there is no Postgres here
         )
-        outcome = await self._retriever.search(query)
+        outcome = await self.retriever.search(query)
         if outcome.degradations:
             raise ServiceUnavailableError(f"The evaluation is not complete: {outcome.degradations[0].message}")
         shown = {one.doc_id: None for passage in outcome.passages for one in (passage, *passage.also_in)}
@@ -241,7 +241,8 @@ class Searcher:
 
 
 @asynccontextmanager
-async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Searcher]:
+async def open_searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Searcher]:
+    """Yield a searcher of the index that `index` has filled."""
     queries = QueryEmbedder(lambda: embedder(settings))
     await queries.start()
     searches = VectorSearch(settings)
@@ -252,7 +253,8 @@ async def _searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[Sear
         await searches.close()
 
 
-def _index(settings: Settings, collection: JudgedCollection, progress: Callable[[str], None]) -> Indexed:
+def index(settings: Settings, collection: JudgedCollection, progress: Callable[[str], None]) -> Indexed:
+    """Embed a collection and write it to the vector server that the settings name."""
     model = embedder(settings)
     client = qdrant.client(settings)
     try:

@@ -1,42 +1,47 @@
-"""Decide whether the passages found answer a question at all. Pure.
+"""Decide whether the passages found answer a question: surely, perhaps, or not at all. Pure.
 
-A passage counts by how near its meaning is (the cosine that the vector leg gave it) and by how much of the question its words
-cover, those that few passages hold counting more: a question about a drone licence is not answered by a page on driving
-licences. The gate is calibrated per embedding model, never on scores scaled within one query: those are high for the best of
-nothing, too.
+The evidence of relevance says whether the passages are about the question; without any, the answer is "No data found". Whether they
+answer it is judged by a language model if there is one. Otherwise an answer is sure only if one passage holds most of the question's
+words, those that few passages hold counting more, and all its names and numbers: a question about a drone licence is not answered by
+a page on driving licences, nor one about the Kingfisher 9 by a page on the Kingfisher.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from resources.settings import BUNDLED_MODEL
 from serving.answers.words import content, holds
+from serving.retrieval.highlight import held
+from serving.retrieval.known import naming_words
 from serving.retrieval.passage import Passage
+from serving.retrieval.relevance import evidence
 
-GATES: Mapping[str, float] = {BUNDLED_MODEL: 0.41}
-"""Model → gate, from `python -m bench.answer --gate` over the sample company (50 questions with an answer, 10 without): without one
-at most 0.377, with one at least 0.439 but for a single question (0.368)."""
-COSINES: Mapping[str, float] = {BUNDLED_MODEL: 0.25}
-"""Model → least cosine of a relevant passage, 0 for others. From 73 questions with and 37 without an answer over the sample company:
-0.25 keeps 95 % of the right passages and ten results a question (0.3: 88 % and five; 0.2: 97 % and seventeen)."""
-FLOOR = 0.30
-"""Least score of a result that is not padding; it cuts the tail of what passed the gate. Source: NeuroDrive, relevance filtering (30 %)."""
+GATE = 0.27
+"""Least evidence of an answer in quotes. `python -m bench.answer --gate` prints what it lets through of the sample company's questions."""
+MODEL_GATE = 0.15
+"""Least evidence if a language model judges whether the passages answer."""
+UNKNOWN = 0.2
+"""What the evidence loses if no passage found holds any of the question's words."""
 COVERAGE_GATE = 0.45
-"""For models that have not been calibrated, and while there are no vectors: words alone decide. From the same run: without an answer
-at most 0.43."""
-MEANING_SHARE = 0.8
-"""A passage that means nearly the same in other words passes with none of the question's: 0.8 times its cosine counts."""
+"""While no cosine is known, words alone decide: least share of the question's words in one passage."""
+SURE = 0.6
+"""Share of the question's words that one passage holds if it surely answers the question."""
+SURE_EVIDENCE = 0.7
+"""Evidence of such a passage, if cosines are known."""
 POOL = 30
 """Passages that say which of the question's words are rare."""
 TOP = 5
-"""Passages of which one must pass."""
+"""Passages of which one must answer."""
+
+_NUMBERED = re.compile(r"\b[A-Z]\w+ \d[\w.-]*\w|\b[A-Z]\w+ \d\b")
 
 
 class Judged(NamedTuple):
-    """Whether to answer, the score that decided it, and the gate that the score had to reach."""
+    """Whether to answer, whether the passages surely answer, the score that decided, and the gate that it had to reach."""
 
     passed: bool
+    sure: bool
     score: float
     gate: float
 
@@ -53,20 +58,30 @@ def coverage(words: frozenset[str], weighed: Mapping[str, float]) -> float:
     return sum(weight for term, weight in weighed.items() if holds(words, term)) / total if total else 0.0
 
 
-def gate_of(model: str, setting: float | None) -> float | None:
-    """Return the gate for a model: the setting, else the calibrated one, else None (words alone decide)."""
-    return setting if setting is not None else GATES.get(model)
-
-
-def judge(question: str, found: Sequence[Passage], gate: float | None) -> Judged:
-    """Return whether one of the first `TOP` passages (best first) may answer the question."""
+def judge(question: str, found: Sequence[Passage], setting: float | None, *, by_model: bool) -> Judged:
+    """Judge the passages, best first. `setting` replaces the gate; `by_model`: a language model reads the passages next."""
+    asked = content(question)
     pool = [content(f"{one.heading} {one.chunk_text}") for one in found[:POOL]]
-    weighed = weights(content(question), pool)
-    by_meaning = gate is not None and any(one.scores.dense is not None for one in found[:TOP])
-    limit = gate if by_meaning and gate is not None else COVERAGE_GATE
-    best = 0.0
-    for one, words in zip(found[:TOP], pool, strict=False):
-        share = coverage(words, weighed)
-        cosine = max(0.0, one.scores.dense or 0.0)
-        best = max(best, (cosine + share) / 2, MEANING_SHARE * cosine) if by_meaning else max(best, share)
-    return Judged(bool(found) and best >= limit, best, limit)
+    weighed = weights(asked, pool)
+    shares = [coverage(words, weighed) for words in pool[:TOP]]
+    known = [score for one in found[:POOL] if (score := evidence(one)) is not None]
+    if known:
+        unknown = sum(not any(holds(words, term) for words in pool) for term in asked) / max(1, len(asked))
+        score, gate = max(known) - UNKNOWN * unknown, MODEL_GATE if by_model else GATE
+    else:
+        score, gate = max(shares, default=0.0), COVERAGE_GATE
+    gate = gate if setting is None else setting
+    passed = bool(found) and score >= gate
+    sure = passed and any(
+        share >= SURE and (not known or (evidence(one) or 0.0) >= SURE_EVIDENCE) and _names(question, one)
+        for share, one in zip(shares, found, strict=False)
+    )
+    return Judged(passed, sure, score, gate)
+
+
+def _names(question: str, passage: Passage) -> bool:
+    """Return True if the passage holds each name and number of the question, and numbered names (Kingfisher 9) as they are."""
+    text = f"{passage.heading} {passage.chunk_text}"
+    naming = naming_words(question)
+    flat = " ".join(text.split()).casefold()
+    return held(text, naming) == naming and all(name.casefold() in flat for name in _NUMBERED.findall(question))

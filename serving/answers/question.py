@@ -12,7 +12,7 @@ from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.context import gather
-from serving.answers.gate import POOL, Judged, gate_of, judge
+from serving.answers.gate import POOL, Judged, judge
 from serving.answers.model import LanguageModel
 from serving.answers.prompt import condensing
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
@@ -43,7 +43,6 @@ class QuestionPreparer:
     _retriever: Retriever
     _model: LanguageModel | None
     _count: Callable[[str], int]
-    _embedding_model: Callable[[], str]
     _clock: Callable[[], float]
 
     async def prepare(self, request: AskRequest, access: Access) -> PreparedQuestion:
@@ -53,7 +52,8 @@ class QuestionPreparer:
         searched, model_ms = await self._standalone(question, history)
         outcome = await self._retriever.search(self._query(request, searched, access))
         about = f"{searched} {request.selection.text}" if request.selection else searched
-        judged = judge(about, outcome.passages, gate_of(self._embedding_model(), self._settings.answer_gate))
+        by_model = self._model is not None
+        judged = judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
         sources: list[Passage] = []
         if judged.passed:
             sources = gather(

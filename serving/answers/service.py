@@ -7,7 +7,7 @@ and never waited for, also when the reader leaves before its end.
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,7 @@ from serving.answers.checking import Checker
 from serving.answers.citations import sentences
 from serving.answers.cleaning import Cleaner
 from serving.answers.draft import Draft, says_no_data
-from serving.answers.extractive import choose, compose, shortlist
+from serving.answers.extractive import Quote, choose, compose, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA, messages
@@ -34,6 +34,7 @@ from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
 from serving.results import Result, results
+from serving.retrieval.passage import Passage
 from serving.retrieval.retriever import Retriever
 from serving.schemas import Warning_
 
@@ -42,6 +43,11 @@ COUNTED = 4096
 MODEL_DOWN = Warning_(
     "model_unavailable",
     "The language model does not answer: the best sentences of the sources are quoted instead.",
+)
+
+UNCERTAIN = Warning_(
+    "uncertain",
+    "It is not certain that the documents answer this question: the quotes are from the closest passages.",
 )
 
 log = logger("serving")
@@ -64,6 +70,7 @@ class Answers:
     ) -> None:
         self._settings = settings
         self._database = database
+        self._embedder = embedder
         self._checker = Checker(embedder)
         self._background = background
         self._audit = audit
@@ -75,7 +82,6 @@ class Answers:
             retriever,
             self._model,
             lru_cache(COUNTED)(self._tokens),
-            lambda: embedder.model,
             time.perf_counter,
         )
 
@@ -215,14 +221,26 @@ class Answers:
         if request.selection is not None and not content(question):
             question = request.selection.text
         found = shortlist(question, passages)
-        near = None
-        if found and self._checker.by_meaning:
-            near = await self._checker.cosines([(question, piece.text) for piece in found])
-        draft.text, cut = compose(choose(found, near))
+        draft.text, cut = compose(choose(found, await self._meaning(question, found, asked.sources)))
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
             return
         draft.sentences = await self._checker.check(cut, asked.sources)
+        if not asked.judged.sure:
+            draft.warnings.append(UNCERTAIN)
+
+    async def _meaning(
+        self, question: str, found: Sequence[Quote], sources: Sequence[Passage]
+    ) -> list[tuple[float, float]] | None:
+        """Return how near each piece and its passage are to the question; None if the embedding model does not tell."""
+        scale = self._embedder.scale
+        cosines = await self._checker.cosines([(question, piece.whole) for piece in found])
+        if scale is None or cosines is None:
+            return None
+        passages = [scale.relative(one.scores.dense or 0.0) for one in sources]
+        return [
+            (scale.relative(cosine), passages[piece.number - 1]) for cosine, piece in zip(cosines, found, strict=True)
+        ]
 
     async def _cached(self, cache_key: str) -> cache.Written | None:
         try:

@@ -65,7 +65,10 @@ _decoder = msgspec.msgpack.Decoder(Candidates)
 def key(query: SearchQuery, model: str, index_version: int | None) -> str:
     """Return the sha256 of everything that decides the candidates, the caller's principals included."""
     # what only decides which of the candidates are returned is the same for all searches
-    shared = query._replace(limit=0, deepest=0, threshold=None, rerank=False, group=False, neighbours=0)._asdict()
+    plain = query._replace(
+        limit=0, deepest=0, threshold=None, relevant_only=False, rerank=False, group=False, neighbours=0
+    )
+    shared = plain._asdict()
     shared["access"] = sorted(query.access.principals)
     return hashlib.sha256(_encoder.encode([shared, model, index_version])).hexdigest()
 

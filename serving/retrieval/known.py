@@ -76,13 +76,19 @@ def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage]
     return known
 
 
-def _weights(text: str) -> dict[str, float]:
-    """Return the weight of each of the query's words."""
+def naming_words(text: str) -> frozenset[str]:
+    """Return the words of a query that look like identifiers, or like names within a question."""
     tokens = text.split()
     naming = {word for token in tokens if _IDENTIFIER.fullmatch(token) for word in terms(token)}
     if len(tokens) > SHORT:
         names = [token for token in tokens[1:] if _NAME.fullmatch(token.strip("?!.,;:()'\""))]
         naming |= {word for name in names for word in terms(name)}
+    return frozenset(naming)
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return the weight of each of the query's words."""
+    naming = naming_words(text)
     return {word: NAMING if word in naming else 1.0 for word in terms(text)}
 
 

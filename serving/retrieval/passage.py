@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from resources.core.domain import Place
+from resources.embedding.background import CosineScale
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
 from serving.retrieval.highlight import held, spans, stems
@@ -35,14 +36,17 @@ class Scale(NamedTuple):
     """How both legs were fused into the order of the passages; None for one leg."""
     agreement: float = 0.0
     """The share of similar passages in that order."""
+    cosines: CosineScale | None = None
+    """The embedding model's scale; None while it is not measured."""
 
     @classmethod
-    def of(cls, query: SearchQuery, candidates: Sequence[Candidate], floor: float) -> Scale:
+    def of(cls, query: SearchQuery, candidates: Sequence[Candidate], cosines: CosineScale | None) -> Scale:
         """Return the scale of a search. If no candidate has a cosine, only keywords were searched."""
         mode = query.mode if any(one.dense is not None for one in candidates) else "keyword"
         if mode == "hybrid":
-            return cls(mode, query.dense_weight, floor, query.fusion, query.agreement)
-        return cls(mode, 1.0 if mode == "vector" else 0.0)
+            floor = cosines.floor if cosines is not None else 0.0
+            return cls(mode, query.dense_weight, floor, query.fusion, query.agreement, cosines)
+        return cls(mode, 1.0 if mode == "vector" else 0.0, cosines=cosines)
 
     def above_floor(self, cosine: float | None) -> float:
         """Return a cosine between the floor and 1 as a score between 0 and 1."""

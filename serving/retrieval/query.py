@@ -52,6 +52,8 @@ class SearchQuery(NamedTuple):
     deepest: int = MAX_DEPTH
     """A search that finds too few passages takes more candidates, up to this many."""
     threshold: float | None = None
+    relevant_only: bool = False
+    """Leave out passages that are hardly about the query, unless a reranker or a threshold decides."""
     rerank: bool = False
     group: bool = True
     """Return one passage of each document."""

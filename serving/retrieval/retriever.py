@@ -23,6 +23,7 @@ from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
 from serving.retrieval.query import SearchQuery
 from serving.retrieval.rank import rank
 from serving.retrieval.registry import Checked, Registry, from_payloads
+from serving.retrieval.relevance import relevant
 from serving.retrieval.rerank import Reranker
 
 INDEX_INCOMPLETE = Degradation(
@@ -101,6 +102,8 @@ class Retriever:
             ranking = await self._checked_by_payloads(query, self._rights, now)
         reranked = await self._reranked(query, ranking, now) if query.rerank else None
         passages = (ranking.passages if reranked is None else reranked)[: query.limit]
+        if query.relevant_only and query.threshold is None and reranked is None:
+            passages = [one for one in passages if relevant(one, query.text)]
         if query.neighbours:
             passages = await self._with_neighbours(query, passages, ranking, now)
         degradations = [*ranking.found.degradations, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
@@ -178,7 +181,7 @@ class Retriever:
         candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
         if query.mode == "hybrid":
             candidates = known_items(candidates, readable, query.text)
-        scale = Scale.of(query, candidates, self._embedder.floor)
+        scale = Scale.of(query, candidates, self._embedder.scale)
         return _Ranking(rank(candidates, readable, query, now, scale), candidates, found, checked, scale)
 
     async def _reranked(self, query: SearchQuery, ranking: _Ranking, now: datetime) -> list[Passage] | None:

@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from resources.core.domain import Access, SourceName, document_id
 from resources.sources import names
-from serving.answers.gate import FLOOR, gate_of, judge
 from serving.answers.schemas import AskRequest, Message
 from serving.deps import Services
 from serving.filters import Filters, narrowing
@@ -133,18 +132,14 @@ async def search_files(
         request.user,
         services.settings,
         limit=MAX_LIMIT,
+        relevant_only=True,
         rerank=True,
         group=False,
         narrowing=narrowing(_filters(data.folder_id, data.file_id)),
     )
     _, outcome = await recorded_search(services, query)
-    kept = outcome.passages
-    if not outcome.reranked:  # a reranker leaves irrelevant passages out itself
-        gate = gate_of(services.embedder.model, services.settings.answer_gate)
-        relevant = judge(data.query, kept, gate).passed
-        kept = [one for one in kept if relevant and one.relevance >= FLOOR]
     return DriveSearchResponse(
-        [_result(one, services.settings.base_url) for one in kept[: data.limit]],
+        [_result(one, services.settings.base_url) for one in outcome.passages[: data.limit]],
         warnings_of([one for one in outcome.degradations if one != NO_RERANKER]),
     )
 

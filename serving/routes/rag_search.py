@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
-from serving.answers.gate import COSINES, FLOOR, gate_of, judge
 from serving.deps import Services
 from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
@@ -81,15 +80,9 @@ class RagSearchResponse(msgspec.Struct, frozen=True):
     warnings: list[Warning_]
 
 
-def _kept(body: RagSearchRequest, passages: Sequence[Passage], model: str, setting: float | None) -> list[Passage]:
-    """Return the relevant passages, best first."""
-    if body.threshold is not None:
-        least = body.threshold
-    elif body.mode == "vector":
-        least = COSINES.get(model, 0.0)
-    else:
-        least = FLOOR if judge(body.query, passages, gate_of(model, setting)).passed else 2.0
-    kept = [one for one in passages if _score(body, one) >= least]
+def _kept(body: RagSearchRequest, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages that reach the threshold, best first."""
+    kept = [one for one in passages if _score(body, one) >= (body.threshold or 0.0)]
     return sorted(kept, key=lambda one: -_score(body, one)) if body.mode == "vector" else kept
 
 
@@ -178,6 +171,7 @@ async def rag_search(
         services.settings,
         limit=MAX_LIMIT,
         mode=data.mode,
+        relevant_only=data.threshold is None,
         group=data.mode == "hybrid",
         narrowing=narrowing(wanted),
     )
@@ -187,7 +181,7 @@ async def rag_search(
     statements = WebReads(services.database)
     if not outcome.passages and not await statements.any_chunk(principals=sorted(request.user.principals)):
         raise ProblemError("not-found", "No document that you may read has been indexed yet.")
-    kept = _kept(data, outcome.passages, services.embedder.model, services.settings.answer_gate)
+    kept = _kept(data, outcome.passages)
     return RagSearchResponse(
         [_result(data, one, services.settings.base_url) for one in kept[: data.limit]],
         Pagination(data.limit, len(kept)),

@@ -113,6 +113,7 @@ async def search(
         depth=data.depth,
         narrowing=narrowing(data.filters),
         threshold=data.threshold,
+        relevant_only=True,
         rerank=data.rerank,
         group=data.group_by_document,
         neighbours=data.neighbours,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resources.core import sketch
-from resources.embedding.background import HIGHEST, PROBES, similarity_floor
+from resources.embedding.background import ANSWERED, HIGHEST, NARROWEST, PROBES, CosineScale, cosine_scale
 from serving.retrieval.agree import NEIGHBOURS, agree
 from serving.retrieval.fuse import Leg, fuse
 
@@ -122,9 +122,17 @@ class Model:
 
 @pytest.mark.parametrize("lift", [0.0, 0.4, 0.75])
 def test_the_floor_is_what_unrelated_texts_have(lift: float) -> None:
-    assert similarity_floor(Model(lift)) == pytest.approx(lift, abs=0.02)
+    assert cosine_scale(Model(lift)).floor == pytest.approx(lift, abs=0.02)
 
 
-def test_the_floor_leaves_room() -> None:
-    assert similarity_floor(Model(1.0)) == HIGHEST
-    assert len(set(PROBES)) == len(PROBES)
+def test_the_scale_leaves_room() -> None:
+    scale = cosine_scale(Model(1.0))
+    assert scale.floor == HIGHEST
+    assert scale.related >= HIGHEST + NARROWEST
+    texts = [*PROBES, *(text for pair in ANSWERED for text in pair)]
+    assert len(set(texts)) == len(texts)
+
+
+def test_cosines_are_measured_between_unrelated_and_related_texts() -> None:
+    scale = CosineScale(0.7, 0.9)
+    assert [scale.relative(cosine) for cosine in (-1.0, 0.7, 0.8, 0.9, 1.0)] == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5])

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from resources.core.domain import Access
+from resources.embedding.background import CosineScale
 from resources.settings import Settings
 from serving.results import Result, results
 from serving.retrieval.cache import Candidate
@@ -30,7 +31,7 @@ def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None
         one.chunk_id: msgspec.structs.replace(PASSAGE, chunk_id=one.chunk_id, text_hash=one.chunk_id)
         for one in candidates
     }
-    scale = Scale.of(search._replace(dense_weight=0.7), candidates, 0.1)
+    scale = Scale.of(search._replace(dense_weight=0.7), candidates, CosineScale(0.1, 0.5))
     passages = rank(candidates, readable, search, NOW, scale)
     return results(passages, style="inline", base_url="", now=NOW, explain=True)
 
