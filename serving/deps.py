@@ -145,6 +145,7 @@ class Services:
             expander=expander,
             clock=clock,
             incomplete=lambda: self.monitor.incomplete,
+            passages_per_document=lambda: self.monitor.passages_per_document,
         )
         self.answers = Answers(
             settings,

@@ -47,6 +47,12 @@ class StatusMonitor:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="status-monitor")
 
+    @property
+    def passages_per_document(self) -> float:
+        """The mean over the whole index; 1 until it is known."""
+        documents = sum(one.value for one in self.totals if (one.what, one.label) == ("documents", "live"))
+        return max(1.0, (self.points or 0) / documents) if documents else 1.0
+
     async def stop(self) -> None:
         await cancel(self._task)
 

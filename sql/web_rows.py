@@ -152,6 +152,13 @@ class SourceTotals(msgspec.Struct, frozen=True, kw_only=True):
     held_deletions: int
 
 
+class StalePartition(msgspec.Struct, frozen=True):
+    """A partition whose permissions were checked too long ago."""
+
+    source: str
+    partition: str
+
+
 class PartitionTotals(SourceTotals, frozen=True, kw_only=True):
     """Documents of a partition by state, and what its source says."""
 

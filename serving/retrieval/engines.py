@@ -62,6 +62,15 @@ class _Dense(NamedTuple):
     collection: str
 
 
+class Embedded(NamedTuple):
+    """A query's vectors, which all rounds of a search use, and the collection that they belong to. `dense` is None without vectors."""
+
+    collection: str
+    dense: _Dense | None
+    expansion: Expansion | None
+    degradations: Sequence[Degradation] = ()
+
+
 class _IndexDownError(Exception):
     """Qdrant does not answer, or not as it should."""
 
@@ -74,22 +83,27 @@ class Engines:
         self._database = database
         self._embedder = embedder
 
-    async def find(self, query: SearchQuery, expansion: Expansion | None = None, *, with_payload: bool) -> Retrieved:
+    async def embed(self, query: SearchQuery, expansion: Expansion | None = None) -> Embedded:
+        """Return the query's vectors, none if only keywords are searched or the model does not answer."""
+        collection = self._embedder.collection
+        if query.mode == "keyword":
+            return Embedded(collection, None, expansion)
+        try:
+            return Embedded(collection, await self._vectors(query, expansion), expansion)
+        except TemporaryError as error:
+            log.warning("embedding_unavailable", error=str(error))
+            return Embedded(collection, None, expansion, [EMBEDDING_DOWN])
+
+    async def find(self, query: SearchQuery, embedded: Embedded, *, with_payload: bool) -> Retrieved:
         """Return candidates; with payloads, which stand in for the registry, from Qdrant alone.
 
         Raises `ServiceUnavailableError` when nothing answers, or Postgres does not and is asked.
         """
-        degradations: list[Degradation] = []
-        dense = None
-        collection = self._embedder.collection
+        collection, dense, expansion, degradations = embedded
+        degradations = list(degradations)
         stored = None if collection == ALIAS else collection
-        if query.mode != "keyword":
-            try:
-                dense = await self._embed(query, expansion)
-            except TemporaryError as error:
-                log.warning("embedding_unavailable", error=str(error))
-                degradations.append(EMBEDDING_DOWN)
-                query = query._replace(mode="keyword")
+        if dense is None:
+            query = query._replace(mode="keyword")
         try:
             if query.keyword_engine == "qdrant" or query.mode == "vector" or with_payload:
                 found = await self._from_qdrant(collection, query, dense, with_payload=with_payload)
@@ -105,12 +119,12 @@ class Engines:
                 raise ServiceUnavailableError(
                     "Neither Postgres nor the vector index answers. Try again shortly."
                 ) from error
-            degradations[:] = [QDRANT_DOWN]
+            degradations = [*(one for one in degradations if one != EMBEDDING_DOWN), QDRANT_DOWN]
             found = await self._from_postgres(query, stored)
         candidates = msgspec.structs.replace(found.candidates, collection=stored)
         return found._replace(candidates=candidates, degradations=degradations)
 
-    async def _embed(self, query: SearchQuery, expansion: Expansion | None) -> _Dense:
+    async def _vectors(self, query: SearchQuery, expansion: Expansion | None) -> _Dense:
         """Return the query's vectors. Collection and floor are read by name: the model that embeds is theirs."""
         collection, floor = self._embedder.collection, self._embedder.floor
         own = await self._embedder.query(query.text)

@@ -57,4 +57,6 @@ def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[s
         "since": wanted.since,
         "before": wanted.before,
         "include_archived": wanted.include_archived,
+        "left_out_chunks": list(query.left_out.chunk_ids),
+        "left_out_partitions": [f"{source}/{partition}" for source, partition in query.left_out.partitions],
     }

@@ -14,7 +14,7 @@ from resources.core.bm25 import SparseVector
 from resources.core.domain import Access
 from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
 from resources.stores.qdrant_search import PointQuery, raw
-from serving.retrieval.query import Narrowing, SearchQuery
+from serving.retrieval.query import NOTHING, LeftOut, Narrowing, SearchQuery
 
 _PARAMS = raw(RESCORED)
 
@@ -23,10 +23,10 @@ def _any(key: str, values: Sequence[str]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
 
 
-def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
+def filter_for(access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING) -> models.Filter:
     """Return the filter of every Qdrant query: the caller's principals first, then what the request narrows.
 
-    Archived documents are found too: the permission check after retrieval leaves them out, and where there is none `queries`.
+    Archived documents are found too unless they are in `left_out`: the permission check after retrieval leaves them out.
     """
     must: list[models.Condition] = [_any("permissions", sorted(access.principals))]
     lists = {
@@ -45,12 +45,26 @@ def filter_for(access: Access, wanted: Narrowing) -> models.Filter:
         must.append(
             models.FieldCondition(key=wanted.field, range=models.DatetimeRange(gte=wanted.since, lt=wanted.before))
         )
-    return models.Filter(must=must)
+    return models.Filter(must=must, must_not=_conditions(left_out) or None)
+
+
+def _conditions(left_out: LeftOut) -> list[models.Condition]:
+    found: list[models.Condition] = []
+    if left_out.archived:
+        found.append(models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived")))
+    partitions: dict[str, list[str]] = {}
+    for source, partition in left_out.partitions:
+        partitions.setdefault(source, []).append(partition)
+    for source, names in partitions.items():
+        found.append(models.Filter(must=[_any("source_type", [source]), _any("partition", names)]))
+    if left_out.chunk_ids:
+        found.append(models.HasIdCondition(has_id=list(left_out.chunk_ids)))
+    return found
 
 
 def scoring(query: SearchQuery, dense: Sequence[float], chunk_ids: Sequence[str] | None = None) -> PointQuery:
     """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks."""
-    condition, limit = filter_for(query.access, query.narrowing), query.depth
+    condition, limit = filter_for(query.access, query.narrowing, query.left_out), query.depth
     if chunk_ids is not None:
         condition = models.Filter(must=[condition, models.HasIdCondition(has_id=list(chunk_ids))])
         limit = len(chunk_ids)
@@ -64,14 +78,10 @@ def queries(
 ) -> list[PointQuery]:
     """Return the batch: dense leg, keyword leg, then (when fusion needs it) each leg's hits scored by the other.
 
-    A leg whose vector is None is left out. With payloads, which nothing in Postgres checks, archived documents are left out too.
+    A leg whose vector is None is left out.
     Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
     """
-    condition = filter_for(query.access, query.narrowing)
-    if with_payload and not query.narrowing.include_archived:
-        archived = models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived"))
-        condition = condition.model_copy(update={"must_not": [archived]})
-    permitted, legs = raw(condition), list[PointQuery]()
+    permitted, legs = raw(filter_for(query.access, query.narrowing, query.left_out)), list[PointQuery]()
     if dense is not None:
         legs.append(PointQuery(query=raw(dense), using=DENSE, filter=permitted, limit=query.depth, params=_PARAMS))
     if keyword is not None:

@@ -33,6 +33,18 @@ class Narrowing(NamedTuple):
     include_archived: bool = False
 
 
+class LeftOut(NamedTuple):
+    """What the permission check left out so far. The engines leave it out too when the search looks deeper."""
+
+    archived: bool = False
+    partitions: tuple[tuple[str, str], ...] = ()
+    """(source, partition) of documents whose permissions were checked too long ago."""
+    chunk_ids: tuple[str, ...] = ()
+
+
+NOTHING = LeftOut()
+
+
 class SearchQuery(NamedTuple):
     """Everything that decides the result of a search, the caller's access included."""
 
@@ -59,6 +71,7 @@ class SearchQuery(NamedTuple):
     """Return one passage of each document."""
     neighbours: int = 0
     """Chunks before and after each passage that are returned with it."""
+    left_out: LeftOut = NOTHING
 
 
 def normalise(query: str) -> str:

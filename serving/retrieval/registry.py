@@ -33,10 +33,10 @@ _COPIED = ("anchor", "page_start", "page_end", "owner", "created_at", "modified_
 
 
 class Checked(NamedTuple):
-    """Passages that may be shown, by chunk id, and how many documents were held back for the age of their permissions."""
+    """Passages that may be shown, by chunk id, and the documents that were held back for the age of their permissions."""
 
     passages: Mapping[str, Passage]
-    held_back: int
+    held_back: frozenset[str]
 
 
 class Registry:
@@ -56,6 +56,11 @@ class Registry:
             archived=query.narrowing.include_archived,
             collection_ids=query.narrowing.collection_ids,
         )
+
+    async def stale_partitions(self, fresh_since: datetime) -> tuple[tuple[str, str], ...]:
+        """Return (source, partition) of all documents whose permissions were checked before."""
+        found = await WebReads(self._database).stale_partitions(fresh_since=fresh_since)
+        return tuple((one.source, one.partition) for one in found)
 
     async def neighbours(
         self,
@@ -102,7 +107,7 @@ async def recheck(
     filters by every collection, and would reveal which hidden folder holds a document.
     """
     if not chunk_ids:
-        return Checked({}, 0)
+        return Checked({}, frozenset())
     hits = await WebReads(database).recheck(
         chunk_ids=f"{{{','.join(chunk_ids)}}}",
         collection=collection,
@@ -112,7 +117,7 @@ async def recheck(
     )
     rows = [row for row in _ROWS.decode(hits) if archived or row.tags.get("lifecycle") != "archived"]
     readable = {row.chunk_id: row for row in rows if not row.held_back}
-    return Checked(readable, len({row.doc_id for row in rows if row.held_back}))
+    return Checked(readable, frozenset(row.doc_id for row in rows if row.held_back))
 
 
 def from_payloads(
@@ -141,7 +146,7 @@ def from_payloads(
             held.add(passage.doc_id)
         else:
             readable[chunk_id] = passage
-    return Checked(readable, len(held - {passage.doc_id for passage in readable.values()}))
+    return Checked(readable, frozenset(held - {passage.doc_id for passage in readable.values()}))
 
 
 def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Passage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -15,12 +15,13 @@ from serving.access.rights import Rights
 from serving.database import RegistryDownError
 from serving.embedding import QueryEmbedder
 from serving.retrieval.agree import agreed
-from serving.retrieval.cache import Candidate, CandidateCache
-from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Engines, Retrieved
-from serving.retrieval.expand import UNAVAILABLE, Expander, Expansion
+from serving.retrieval.cache import Candidate, CandidateCache, Candidates
+from serving.retrieval.depth import ROUNDS, complete, deeper, first_depth
+from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Embedded, Engines, Retrieved
+from serving.retrieval.expand import UNAVAILABLE, Expander
 from serving.retrieval.known import known_items, with_phrases
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
-from serving.retrieval.query import SearchQuery
+from serving.retrieval.query import LeftOut, SearchQuery
 from serving.retrieval.rank import rank
 from serving.retrieval.registry import Checked, Registry, from_payloads
 from serving.retrieval.relevance import relevant
@@ -31,7 +32,6 @@ INDEX_INCOMPLETE = Degradation(
     "The index lacks a part of what was indexed, so documents may be missing here. Syncs write it again.",
 )
 HELD_BACK = "held_back"
-_DEEPER = 4
 
 log = logger("serving")
 
@@ -43,6 +43,7 @@ class _Ranking(NamedTuple):
     checked: Checked
     scale: Scale
     cached: bool = False
+    cacheable: bool = False
     registry: bool = True
 
 
@@ -72,6 +73,7 @@ class Retriever:
         expander: Expander | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         incomplete: Callable[[], bool] = lambda: False,
+        passages_per_document: Callable[[], float] = lambda: 1.0,
     ) -> None:
         """`incomplete` returns True while the index lacks passages that the registry lists.
 
@@ -86,6 +88,7 @@ class Retriever:
         self._expander = expander
         self._clock = clock
         self._incomplete = incomplete
+        self._passages_per_document = passages_per_document
         self._limit = settings.acl_max_age
         self._max_age = duration(settings.acl_max_age)
 
@@ -110,11 +113,11 @@ class Retriever:
         if query.rerank and reranked is None:
             degradations.append(NO_RERANKER)
         if ranking.checked.held_back:
-            degradations.append(held_back_warning(ranking.checked.held_back, self._limit))
+            degradations.append(held_back_warning(len(ranking.checked.held_back), self._limit))
         return SearchOutcome(
             passages=passages,
             degradations=degradations,
-            held_back=ranking.checked.held_back,
+            held_back=len(ranking.checked.held_back),
             cached=ranking.cached,
             registry=ranking.registry,
             expansions=ranking.found.candidates.expansions,
@@ -125,39 +128,84 @@ class Retriever:
     async def _checked_by_registry(self, query: SearchQuery, now: datetime) -> _Ranking:
         known = self._cache.lookup(query, self._embedder.model) if self._cache is not None else None
         candidates = known.candidates if known is not None else None
-        found = Retrieved(candidates, [], {}) if candidates is not None else None
-        cached = found is not None
-        expansion, missed = None, None
-        while True:
-            if found is None:
-                if missed is None:
-                    expansion, missed = await self._expand(query)
-                found = await self._engines.find(query, expansion, with_payload=False)
-            checked = await self._registry.readable(query, found.candidates, now - self._max_age)
-            ranking = self._rank(query, found, checked, now)._replace(cached=cached)
-            depth = found.candidates.depth
-            if len(ranking.passages) >= query.limit or not found.candidates.saturated or depth >= query.deepest:
-                break
-            # Chunks that fell away or share documents left too few: look deeper.
-            query = query._replace(depth=min(query.deepest, depth * _DEEPER))
-            found, cached = None, False
-        degradations = [*(missed or ()), *found.degradations]
-        if self._cache is not None and known is not None and not cached and not degradations and not self._incomplete():
-            self._cache.store(known, found.candidates)
-        return ranking._replace(found=found._replace(degradations=degradations))
+        fresh_since = now - self._max_age
+
+        async def check(found: Retrieved) -> Checked:
+            return await self._registry.readable(query, found.candidates, fresh_since)
+
+        ranking = await self._searched(query, now, check, candidates)
+        if (
+            self._cache is not None
+            and known is not None
+            and ranking.cacheable
+            and not ranking.found.degradations
+            and not self._incomplete()
+        ):
+            self._cache.store(known, ranking.found.candidates)
+        return ranking
 
     async def _checked_by_payloads(self, query: SearchQuery, rights: Rights, now: datetime) -> _Ranking:
-        expansion, missed = await self._expand(query)
-        found = await self._engines.find(query, expansion, with_payload=True)
-        checked = from_payloads(
-            found.payloads,
-            query.access,
-            now - self._max_age,
-            rights.current(),
-            collection_ids=query.narrowing.collection_ids,
+        async def check(found: Retrieved) -> Checked:
+            return from_payloads(
+                found.payloads,
+                query.access,
+                now - self._max_age,
+                rights.current(),
+                collection_ids=query.narrowing.collection_ids,
+            )
+
+        # nothing else leaves out archived documents here
+        query = query._replace(left_out=LeftOut(archived=not query.narrowing.include_archived))
+        ranking = await self._searched(query, now, check, with_payload=True)
+        found = ranking.found._replace(degradations=[*ranking.found.degradations, POSTGRES_DOWN])
+        return ranking._replace(found=found, registry=False)
+
+    async def _searched(
+        self,
+        query: SearchQuery,
+        now: datetime,
+        check: Callable[[Retrieved], Awaitable[Checked]],
+        candidates: Candidates | None = None,
+        *,
+        with_payload: bool = False,
+    ) -> _Ranking:
+        """Return the ranked passages, looking deeper while too few remain. `candidates` are those of the cache."""
+        found = Retrieved(candidates, [], {}) if candidates is not None else None
+        wanted = query._replace(depth=first_depth(query, self._passages_per_document()))
+        embedded: Embedded | None = None
+        held_back: frozenset[str] = frozenset()
+        rounds = 0
+        while True:
+            rounds, cached = rounds + 1, found is not None
+            if found is None:
+                embedded = embedded or await self._embedded(query)
+                found = await self._engines.find(wanted, embedded, with_payload=with_payload)
+            checked = await check(found)
+            held_back |= checked.held_back
+            ranking = self._rank(query, found, checked._replace(held_back=held_back), now)
+            readable, passages = checked.passages, ranking.passages
+            if rounds == ROUNDS or complete(query, found.candidates, readable, ranking.candidates, passages):
+                break
+            stale = ()
+            if checked.held_back and not with_payload and not wanted.left_out.partitions:
+                stale = await self._registry.stale_partitions(now - self._max_age)
+            following = deeper(wanted, found.candidates, readable, passages, stale)
+            if following is None:
+                break
+            wanted, found = following, None
+        # what was left out because of the registry may be back with the next search
+        cacheable = not cached and not wanted.left_out.chunk_ids and not wanted.left_out.partitions
+        return ranking._replace(cached=cached, cacheable=cacheable)
+
+    async def _embedded(self, query: SearchQuery) -> Embedded:
+        """Return the query's vectors, with what a language model adds, or the warning that it added nothing."""
+        if self._expander is None or query.expansion == "off":
+            return await self._engines.embed(query)
+        expansion = await self._expander.expand(query)
+        embedded = await self._engines.embed(query, expansion)
+        return (
+            embedded if expansion is not None else embedded._replace(degradations=[UNAVAILABLE, *embedded.degradations])
         )
-        found = found._replace(degradations=[*missed, *found.degradations, POSTGRES_DOWN])
-        return self._rank(query, found, checked, now)._replace(registry=False)
 
     async def _with_neighbours(
         self, query: SearchQuery, passages: Sequence[Passage], ranking: _Ranking, now: datetime
@@ -168,13 +216,6 @@ class Retriever:
         return await self._registry.neighbours(
             query.access, passages, query.neighbours, now - self._max_age, collection=collection
         )
-
-    async def _expand(self, query: SearchQuery) -> tuple[Expansion | None, list[Degradation]]:
-        """Return what the language model adds to the query, or the warning that it added nothing."""
-        if self._expander is None or query.expansion == "off":
-            return None, []
-        expansion = await self._expander.expand(query)
-        return expansion, [] if expansion is not None else [UNAVAILABLE]
 
     def _rank(self, query: SearchQuery, found: Retrieved, checked: Checked, now: datetime) -> _Ranking:
         readable = checked.passages

@@ -1,7 +1,7 @@
 -- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
 -- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids,
--- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived; collection of the index
--- (null: the active one).
+-- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived; left_out_chunks and
+-- left_out_partitions (source/partition); collection of the index (null: the active one).
 -- Grain: chunk. Index: chunks_tsv, primary keys of chunks and documents.
 -- Ranks at most `most` readable chunks that contain all words, and at most `most` for each of the `most_words` longest words, so that
 -- the cost does not grow with the frequency of a word.
@@ -39,6 +39,7 @@ allowed AS NOT MATERIALIZED (
             OR CASE WHEN %(on_created)s THEN d.created_at ELSE d.modified_at END < %(before)s::timestamptz
         )
         AND (%(include_archived)s OR d.tags ->> 'lifecycle' IS DISTINCT FROM 'archived')
+        AND d.source || '/' || d.partition <> ALL(%(left_out_partitions)s::text [])
 ),
 
 lists AS (
@@ -61,7 +62,10 @@ found AS MATERIALIZED (
         SELECT c.chunk_id
         FROM chunks AS c
         INNER JOIN allowed AS o ON c.doc_id = o.doc_id
-        WHERE c.tsv @@ w.word AND c.collection = (SELECT a.collection FROM asked AS a)
+        WHERE
+            c.tsv @@ w.word
+            AND c.collection = (SELECT a.collection FROM asked AS a)
+            AND c.chunk_id <> ALL(%(left_out_chunks)s::uuid [])
         LIMIT %(most)s -- noqa: AM09
     ) AS p
     WHERE %(chunk_ids)s::uuid [] IS NULL

@@ -29,6 +29,8 @@ NARROWING: dict[str, Any] = {
     "on_created": False,
     "include_archived": False,
     "collection": None,
+    "left_out_chunks": [],
+    "left_out_partitions": [],
 }
 FULL_TEXT = {**NARROWING, **FRESH, "query": "ferry pier", "depth": 50, "most": MOST_PASSAGES, "most_words": 16}
 WHY: dict[str, Any] = {
@@ -72,6 +74,7 @@ READS: dict[str, dict[str, Any]] = {
     "source_partitions": {},
     "source_skips": {},
     "sources": {"sources": [name.value for name in names()]},
+    "stale_partitions": FRESH,
     "sync_errors": {"job_id": NOBODY, "owner": None},
     "sync_job": {"job_id": NOBODY},
     "totals": {},

@@ -23,11 +23,14 @@ from serving.access.limits import RateLimit
 from serving.database import Database
 from serving.directory import Directory
 from serving.filters import DateRange, Filters, narrowing
+from serving.monitor import StatusMonitor
 from serving.multipart import Multipart
 from serving.retrieval import cache
+from serving.retrieval.depth import first_depth
 from serving.retrieval.plan import queries
-from serving.retrieval.query import SearchQuery, normalise, search_query
+from serving.retrieval.query import LeftOut, SearchQuery, normalise, search_query
 from serving.uploads import clean_name, parse_metadata
+from sql.web_rows import Figure
 
 KEY, OTHER = "k" * 64, "o" * 64
 ANN = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com", "domain:acme.com", "public"}))
@@ -276,3 +279,38 @@ def test_truncated_and_invalid_multipart_is_refused() -> None:
         reader.close()
     with pytest.raises(InvalidRequestError, match="multipart/form-data"):
         Multipart("application/json")
+
+
+def test_what_was_left_out_is_left_out_of_every_query() -> None:
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]
+    gone = LeftOut(archived=True, partitions=(("slack", "C1"), ("slack", "C2"), ("files", "root")), chunk_ids=("a",))
+    query = search_query("x", ANN, settings, limit=5, left_out=gone)
+    batch = queries(query, [0.1], SparseVector([1], [1.0]), with_payload=False)
+    searches = msgspec.json.decode(batch_body(batch))["searches"]
+    assert len(searches) == 4
+    for one in searches:
+        archived, slack, files, ids = one["filter"]["must_not"]
+        assert archived["match"] == {"value": "archived"}
+        assert [part["match"]["any"] for part in slack["must"]] == [["slack"], ["C1", "C2"]]
+        assert [part["match"]["any"] for part in files["must"]] == [["files"], ["root"]]
+        assert ids == {"has_id": ["a"]}
+
+
+def test_the_depth_of_a_search_follows_from_how_much_is_wanted() -> None:
+    def depth(limit: int, **more: Any) -> int:
+        return first_depth(search_query("x", ANN, Settings(_env_file=None), limit=limit, **more), 4.0)  # type: ignore[call-arg]
+
+    assert [depth(5), depth(10), depth(50), depth(50, group=False), depth(50, depth=500)] == [50, 50, 300, 75, 500]
+    assert first_depth(search_query("x", ANN, Settings(_env_file=None), limit=50), 400.0) == 750  # type: ignore[call-arg]
+
+
+def test_the_monitor_knows_the_passages_of_a_document() -> None:
+    monitor = StatusMonitor(Database("host=127.0.0.1 port=9"), None, None)  # type: ignore[arg-type]
+    assert monitor.passages_per_document == 1.0
+    monitor.points = 30
+    monitor.totals = [
+        Figure("documents", "files", "live", 8.0),
+        Figure("documents", "slack", "live", 2.0),
+        Figure("documents", "files", "failed", 90.0),
+    ]
+    assert monitor.passages_per_document == 3.0
