@@ -15,19 +15,40 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from resources.core.errors import ConfigurationError
 from resources.embedding.folder import ModelFolder
 
-FORMAT = 1
+FORMAT = 2
 """Raise it when the conversion changes, so that folders converted by an older version are ignored."""
 _ABANDONED_SECONDS = 3600.0
 
 Weights = Mapping[str, NDArray[np.float32]]
 
+DAMAGED = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError)
+"""What libraries raise for truncated files, missing entries and matrices of the wrong shape."""
+
+
+def damaged(path: Path, error: Exception) -> ConfigurationError:
+    """Return the error of a model whose files cannot be used."""
+    return ConfigurationError(
+        f"CONCORDANCE_EMBEDDING_MODEL: the model in {path} is damaged ({type(error).__name__}: {error}). Download it again."
+    )
+
+
+def finite(name: str, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the weight. Raises `ValueError` if it has NaN or infinity."""
+    if not np.isfinite(weight).all():
+        raise ValueError(f"the weight {name} contains NaN or infinity")
+    return weight
+
 
 def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
-    """Return the CTranslate2 folder of this model, converting it on first use. `quantization` is `int8` or `float32`."""
+    """Return the CTranslate2 folder of this model, converting it on first use. `quantization` is `int8` or `float32`.
+
+    Raises `ConfigurationError` if the model's files are damaged.
+    """
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")
     target = cache / f"{slug}-{folder.fingerprint()}-{quantization}-{FORMAT}"
     if target.is_dir():
@@ -37,7 +58,10 @@ def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=".convert-", dir=cache, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch) / "model"
         made.mkdir()
-        convert(folder, made, quantization)
+        try:
+            convert(folder, made, quantization)
+        except DAMAGED as error:
+            raise damaged(folder.path, error) from error
         try:
             made.rename(target)
         except OSError:
@@ -78,6 +102,7 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
     )
     spec = transformer_spec.TransformerEncoderModelSpec(encoder)
     try:
+        _check_shapes(weights, config)
         _fill(encoder, weights)
     except KeyError as error:
         raise ConfigurationError(
@@ -92,6 +117,27 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(target))
+
+
+def _check_shapes(weights: Weights, config: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for matrices of other sizes than the configuration says: the engine would read beyond their ends."""
+    hidden, inner = int(config["hidden_size"]), int(config["intermediate_size"])
+    expected: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (int(config["vocab_size"]), hidden),
+        "embeddings.position_embeddings.weight": (int(config["max_position_embeddings"]), hidden),
+        "embeddings.LayerNorm.weight": (hidden,),
+    }
+    for index in range(config["num_hidden_layers"]):
+        prefix = f"encoder.layer.{index}"
+        for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            expected |= {f"{prefix}.{part}.weight": (hidden, hidden), f"{prefix}.{part}.bias": (hidden,)}
+        for part, rows, columns in (("intermediate.dense", inner, hidden), ("output.dense", hidden, inner)):
+            expected |= {f"{prefix}.{part}.weight": (rows, columns), f"{prefix}.{part}.bias": (rows,)}
+        for part in ("attention.output.LayerNorm", "output.LayerNorm"):
+            expected |= {f"{prefix}.{part}.weight": (hidden,), f"{prefix}.{part}.bias": (hidden,)}
+    for name, shape in expected.items():
+        if weights[name].shape != shape:
+            raise ValueError(f"the weight {name} has the shape {weights[name].shape} instead of {shape}")
 
 
 def _fill(encoder: Any, weights: Weights) -> None:
@@ -123,7 +169,9 @@ def _norm(spec: Any, weights: Weights, name: str) -> None:
 
 def _unprefixed(weights: Weights) -> Weights:
     """Remove the `bert.` prefix that folders saved with a head have on each name."""
-    return {name.removeprefix("bert."): np.asarray(value, dtype=np.float32) for name, value in weights.items()}
+    return {
+        name.removeprefix("bert."): finite(name, np.asarray(value, dtype=np.float32)) for name, value in weights.items()
+    }
 
 
 def _vocabulary(path: Path, size: int) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.core.errors import ConfigurationError
-from resources.embedding.convert import converted
+from resources.embedding.convert import DAMAGED, converted, finite
 from resources.embedding.folder import ModelFolder, read_folder
 from resources.embedding.wordpieces import WordPieces
 
@@ -34,16 +34,24 @@ class CrossEncoder:
             self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
             self._pooler, self._head = _heads(folder)
             path = converted(folder, cache, quantization)
+            self._encoder = ctranslate2.Encoder(
+                str(path),
+                compute_type=quantization,
+                inter_threads=threads or min(8, os.cpu_count() or 1),
+                intra_threads=1,
+            )
+        except (OSError, *DAMAGED) as error:
+            raise ConfigurationError(f"{_VARIABLE}: {model} cannot be loaded ({error}). Download it again.") from error
         except ConfigurationError as error:
             raise ConfigurationError(str(error).replace("CONCORDANCE_EMBEDDING_MODEL", _VARIABLE)) from error
         self.model = folder.name
         self._window = folder.window
-        self._encoder = ctranslate2.Encoder(
-            str(path), compute_type=quantization, inter_threads=threads or min(8, os.cpu_count() or 1), intra_threads=1
-        )
 
     def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
-        """Return the relevance of each passage, in order, as the sigmoid of the model's output: shape (n,), 0..1."""
+        """Return the relevance of each passage, in order, as the sigmoid of the model's output: shape (n,), 0..1.
+
+        Raises `ConfigurationError` if the model computes no numbers.
+        """
         if not passages:
             return np.zeros(0, dtype=np.float32)
         asked, *texts = self._pieces.ids([query, *passages])
@@ -53,6 +61,8 @@ class CrossEncoder:
         for start in range(0, len(order), BATCH_PAIRS):
             part = order[start : start + BATCH_PAIRS]
             scores[part] = self._forward([pairs[index] for index in part])
+        if not np.isfinite(scores).all():
+            raise ConfigurationError(f"{_VARIABLE}: {self.model} computes NaN for some passages. Download it again.")
         return scores
 
     def _pair(self, query: list[int], text: list[int]) -> tuple[list[int], list[int]]:
@@ -110,9 +120,12 @@ def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
                     f"{_VARIABLE}: {folder.path} has no {name}: it is not a cross-encoder. Choose one such as "
                     "cross-encoder/ms-marco-MiniLM-L6-v2."
                 ) from None
-            return np.asarray(weight, dtype=np.float32), np.asarray(bias, dtype=np.float32)
+            return finite(name, np.asarray(weight, np.float32)), finite(name, np.asarray(bias, np.float32))
 
         pooler, head = layer("pooler.dense"), layer("classifier")
     if head[0].shape[0] != 1:
         raise ConfigurationError(f"{_VARIABLE}: {folder.path} has {head[0].shape[0]} outputs; a reranker has one.")
+    hidden = folder.dimensions
+    if (pooler[0].shape, pooler[1].shape, head[0].shape) != ((hidden, hidden), (hidden,), (1, hidden)):
+        raise ValueError(f"the last layers do not fit {hidden} numbers")
     return pooler, head

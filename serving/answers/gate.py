@@ -18,7 +18,7 @@ from serving.retrieval.passage import Passage
 from serving.retrieval.relevance import evidence
 
 GATE = 0.27
-"""Least evidence of an answer in quotes. `python -m bench.answer --gate` prints what it lets through of the sample company's questions."""
+"""Least evidence of an answer in quotes. `python -m bench.questions` prints what it lets through of the sample company's questions."""
 MODEL_GATE = 0.15
 """Least evidence if a language model judges whether the passages answer."""
 UNKNOWN = 0.2
@@ -29,6 +29,10 @@ SURE = 0.6
 """Share of the question's words that one passage holds if it surely answers the question."""
 SURE_EVIDENCE = 0.7
 """Evidence of such a passage, if cosines are known."""
+RERANK_GATE = 0.3
+"""Least score of a cross-encoder, which needs no calibration: it was trained to tell answers from other passages."""
+SURE_RERANK = 0.5
+"""Score from which a cross-encoder takes a passage for an answer rather than not."""
 POOL = 30
 """Passages that say which of the question's words are rare."""
 TOP = 5
@@ -59,7 +63,15 @@ def coverage(words: frozenset[str], weighed: Mapping[str, float]) -> float:
 
 
 def judge(question: str, found: Sequence[Passage], setting: float | None, *, by_model: bool) -> Judged:
-    """Judge the passages, best first. `setting` replaces the gate; `by_model`: a language model reads the passages next."""
+    """Judge the passages, best first; the cross-encoder decides if it scored them.
+
+    `setting` replaces the gate without one; `by_model`: a language model reads the passages next.
+    """
+    reranked = [(one.scores.rerank, one) for one in found[:TOP] if one.scores.rerank is not None]
+    if reranked:
+        best = max(score for score, _ in reranked)
+        sure = any(score >= SURE_RERANK and _names(question, one) for score, one in reranked)
+        return Judged(best >= RERANK_GATE, sure, best, RERANK_GATE)
     asked = content(question)
     pool = [content(f"{one.heading} {one.chunk_text}") for one in found[:POOL]]
     weighed = weights(asked, pool)

@@ -97,6 +97,8 @@ class QuestionPreparer:
             mode=request.mode,
             fusion=request.fusion,
             threshold=request.threshold,
+            # what a reader selected is asked about whether or not it is the most relevant
+            rerank=self._settings.rerank_model is not None and request.selection is None,
             group=False,
             narrowing=narrowing(filters),
         )

@@ -39,7 +39,6 @@ POSTGRES_DOWN = Degradation(
     "registry_unavailable",
     "Postgres does not answer: results come from the index alone, without those whose permissions were not checked recently.",
 )
-NO_RERANKER = Degradation("rerank_unavailable", "No reranker is configured: results are in fused order.")
 
 log = logger("serving")
 

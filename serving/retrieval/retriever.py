@@ -17,7 +17,7 @@ from serving.embedding import QueryEmbedder
 from serving.retrieval.agree import agreed
 from serving.retrieval.cache import Candidate, CandidateCache, Candidates
 from serving.retrieval.depth import ROUNDS, complete, deeper, first_depth
-from serving.retrieval.engines import NO_RERANKER, POSTGRES_DOWN, Embedded, Engines, Retrieved
+from serving.retrieval.engines import POSTGRES_DOWN, Embedded, Engines, Retrieved
 from serving.retrieval.expand import UNAVAILABLE, Expander
 from serving.retrieval.known import known_items, with_phrases
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
@@ -25,7 +25,7 @@ from serving.retrieval.query import LeftOut, SearchQuery
 from serving.retrieval.rank import rank
 from serving.retrieval.registry import Checked, Registry, from_payloads
 from serving.retrieval.relevance import relevant
-from serving.retrieval.rerank import Reranker
+from serving.retrieval.rerank import NO_RERANKER, Reranker
 
 INDEX_INCOMPLETE = Degradation(
     "index_incomplete",
@@ -95,6 +95,10 @@ class Retriever:
     async def search(self, query: SearchQuery) -> SearchOutcome:
         """Return the passages that the caller may read. Raises `ServiceUnavailableError` if no engine answers."""
         now = self._clock()
+        reranking = query.rerank and self._reranker is not None and self._reranker.ready
+        threshold = query.threshold
+        if reranking:  # which applies to the scores of the reranker
+            query = query._replace(threshold=None)
         try:
             ranking = await self._checked_by_registry(query, now)
         except RegistryDownError as error:
@@ -103,15 +107,18 @@ class Retriever:
                 raise
             log.warning("search_without_registry", error=str(error))
             ranking = await self._checked_by_payloads(query, self._rights, now)
-        reranked = await self._reranked(query, ranking, now) if query.rerank else None
-        passages = (ranking.passages if reranked is None else reranked)[: query.limit]
-        if query.relevant_only and query.threshold is None and reranked is None:
+        query = query._replace(threshold=threshold)
+        reranked = await self._reranked(query, ranking, now) if reranking else None
+        passages = ranking.passages if reranked is None else reranked
+        if reranking and reranked is None and threshold is not None:
+            passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale)
+        if query.relevant_only and threshold is None and reranked is None:
             passages = [one for one in passages if relevant(one, query.text)]
         if query.neighbours:
             passages = await self._with_neighbours(query, passages, ranking, now)
         degradations = [*ranking.found.degradations, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
         if query.rerank and reranked is None:
-            degradations.append(NO_RERANKER)
+            degradations.append(self._reranker.missing if self._reranker is not None else NO_RERANKER)
         if ranking.checked.held_back:
             degradations.append(held_back_warning(len(ranking.checked.held_back), self._limit))
         return SearchOutcome(

@@ -16,7 +16,6 @@ from serving.answers.schemas import AskRequest, Message
 from serving.deps import Services
 from serving.filters import Filters, narrowing
 from serving.results import Result, link_of
-from serving.retrieval.engines import NO_RERANKER
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import Passage
 from serving.retrieval.query import search_query
@@ -133,14 +132,14 @@ async def search_files(
         services.settings,
         limit=MAX_LIMIT,
         relevant_only=True,
-        rerank=True,
+        rerank=services.settings.rerank_model is not None,
         group=False,
         narrowing=narrowing(_filters(data.folder_id, data.file_id)),
     )
     _, outcome = await recorded_search(services, query)
     return DriveSearchResponse(
         [_result(one, services.settings.base_url) for one in outcome.passages[: data.limit]],
-        warnings_of([one for one in outcome.degradations if one != NO_RERANKER]),
+        warnings_of(outcome.degradations),
     )
 
 

@@ -71,6 +71,8 @@ async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Serv
     faults = services.monitor.disk_faults
     disk = ServiceState("down", " ".join(map(str, faults))) if faults else ServiceState("ok")
     states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder, "disk": disk}
+    if services.reranker.fault is not None:
+        states["reranker"] = ServiceState("down", services.reranker.fault)
     down = [name for name, state in states.items() if state.state != "ok"]
     usable = qdrant.state != "down" or postgres.state == "ok"
     code = 200 if usable else 503

@@ -56,7 +56,8 @@ class RagDocument(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RagResult(msgspec.Struct, frozen=True, rename="camel"):
-    """A passage; `score` is its cosine, in mode `hybrid` the `relevance_score` of a search. `context` is empty unless asked for."""
+    """A passage; `score` is its cosine, in mode `hybrid` or after reranking the `relevance_score` of a search. `context` is empty unless
+    asked for."""
 
     id: str
     document: RagDocument
@@ -81,14 +82,16 @@ class RagSearchResponse(msgspec.Struct, frozen=True):
 
 
 def _kept(body: RagSearchRequest, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages that reach the threshold, best first."""
+    """Return the passages that reach the threshold, best first. A reranker has left out the others."""
+    if any(one.scores.rerank is not None for one in passages):
+        return list(passages)
     kept = [one for one in passages if _score(body, one) >= (body.threshold or 0.0)]
     return sorted(kept, key=lambda one: -_score(body, one)) if body.mode == "vector" else kept
 
 
 def _score(body: RagSearchRequest, passage: Passage) -> float:
     cosine = passage.scores.dense
-    if body.mode == "vector" and cosine is not None:
+    if body.mode == "vector" and cosine is not None and passage.scores.rerank is None:
         return round(clamp(cosine), SCORE_DIGITS)
     return passage.relevance
 
@@ -165,6 +168,7 @@ async def rag_search(
         collection_ids=[data.collection_id] if data.collection_id is not None else [],
         document_ids=[data.document_id] if data.document_id is not None else [],
     )
+    reranking = services.settings.rerank_model is not None
     query = search_query(
         data.query,
         request.user,
@@ -172,6 +176,8 @@ async def rag_search(
         limit=MAX_LIMIT,
         mode=data.mode,
         relevant_only=data.threshold is None,
+        rerank=reranking,
+        threshold=data.threshold if reranking else None,
         group=data.mode == "hybrid",
         narrowing=narrowing(wanted),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from resources.core.errors import ConfigurationError
 from resources.embedding import tokenizer
@@ -17,6 +18,7 @@ from resources.embedding.convert import converted
 from resources.embedding.folder import bundled_folder, read_folder
 from resources.embedding.local import LocalEmbedder
 from resources.settings import BUNDLED_MODEL, Settings
+from tests.fixtures.tiny_model import make_tiny_model
 
 TEXTS = [
     "A man is eating food.",
@@ -122,6 +124,22 @@ def test_a_model_that_cannot_be_run_says_why(tmp_path: Path, change: dict[str, o
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(ConfigurationError, match=said):
+        LocalEmbedder(read_folder(str(folder)), tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*model*"))
+
+
+def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path / "model")
+    whole = (folder / "model.safetensors").read_bytes()
+    weights = {name: np.array(value) for name, value in load_file(folder / "model.safetensors").items()}
+    weights["encoder.layer.0.output.dense.bias"][2] = np.inf
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(
+        ConfigurationError, match=r"CONCORDANCE_EMBEDDING_MODEL: .*output\.dense\.bias contains NaN or infinity"
+    ):
+        LocalEmbedder(read_folder(str(folder)), tmp_path / "cache")
+    (folder / "model.safetensors").write_bytes(whole[:-1000])
+    with pytest.raises(ConfigurationError, match="is damaged"):
         LocalEmbedder(read_folder(str(folder)), tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*model*"))
 
