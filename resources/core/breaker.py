@@ -1,8 +1,11 @@
-"""A circuit breaker with a deadline for calls to services without a cheap ping: embeddings, Dagster, the object store.
+"""A circuit breaker with a deadline for calls to services without a cheap ping: embeddings, language models, Dagster, the object store.
 
 Client libraries limit each read instead of the whole call, and retry, so that a hung service can block a caller for minutes. After a
 call exceeds its deadline, calls are refused for a rest period; then one call is let through as a trial. `resources.watch` does the same
 for Postgres and the vector server, which have a ping.
+
+`call` runs a blocking call. A caller that keeps its own deadline, such as a coroutine, reports instead: `enter`, then one of
+`succeeded`, `failed` and `left`.
 """
 
 import threading
@@ -40,7 +43,7 @@ class Breaker:
 
         An error within the deadline counts as a response and ends the rest period.
         """
-        self._enter(seconds)
+        self.enter(seconds)
         done: Future[T] = Future()
 
         def run() -> None:
@@ -54,25 +57,47 @@ class Breaker:
         try:
             error = done.exception(seconds)
         except TimeoutError:
-            self._set(self._clock() + self._rest if self._rest else None)
+            self.failed()
             raise UnresponsiveError(
                 f"{self._service} did not answer within {seconds:g} s.", self._rest or None
             ) from None
-        self._set(None)
+        self.succeeded()
         if error is not None:
             raise error
         return done.result()
 
-    def _enter(self, seconds: float) -> None:
+    def check(self) -> None:
+        """Raise `UnresponsiveError` during the rest period."""
         with self._lock:
-            if self._resting_until is None:
-                return
-            left = self._resting_until - self._clock()
-            if left > 0:
-                raise UnresponsiveError(
-                    f"{self._service} did not answer a moment ago. It is retried in {left:.0f} s.", left
-                )
-            self._resting_until = self._clock() + seconds  # other calls are refused during this trial
+            self._refuse()
+
+    def enter(self, seconds: float) -> bool:
+        """Return True if the call is the trial after a rest period. Raises `UnresponsiveError` during it, and while a trial runs."""
+        with self._lock:
+            self._refuse()
+            trial = self._resting_until is not None
+            if trial:
+                self._resting_until = self._clock() + seconds  # other calls are refused during this trial
+            return trial
+
+    def succeeded(self) -> None:
+        """End the rest period."""
+        self._set(None)
+
+    def failed(self) -> None:
+        """Begin a rest period."""
+        self._set(self._clock() + self._rest if self._rest else None)
+
+    def left(self) -> None:
+        """Let the next call be the trial, because this one was given up before it ended."""
+        self._set(self._clock())
+
+    def _refuse(self) -> None:
+        left = 0.0 if self._resting_until is None else self._resting_until - self._clock()
+        if left > 0:
+            raise UnresponsiveError(
+                f"{self._service} did not answer a moment ago. It is retried in {left:.0f} s.", left
+            )
 
     def _set(self, resting_until: float | None) -> None:
         with self._lock:

@@ -37,7 +37,11 @@ class LimitSettings(BaseModel):
     answer_cache_seconds: Annotated[int, Field(ge=0, le=604_800)] = 86_400
     answer_context_tokens: Annotated[int, Field(ge=256, le=200_000)] = 3000
     llm_timeout_seconds: Annotated[float, Field(gt=0)] = 60
-    llm_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 1024
+    llm_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 4096
+    llm_context_window: Annotated[int | None, Field(ge=1024)] = None
+    """Tokens that the model reads and writes together. Unset: nothing is shortened to fit."""
+    llm_concurrency: Count | None = None
+    """Calls of the model at a time. Unset: 1 for a service on this machine, else 16."""
     evaluation_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
     """Recall@10 on the question set below which the monthly evaluation alerts."""
     slack_lookback: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"

@@ -37,7 +37,15 @@ _decoder = msgspec.msgpack.Decoder(Written)
 def key(request: AskRequest, question: str, access: Access, model: str, sources: Sequence[Passage]) -> str:
     """Return the sha256 of everything that decides the prompt, the caller's principals included."""
     texts = [[p.chunk_id, p.text_hash, p.title, p.section_path, p.page_start, p.modified_at] for p in sources]
-    asked = [question, request.conversation_history, request.selection, request.filters, request.mode, request.fusion]
+    asked: list[object] = [
+        question,
+        request.conversation_history,
+        request.selection,
+        request.filters,
+        request.mode,
+        request.fusion,
+    ]
+    asked += request.written
     return hashlib.sha256(
         _encoder.encode([VERSION, model, asked, sorted(access.principals), access.email, texts])
     ).hexdigest()

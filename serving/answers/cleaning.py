@@ -1,4 +1,4 @@
-"""Clean what a model writes: citations in one form, no link, no HTML; whole or piece by piece as it streams.
+"""Clean what a model writes: citations in one form, no link, no HTML, nothing of the prompt; whole or piece by piece as it streams.
 
 Text enters in any pieces and leaves as soon as nothing that follows can change it, so that however an answer was cut, the same
 text comes out. The only links of an answer are those of its citations, which we make; a model may have been talked into others
@@ -8,6 +8,7 @@ by a document.
 import re
 
 from serving.answers.addresses import holds_address, without_addresses
+from serving.answers.leaks import Leaks
 from serving.quoting import INVISIBLE
 
 MAX_SPAN = 400
@@ -25,10 +26,14 @@ _LINKING = re.compile(r"\](?=[(:])")
 
 
 class Cleaner:
-    """Cleans one answer whose sources are numbered 1 to `sources`. `citations` and `links` count what was removed."""
+    """Cleans one answer whose sources are numbered 1 to `sources`. `citations` and `links` count what was removed.
 
-    def __init__(self, sources: int) -> None:
+    `leaks` takes out what the model repeats of its prompt; text of documents is cleaned without it.
+    """
+
+    def __init__(self, sources: int, leaks: Leaks | None = None) -> None:
         self._sources = sources
+        self._leaks = leaks
         self._waiting = ""
         self._space = ""
         self._begun = False
@@ -41,10 +46,13 @@ class Cleaner:
 
     def feed(self, text: str) -> str:
         """Take a piece; return what may be shown of all that came so far and was not returned yet."""
-        self._waiting += INVISIBLE.sub("", text)
+        plain = INVISIBLE.sub("", text)
+        self._waiting += self._leaks.feed(plain) if self._leaks else plain
         return self._run(final=False)
 
     def finish(self) -> str:
+        if self._leaks:
+            self._waiting += self._leaks.finish()
         return self._run(final=True)
 
     def _run(self, *, final: bool) -> str:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from serving.answers.cleaning import Cleaner
-from serving.answers.prompt import NO_DATA
 from serving.answers.support import Verdict
 from serving.schemas import Warning_
 
@@ -17,15 +15,8 @@ class Draft:
     mode: Literal["model", "extractive", "none"] = "none"
     cached: bool = False
     sentences: list[Verdict] = field(default_factory=list[Verdict])
-    cleaner: Cleaner = field(default_factory=lambda: Cleaner(0))
     removed_citations: int = 0
     removed_links: int = 0
     model_ms: float = 0.0
     warnings: list[Warning_] = field(default_factory=list[Warning_])
     completed: bool = False
-
-
-def says_no_data(text: str) -> bool:
-    """Return True if a model's reply says that the sources do not answer."""
-    plain = text.strip().strip("\"'“”.*").casefold()
-    return plain.startswith(NO_DATA.casefold()) and len(plain) < 2 * len(NO_DATA)

@@ -1,7 +1,8 @@
 """A client of language models behind any service with OpenAI's chat completions, whole or streamed.
 
-Three retries with exponential backoff are the SDK's, for rate limits, server errors and dropped connections, and only before the
-first piece of a stream. The deadline is for the whole answer, so nothing is asked again while a slow server still writes. An answer
+At most `concurrency` calls run at a time, and people take turns. Three retries with exponential backoff are the SDK's, for rate limits,
+server errors and dropped connections, and only before the first piece of a stream. The deadline is for the whole answer, waiting for
+a turn included, so nothing is asked again while a slow server still writes. A service that fails is left alone for a while. An answer
 that the model did not finish is no answer. Vendor errors end here.
 """
 
@@ -9,19 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
+from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
-from resources.core.json import is_list
 from resources.settings import Settings
+from serving.answers.replies import MalformedError, choice_of, reason_of, text_of
+from serving.answers.styles import Style
+from serving.answers.turns import Turns
 from serving.quoting import ChatMessage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 RETRIES = 3
+CONCURRENCY = 16
+"""Calls at a time, where the settings do not say, of a service on another machine; one on this machine gets one at a time."""
 MAX_ANSWER = 20_000
 """Characters of an answer; a model that goes on beyond is stopped."""
 UNFINISHED = {None: "without an end", "length": "at its limit of tokens", "content_filter": "by its content filter"}
@@ -33,65 +42,96 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def complete(self, messages: Sequence[ChatMessage], spent: float = 0.0) -> str:
-        """Return the whole answer; `spent` seconds of the time for it are used up already.
+    async def complete(
+        self, messages: Sequence[ChatMessage], *, person: str, style: Style | None = None, spent: float = 0.0
+    ) -> str:
+        """Return the whole answer to `person`; `spent` seconds of the time for it are used up already.
 
-        Raises `ServiceUnavailableError` or `ConfigurationError`.
+        Raises `ServiceUnavailableError`, `RetryLaterError` or `ConfigurationError`.
         """
         ...
 
-    def stream(self, messages: Sequence[ChatMessage], spent: float = 0.0) -> AsyncGenerator[str]:
+    def stream(
+        self, messages: Sequence[ChatMessage], *, person: str, style: Style | None = None, spent: float = 0.0
+    ) -> AsyncGenerator[str]:
         """Yield the answer in pieces. Raises as `complete` does, also in the midst of it."""
         ...
 
     async def close(self) -> None: ...
 
 
+class _Attempt:
+    """What became of a call so far."""
+
+    answering = False
+
+
 class ChatModel:
-    def __init__(self, base_url: str, api_key: str | None, model: str, seconds: float, max_tokens: int) -> None:
-        """`seconds` and `max_tokens` limit an answer."""
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        model: str,
+        seconds: float,
+        max_tokens: int,
+        concurrency: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`seconds` and `max_tokens` limit an answer of any style."""
         self._url, self._key, self._model, self._seconds = base_url, api_key, model, seconds
+        self._max_tokens = max_tokens
         self._opened: AsyncOpenAI | None = None
-        self._options: dict[str, Any] = {"temperature": 0, "max_tokens": max_tokens}
+        self._turns = Turns(concurrency)
+        self._breaker = Breaker(f"The language model at {base_url}", clock=clock)
+        self._tokens_option = "max_tokens"
+        self._takes_temperature = True
 
     @property
     def name(self) -> str:
         return self._model
 
-    async def complete(self, messages: Sequence[ChatMessage], spent: float = 0.0) -> str:
+    async def complete(
+        self, messages: Sequence[ChatMessage], *, person: str, style: Style | None = None, spent: float = 0.0
+    ) -> str:
         """Return the whole answer."""
-        with self._explained():
-            async with asyncio.timeout(self._seconds - spent):
-                answer = await self._create(messages, stream=False)
-            choice = _choice(answer)
-            text = _text(choice, "message")
-            self._require_end(_reason(choice), len(text))
-        return text
+        deadline = asyncio.get_running_loop().time() + self._seconds - spent
+        async with self._turn(person, deadline):
+            with self._attempt(deadline):
+                async with asyncio.timeout_at(deadline):
+                    answer = await self._create(messages, style, stream=False)
+                choice = choice_of(answer)
+                text = text_of(choice, "message")
+                self._require_end(reason_of(choice), len(text))
+            return text
 
-    async def stream(self, messages: Sequence[ChatMessage], spent: float = 0.0) -> AsyncGenerator[str]:
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, person: str, style: Style | None = None, spent: float = 0.0
+    ) -> AsyncGenerator[str]:
         """Yield the answer in pieces, up to `MAX_ANSWER` characters."""
         deadline = asyncio.get_running_loop().time() + self._seconds - spent
         written, finish_reason = 0, None
-        with self._explained():
-            async with asyncio.timeout_at(deadline):
-                answer = await self._create(messages, stream=True)
-            try:
-                parts = aiter(answer)
-                while written <= MAX_ANSWER:
-                    async with asyncio.timeout_at(deadline):
-                        part = await anext(parts, None)
-                    if part is None:
-                        break
-                    choice = _choice(part)
-                    if choice is None:  # figures of use, for example
-                        continue
-                    finish_reason = _reason(choice) or finish_reason
-                    if piece := _text(choice, "delta"):
-                        written += len(piece)
-                        yield piece
-            finally:
-                await answer.close()
-            self._require_end(finish_reason, written)
+        async with self._turn(person, deadline):
+            with self._attempt(deadline) as attempt:
+                async with asyncio.timeout_at(deadline):
+                    answer = await self._create(messages, style, stream=True)
+                try:
+                    parts = aiter(answer)
+                    while written <= MAX_ANSWER:
+                        async with asyncio.timeout_at(deadline):
+                            part = await anext(parts, None)
+                        if part is None:
+                            break
+                        choice = choice_of(part)
+                        if choice is None:  # figures of use, for example
+                            continue
+                        finish_reason = reason_of(choice) or finish_reason
+                        if piece := text_of(choice, "delta"):
+                            attempt.answering = True
+                            written += len(piece)
+                            yield piece
+                finally:
+                    await answer.close()
+                self._require_end(finish_reason, written)
 
     async def close(self) -> None:
         if self._opened is not None:
@@ -106,25 +146,36 @@ class ChatModel:
             )
         return self._opened
 
-    async def _create(self, messages: Sequence[ChatMessage], *, stream: bool) -> Any:
+    async def _create(self, messages: Sequence[ChatMessage], style: Style | None, *, stream: bool) -> Any:
         import openai
 
         create: Any = self._client().chat.completions.create
         while True:
+            options = self._options(style)
             try:
-                return await create(model=self._model, messages=list(messages), stream=stream, **self._options)
+                return await create(model=self._model, messages=list(messages), stream=stream, **options)
             except openai.BadRequestError as error:
-                if not self._without(str(error)):
+                if not self._without(str(error), options):
                     raise
 
-    def _without(self, refusal: str) -> bool:
+    def _options(self, style: Style | None) -> dict[str, Any]:
+        # reasoning models limit all that they write, under another name: a style's limit would leave no room for the answer
+        of_style = style is not None and self._tokens_option == "max_tokens"
+        tokens = min(style.max_tokens, self._max_tokens) if style and of_style else self._max_tokens
+        options: dict[str, Any] = {self._tokens_option: tokens}
+        if self._takes_temperature:
+            options["temperature"] = style.temperature if style else 0.0
+        return options
+
+    def _without(self, refusal: str, options: dict[str, Any]) -> bool:
         """Change the options that a model refuses; return False if it refuses something else."""
-        if "max_tokens" in refusal and "max_tokens" in self._options:
-            # reasoning models limit all that they write, under another name
-            self._options["max_completion_tokens"] = self._options.pop("max_tokens")
+        if "max_tokens" in refusal and "max_tokens" in options:
+            self._tokens_option = "max_completion_tokens"
             return True
-        # some models take no temperature but their own
-        return "temperature" in refusal and self._options.pop("temperature", None) is not None
+        if "temperature" in refusal and "temperature" in options:  # some models take no temperature but their own
+            self._takes_temperature = False
+            return True
+        return False
 
     def _require_end(self, reason: str | None, written: int) -> None:
         """Raise `ServiceUnavailableError` unless the model finished its answer."""
@@ -132,14 +183,52 @@ class ChatModel:
             how = UNFINISHED.get(reason, f"after {MAX_ANSWER} characters")
             raise ServiceUnavailableError(f"The language model at {self._url} broke off its answer {how}.")
 
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        import openai
-
+    @asynccontextmanager
+    async def _turn(self, person: str, deadline: float) -> AsyncGenerator[None]:
+        """Wait for a turn until the deadline, and hold it. A service that failed a moment ago is not waited for."""
+        self._breaker.check()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._turns.take(person)
+        except TimeoutError as error:
+            raise ServiceUnavailableError(
+                f"The language model at {self._url} was busy with other questions for {self._seconds:g} s. Raise llm_concurrency in"
+                " CONCORDANCE_LIMITS if it can answer more at a time."
+            ) from error
         try:
             yield
-        except (openai.OpenAIError, TimeoutError, json.JSONDecodeError, _MalformedError) as error:
+        finally:
+            self._turns.leave()
+
+    @contextmanager
+    def _attempt(self, deadline: float) -> Generator[_Attempt]:
+        """Map errors, and report to the circuit breaker."""
+        import openai
+
+        attempt = _Attempt()
+        left = deadline - asyncio.get_running_loop().time()
+        trial = self._breaker.enter(self._seconds)
+        try:
+            yield attempt
+        except (openai.OpenAIError, TimeoutError, json.JSONDecodeError, MalformedError) as error:
+            late = isinstance(error, TimeoutError | openai.APITimeoutError)
+            # a model that began to answer, or that waiting for a turn left little time, is slow but does not hang
+            slow = late and (attempt.answering or left < self._seconds / 2)
+            kinds = openai.APIConnectionError | openai.InternalServerError | openai.RateLimitError
+            if (late or isinstance(error, kinds)) and not slow:
+                self._breaker.failed()
+            else:
+                self._breaker.succeeded()
             raise self._error(error) from error
+        except ConcordanceError:  # an answer that is not whole
+            self._breaker.succeeded()
+            raise
+        except BaseException:  # the person left
+            if trial:
+                self._breaker.left()
+            raise
+        else:
+            self._breaker.succeeded()
 
     def _error(self, error: Exception) -> ConcordanceError:
         import openai
@@ -157,34 +246,9 @@ class ChatModel:
             )
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return ServiceUnavailableError(f"{where} took more than {self._seconds:g} s to answer.")
-        if isinstance(error, json.JSONDecodeError | _MalformedError):
+        if isinstance(error, json.JSONDecodeError | MalformedError):
             return ServiceUnavailableError(f"{where} does not answer as OpenAI's interface does: {error}")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
-
-
-class _MalformedError(Exception):
-    """A reply is not what the interface promises; the SDK does not validate it."""
-
-
-def _choice(reply: Any) -> Any:
-    """Return a reply's only choice, or None if it has none."""
-    choices: object = getattr(reply, "choices", None)
-    if not is_list(choices):
-        raise _MalformedError(f"no choices in a reply of type {type(reply).__name__}")
-    return choices[0] if choices else None
-
-
-def _reason(choice: Any) -> str | None:
-    reason = getattr(choice, "finish_reason", None)
-    return reason if isinstance(reason, str) else None
-
-
-def _text(choice: Any, name: str) -> str:
-    """Return the text of a choice's `message` or `delta`."""
-    content = getattr(getattr(choice, name, None), "content", None) or ""
-    if not isinstance(content, str):
-        raise _MalformedError(f"the content of {name} is of type {type(content).__name__}")
-    return content
 
 
 def language_model(settings: Settings) -> LanguageModel | None:
@@ -198,4 +262,13 @@ def language_model(settings: Settings) -> LanguageModel | None:
         settings.llm_model,
         settings.llm_timeout_seconds,
         settings.llm_max_tokens,
+        settings.llm_concurrency or (1 if _is_local(settings.llm_base_url) else CONCURRENCY),
     )
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

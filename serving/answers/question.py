@@ -11,11 +11,13 @@ from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.settings import Settings
-from serving.answers.context import gather
+from serving.answers.condense import standalone
+from serving.answers.context import Shares, gather, share_out
 from serving.answers.gate import POOL, Judged, judge
 from serving.answers.model import LanguageModel
-from serving.answers.prompt import condensing
+from serving.answers.prompt import SYSTEM, condensing
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
+from serving.answers.styles import REWRITING
 from serving.filters import Filters, narrowing
 from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Passage, SearchOutcome
@@ -26,11 +28,14 @@ log = logger("serving")
 
 
 class PreparedQuestion(NamedTuple):
-    """A question with its sources; without sources there is no answer. `searched`: the standalone form that was searched."""
+    """A question with its sources; without sources there is no answer. `searched`: the standalone form that was searched.
+
+    `shares` is what of the conversation and the selection the model is shown, and how long its answer may be.
+    """
 
     question: str
     searched: str
-    history: list[Message]
+    shares: Shares
     sources: list[Passage]
     judged: Judged
     outcome: SearchOutcome
@@ -49,39 +54,51 @@ class QuestionPreparer:
         """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`."""
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
-        searched, model_ms = await self._standalone(question, history)
+        searched, model_ms = await self._standalone(question, history, access)
         outcome = await self._retriever.search(self._query(request, searched, access))
         about = f"{searched} {request.selection.text}" if request.selection else searched
         by_model = self._model is not None
         judged = judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
+        shares = self._shares(request, history, question, searched)
         sources: list[Passage] = []
         if judged.passed:
             sources = gather(
                 outcome.passages,
                 documents=request.top_k,
-                passages=request.passages,
-                budget=self._settings.answer_context_tokens,
+                passages=request.passages or request.written.passages,
+                budget=shares.sources,
                 count=self._count,
             )
         if request.selection:  # found by the selected text, too, but shown with the words of the question
             sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
-        return PreparedQuestion(question, searched, history, sources, judged, outcome, model_ms)
+        return PreparedQuestion(question, searched, shares, sources, judged, outcome, model_ms)
 
-    async def _standalone(self, question: str, history: list[Message]) -> tuple[str, float]:
+    def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> Shares:
+        style = request.written
+        return share_out(
+            self._settings.llm_context_window,
+            prompt=f"{SYSTEM}\n{style.instruction}\n{question}\n{searched}",
+            history=history,
+            selection=request.selection.text if request.selection else None,
+            sources=self._settings.answer_context_tokens,
+            answer=min(style.max_tokens, self._settings.llm_max_tokens),
+            count=self._count,
+        )
+
+    async def _standalone(self, question: str, history: list[Message], access: Access) -> tuple[str, float]:
         """Return the question as it is understood without the conversation, and the model's time in ms."""
         if not history:
             return question, 0.0
-        began = self._clock()
+        began, rewritten = self._clock(), ""
         if self._model is not None:
+            told = condensing(question, history)
             try:
-                lines = (await self._model.complete(condensing(question, history))).strip().splitlines()
-                if lines and 0 < len(lines[0]) <= MAX_QUERY:
-                    return normalise(lines[0]), (self._clock() - began) * 1000
+                rewritten = await self._model.complete(told, person=access.email, style=REWRITING)
             except ConcordanceError as error:
                 log.warning("question_not_condensed", error=str(error))
         before = next((one.content for one in reversed(history) if one.role == "user"), "")
-        joined = f"{before[: MAX_QUERY - len(question) - 1]} {question}"
-        return normalise(joined[:MAX_QUERY]), (self._clock() - began) * 1000 if self._model else 0.0
+        searched = standalone(question, rewritten, before)
+        return searched, (self._clock() - began) * 1000 if self._model else 0.0
 
     def _query(self, request: AskRequest, searched: str, access: Access) -> SearchQuery:
         filters, text = request.filters, searched

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from serving.answers.styles import STYLES, Style, StyleName
 from serving.answers.support import Verdict
 from serving.citations.format import Format
 from serving.filters import Filters
@@ -31,11 +32,15 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question. `top_k` documents are answered from, with at most `passages` passages together."""
+    """A question. `top_k` documents are answered from, with at most `passages` passages together; unset, the style decides.
+
+    Without a `style`, the answer is `chat` in a conversation, else `short`.
+    """
 
     query: Question
     top_k: Annotated[int, Meta(ge=1, le=20)] = 5
-    passages: Annotated[int, Meta(ge=1, le=30)] = 8
+    passages: Annotated[int, Meta(ge=1, le=30)] | None = None
+    style: StyleName | None = None
     mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
     fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -44,6 +49,11 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     selection: Selection | None = None
     citation_format: Format = "inline"
     stream: bool = False
+
+    @property
+    def written(self) -> Style:
+        """The style to write in."""
+        return STYLES[self.style or ("chat" if self.conversation_history else "short")]
 
 
 class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):

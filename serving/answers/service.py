@@ -1,33 +1,33 @@
 """The answer service: search, write an answer from the passages found, and check each of its sentences.
 
 `ask` returns the whole answer, `stream` each step. If the gate finds no answer in the passages, the answer is "No data found"
-and no model is called. If the model fails, the best sentences are quoted instead, with a warning. Every answer is kept (`store`), queued
-and never waited for, also when the reader leaves before its end.
+and no model is called. If the model fails, or its sources support nothing that it wrote, the best sentences are quoted instead, with a
+warning. Every answer is kept (`store`), queued and never waited for, also when the reader leaves before its end.
 """
 
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from resources.core.domain import Access
-from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError
 from resources.logging import logger
 from resources.settings import Settings
-from serving.answers import cache, store
+from serving.answers import store
 from serving.answers.checking import Checker
-from serving.answers.citations import sentences
-from serving.answers.cleaning import Cleaner
-from serving.answers.draft import Draft, says_no_data
+from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
-from serving.answers.prompt import NO_DATA, messages
+from serving.answers.prompt import NO_DATA
 from serving.answers.question import PreparedQuestion, QuestionPreparer
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest
 from serving.answers.words import content
+from serving.answers.writing import Writer, supported
 from serving.audit import Audit, AuditEvent
 from serving.background import Background
 from serving.database import Database
@@ -43,6 +43,10 @@ COUNTED = 4096
 MODEL_DOWN = Warning_(
     "model_unavailable",
     "The language model does not answer: the best sentences of the sources are quoted instead.",
+)
+UNSUPPORTED = Warning_(
+    "answer_unsupported",
+    "What the language model wrote is not shown, because the sources support none of it: they are quoted instead.",
 )
 
 UNCERTAIN = Warning_(
@@ -69,7 +73,6 @@ class Answers:
         model: LanguageModel | None = None,
     ) -> None:
         self._settings = settings
-        self._database = database
         self._embedder = embedder
         self._checker = Checker(embedder)
         self._background = background
@@ -77,6 +80,7 @@ class Answers:
         self._metrics = AnswerMetrics(metrics.registry)
         self._clock = clock
         self._model = model or language_model(settings)
+        self._writer = Writer(settings, database, background, self._checker, self._model) if self._model else None
         self._preparer = QuestionPreparer(
             settings,
             retriever,
@@ -100,7 +104,7 @@ class Answers:
         raise ServiceUnavailableError("The answer was not completed. Try again.")
 
     def stream(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AsyncGenerator[AnswerEvent]:
-        """Yield `sources`, then `token`s (after a `restart` what came before is void), `check`, and `done` with the answer."""
+        """Yield `sources`, then `token`s, `check`, and `done` with the answer. After a `restart`, the tokens before it are void."""
         return self._events(request, access, live=True, fallback=fallback)
 
     async def close(self) -> None:
@@ -124,8 +128,9 @@ class Answers:
         first: dict[str, Any] = {"answer_id": answer_id, "query_id": query_id, "sources": shown}
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
-            async for event in self._write(request, asked, access, draft, live=live, fallback=fallback):
-                yield event
+            async with aclosing(self._write(request, asked, access, draft, live=live, fallback=fallback)) as events:
+                async for event in events:
+                    yield event
             draft.completed = True
             yield AnswerEvent(
                 "check",
@@ -147,72 +152,24 @@ class Answers:
             draft.text = NO_DATA
             yield AnswerEvent("token", {"text": NO_DATA})
             return
-        if self._model is not None:
+        if self._writer is not None:
             try:
-                async for event in self._from_model(self._model, request, asked, access, draft, live=live):
-                    yield event
+                async with aclosing(self._writer.write(request, asked, access, draft, live=live)) as events:
+                    async for event in events:
+                        yield event
             except ConcordanceError as error:
                 log.warning("language_model_failed", error=str(error))
                 if not fallback:
                     raise
                 draft.warnings.append(MODEL_DOWN)
-                if draft.text:
-                    yield AnswerEvent("restart", {"warnings": list(draft.warnings)})
             else:
-                return
+                if draft.mode != "model" or supported(draft):
+                    return
+                draft.warnings.append(UNSUPPORTED)
+            if draft.text:
+                yield AnswerEvent("restart", {"warnings": list(draft.warnings)})
         await self._quote(request, asked, draft)
         yield AnswerEvent("token", {"text": draft.text})
-
-    async def _from_model(
-        self,
-        model: LanguageModel,
-        request: AskRequest,
-        asked: PreparedQuestion,
-        access: Access,
-        draft: Draft,
-        *,
-        live: bool,
-    ) -> AsyncGenerator[AnswerEvent]:
-        seconds = self._settings.answer_cache_seconds if asked.outcome.registry else 0
-        cache_key = cache.key(request, asked.searched, access, model.name, asked.sources)
-        if seconds and (written := await self._cached(cache_key)) is not None:
-            draft.mode, draft.cached = "model" if written.found else "none", True
-            draft.text, draft.sentences = written.answer, written.sentences
-            draft.removed_citations, draft.removed_links = written.removed_citations, written.removed_links
-            yield AnswerEvent("token", {"text": draft.text})
-            return
-        draft.mode, draft.cleaner = "model", Cleaner(len(asked.sources))
-        prompt = messages(
-            asked.searched,
-            asked.sources,
-            history=asked.history,
-            selection=request.selection.text if request.selection else None,
-        )
-        began = time.perf_counter()
-        try:
-            spent = asked.model_ms / 1000
-            pieces = model.stream(prompt, spent) if live else _whole(await model.complete(prompt, spent))
-            async for piece in pieces:
-                if text := draft.cleaner.feed(piece):
-                    draft.text += text
-                    yield AnswerEvent("token", {"text": text})
-        finally:
-            draft.model_ms += (time.perf_counter() - began) * 1000
-        if text := draft.cleaner.finish():
-            draft.text += text
-            yield AnswerEvent("token", {"text": text})
-        if not draft.text.strip():
-            raise ServiceUnavailableError("The language model answered nothing.")
-        draft.removed_citations, draft.removed_links = draft.cleaner.citations, draft.cleaner.links
-        if says_no_data(draft.text):
-            draft.text, draft.mode = NO_DATA, "none"
-        else:
-            draft.sentences = await self._checker.check(sentences(draft.text), asked.sources)
-        if seconds and not draft.warnings:
-            written = cache.Written(
-                draft.text, draft.mode == "model", draft.sentences, draft.removed_citations, draft.removed_links
-            )
-            cache.store(self._background, cache_key, written, seconds)
 
     async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
@@ -241,12 +198,6 @@ class Answers:
         return [
             (scale.relative(cosine), passages[piece.number - 1]) for cosine, piece in zip(cosines, found, strict=True)
         ]
-
-    async def _cached(self, cache_key: str) -> cache.Written | None:
-        try:
-            return await cache.lookup(self._database, cache_key)
-        except TemporaryError:
-            return None
 
     def _answer(
         self, asked: PreparedQuestion, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
@@ -293,7 +244,3 @@ class Answers:
         from resources.embedding import tokenizer
 
         return tokenizer(self._settings).count(text)
-
-
-async def _whole(text: str) -> AsyncGenerator[str]:
-    yield text

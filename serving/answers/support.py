@@ -1,9 +1,10 @@
 """Decide whether the passages that a sentence of an answer cites support it, and if not, why. Pure.
 
 A sentence is compared with the few pieces of its passages that contain most of its words. The pieces must contain its words, its
-numbers in a piece about the same subject, its names anywhere in the passage, and they must negate what it negates. If it is worded
-differently, the meaning decides (the cosine of both, by the model that embeds queries), but never against a number, a name or a
-"not". In doubt a sentence counts as unsupported: a false alarm costs a look at the source, a missed one costs trust.
+numbers in a piece about the same subject, its names anywhere in the passage, they must negate what it negates, and say it of the same
+subject. If it is worded differently, the meaning decides (the cosine of both, by the model that embeds queries), but never against a
+number, a name or a "not". A heading, or a sentence without content words, says nothing that a source could support. In doubt a
+sentence counts as unsupported: a false alarm costs a look at the source, a missed one costs trust.
 """
 
 import re
@@ -13,10 +14,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from serving.answers.citations import Sentence
+from serving.answers.subjects import swapped
 from serving.answers.words import UNITS, Measures, content, digits, holds, measures, negated, numbers, opposed, units
 from serving.retrieval.highlight import pieces
 
-Reason = Literal["uncited", "words", "number", "name", "negation", "meaning"]
+Reason = Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning"]
 
 ENOUGH = 0.75
 """Share of a sentence's words that is enough if its source contains them."""
@@ -26,9 +28,16 @@ MEANING: Mapping[str, float] = {"sentence-transformers/all-MiniLM-L6-v2": 0.62}
 """Model → least cosine of a sentence and its source between those two shares. From `tests/unit/test_answers_support.py`: claims
 that say it in other words 0.66 to 0.9, claims about something else of the same passage 0.2 to 0.58. Other models: words alone."""
 PIECES = 3
+LABEL_WORDS = 3
+"""A line that ends in a colon and has fewer content words is a label."""
+HEADING_WORDS = 8
+"""Longest line of a passage that may be a heading."""
 
 _NAME = re.compile(r"(?<![.!?:“\"'‘(]\s)(?<!^)\b[A-ZÀ-Þ][\w'’-]*[a-zß-ÿ0-9]|\b\w*\d\w*-?\w*[A-Za-z]\w*|\b[A-Z]{2,}\b")
 _CLAUSE = re.compile(r"[;:—–,]\s+|\s+(?:but|while|whereas|although|unless|except|and)\s+")
+_FULL_STOP = re.compile(r"[.!?…][\"'”’)*_]*$")
+_POSSESSIVE = re.compile(r"['’]s\b")
+_LINE_MARKS = " \t#*_-+•>|:.,;!?…\"'“”‘’()"
 _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 
@@ -61,6 +70,33 @@ class Claim(NamedTuple):
 
 def _flat(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+def _bare(text: str) -> str:
+    return _flat(text).strip(_LINE_MARKS)
+
+
+def _says_nothing(claim: str, words: frozenset[str], passages: Sequence[CitedText]) -> bool:
+    """Return True if a claim has no content words, or is a heading: one of the source, or a label that ends in a colon."""
+    if not words:
+        return True
+    bare = _bare(claim)
+    if claim.rstrip("*_ ").endswith(":") and len(words) < LABEL_WORDS:
+        return True
+    if any(bare in _bare(passage.heading) for passage in passages if len(bare.split()) <= HEADING_WORDS):
+        return True
+    return any(bare == _bare(line) for passage in passages for line in passage.text.splitlines() if _is_heading(line))
+
+
+def _is_heading(line: str) -> bool:
+    """Return True if a line of a passage may be a heading: short, no list item or table row, and without a full stop."""
+    line = line.strip()
+    return (
+        0 < len(line.split()) <= HEADING_WORDS
+        and " | " not in line
+        and not _FULL_STOP.search(line)
+        and line[0] not in '-*+•“"'
+    )
 
 
 def _best(words: frozenset[str], parts: Sequence[str]) -> list[str]:
@@ -112,7 +148,7 @@ def _has_units(words: frozenset[str], passages: Sequence[CitedText]) -> bool:
 
 def _has_names(claim: str, passages: Sequence[CitedText]) -> bool:
     words = content(" ".join(f"{passage.heading} {passage.text}" for passage in passages))
-    names = {term for name in _NAME.findall(claim) for term in content(name)}
+    names = {term for name in _NAME.findall(claim) for term in content(_POSSESSIVE.sub("", name))}
     return all(holds(words, term) for term in names)
 
 
@@ -137,10 +173,12 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
     if not passages:
         return Claim(sentence, False, "uncited")
     claim = sentence.text
+    words = content(_POSSESSIVE.sub("", claim))
     quoted = _QUOTE.match(claim)
+    if quoted is None and _says_nothing(claim, words, passages):
+        return Claim(sentence, False, "empty")
     if any(_flat(quoted[1] if quoted else claim) in _flat(passage.text) for passage in passages):
         return Claim(sentence, True, None)
-    words = content(claim)
     cut = [[digits(one.text[piece.start : piece.end]) for piece in pieces(one.text)] for one in passages]
     heading = " ".join(passage.heading for passage in passages)
     evidence = _best(words, [part for parts in cut for part in parts])
@@ -154,6 +192,9 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
         return Claim(sentence, False, "name")
     if not _negates_alike(claim, words, evidence):
         return Claim(sentence, False, "negation")
+    others = [part for parts in cut for part in parts if part != evidence[0]]
+    if swapped(digits(claim), evidence[0], others, content(heading)):
+        return Claim(sentence, False, "subject")
     if share >= ENOUGH:
         return Claim(sentence, True, None)
     if not by_meaning:

@@ -45,8 +45,8 @@ log = logger("serving")
 class Completes(Protocol):
     """What expansion needs of a language model."""
 
-    async def complete(self, messages: Sequence[ChatMessage]) -> str:
-        """Return the whole reply. Raises a `ConcordanceError`."""
+    async def complete(self, messages: Sequence[ChatMessage], *, person: str) -> str:
+        """Return the whole reply; `person` waits for a turn. Raises a `ConcordanceError`."""
         ...
 
 
@@ -83,7 +83,7 @@ class Expander:
         ]
         try:
             async with asyncio.timeout(self._seconds):
-                texts = read(query, await self._model.complete(messages))
+                texts = read(query, await self._model.complete(messages, person=query.access.email))
                 if not texts:
                     log.warning("expansion_unavailable", error="The language model's reply held nothing of use.")
                     return None

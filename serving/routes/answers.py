@@ -28,6 +28,7 @@ from serving.answers.schemas import (
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.references import parse_id
+from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit
 from sql.web import WebReads
 
@@ -54,6 +55,10 @@ async def as_events(first: AnswerEvent, rest: AsyncGenerator[AnswerEvent]) -> As
         await rest.aclose()
 
 
+async def _next(events: AsyncGenerator[AnswerEvent]) -> AnswerEvent:
+    return await anext(events)
+
+
 def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
     """Return True if the body or the `Accept` header requests a stream."""
     return data.stream or EVENT_STREAM in request.headers.get("accept", "")
@@ -75,9 +80,9 @@ async def ask(
     """
     enforce_rate_limit(services, request.user)
     if not wants_events(request, data):
-        return Response(await services.answers.ask(data, request.user), status_code=200)
+        return Response(await unless_left(request, services.answers.ask(data, request.user)), status_code=200)
     events = services.answers.stream(data, request.user)
-    first = await anext(events)  # an invalid question still fails with a status
+    first = await unless_left(request, _next(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 

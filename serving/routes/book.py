@@ -14,17 +14,18 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
+from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.filters import Filters
 from serving.references import page
 from serving.results import Result
+from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit
 from serving.schemas import Question, Warning_
 from sql.web import WebQueue, WebReads
 
-PASSAGES = 3
-"""Passages an answer is made from. Source: the book assistant's FR-012."""
+PASSAGES = STYLES["page"].passages
 NOTHING = f"{NO_DATA}. No relevant book content found for this query."
 
 Collection = Annotated[str, Meta(max_length=2000)]
@@ -92,7 +93,7 @@ def to_ask(query: str, collection_id: str | None, selection: Selection | None = 
     """Return the question that is asked of the one service."""
     filters = Filters(collection_ids=[collection_id]) if collection_id is not None else None
     return AskRequest(
-        query=query, top_k=PASSAGES, passages=PASSAGES, filters=filters, selection=selection, citation_format="prose"
+        query=query, top_k=PASSAGES, style="page", filters=filters, selection=selection, citation_format="prose"
     )
 
 
@@ -131,8 +132,8 @@ async def ask_book(
 ) -> BookAnswer:
     """Answer from up to three passages that the caller may read, named in prose. A model that stays down is an error."""
     enforce_rate_limit(services, request.user)
-    answer = await services.answers.ask(to_ask(data.query, data.collection_id), request.user, fallback=False)
-    return from_answer(answer)
+    asked = services.answers.ask(to_ask(data.query, data.collection_id), request.user, fallback=False)
+    return from_answer(await unless_left(request, asked))
 
 
 @post(
@@ -154,7 +155,7 @@ async def ask_selection(
     if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
     ask = to_ask(data.query, None, Selection(doc_id, data.context))
-    return from_answer(await services.answers.ask(ask, request.user, fallback=False))
+    return from_answer(await unless_left(request, services.answers.ask(ask, request.user, fallback=False)))
 
 
 @post("/track", operation_id="trackConversation", status_code=202, tags=["answers"], summary="Log a conversation")

@@ -13,17 +13,18 @@ from msgspec import Meta
 from resources.core.domain import Access, SourceName, document_id
 from resources.sources import names
 from serving.answers.schemas import AskRequest, Message
+from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.filters import Filters, narrowing
 from serving.results import Result, link_of
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import Passage
 from serving.retrieval.query import search_query
+from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
 from serving.schemas import Question, Warning_
 
-CHAT_PASSAGES = 15
-"""Passages an answer is made from at most. Source: NeuroDrive, CHAT_LIMIT."""
+CHAT_PASSAGES = STYLES["comprehensive"].passages
 MAX_LIMIT = 50
 
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
@@ -154,11 +155,11 @@ async def chat(
     question = AskRequest(
         query=data.message,
         top_k=CHAT_PASSAGES,
-        passages=CHAT_PASSAGES,
+        style="comprehensive",
         filters=_filters(data.folder_id, data.file_id),
         conversation_history=data.conversation_history,
     )
-    answer = await services.answers.ask(question, request.user)
+    answer = await unless_left(request, services.answers.ask(question, request.user))
     sources = answer.sources if answer.found else []
     return ChatResponse(
         message=answer.answer,

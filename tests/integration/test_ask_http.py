@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from resources.core.domain import SourceName
+from serving.answers.styles import STYLES, StyleName
 from tests.fixtures import llm
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
@@ -137,6 +141,48 @@ def test_a_model_that_finds_nothing_in_the_sources_says_so(with_model: Running, 
     model_server.manner = llm.knows_nothing
     answer = ask(with_model, "How many vacation days do employees accrue?")
     assert (answer["answer"], answer["found"], answer["sentences"]) == ("No data found", False, [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Based on the sources:\nNo data found in the sources.",
+        "The sources do not contain information about that. The capital of France is Paris.",
+        "I could not find an answer.",
+    ],
+)
+def test_a_model_that_says_so_in_its_own_words_is_understood(
+    with_model: Running, model_server: ModelServer, said: str
+) -> None:
+    model_server.manner = lambda _prompt: said
+    found = events(with_model, "How many vacation days do employees accrue?")
+    names = [name for name, _ in found]
+    shown = "".join(data["text"] for name, data in found[names.index("restart") :] if name == "token")
+    answer = found[-1][1]
+    assert (shown, answer["answer"], answer["found"], answer["mode"]) == (
+        "No data found",
+        "No data found",
+        False,
+        "none",
+    )
+    assert answer["warnings"] == []
+
+
+def test_an_answer_that_no_source_supports_is_replaced_by_quotes(
+    with_model: Running, model_server: ModelServer
+) -> None:
+    model_server.manner = llm.wrongly
+    whole = ask(with_model, "How many vacation days do employees accrue?")
+    found = events(with_model, "How many vacation days do employees accrue?")
+    names = [name for name, _ in found]
+    shown = "".join(data["text"] for name, data in found[names.index("restart") :] if name == "token")
+    for answer in (whole, found[-1][1]):
+        assert (answer["found"], answer["mode"], answer["cached"]) == (True, "extractive", False)
+        assert [warning["code"] for warning in answer["warnings"]] == ["answer_unsupported"]
+        assert "vacation days" in answer["answer"]
+        assert "Penguins" not in answer["answer"]
+        assert all(sentence["supported"] for sentence in answer["sentences"])
+    assert shown == whole["answer"]
 
 
 def test_every_unsupported_sentence_is_marked_and_invented_sources_are_gone(
@@ -326,9 +372,119 @@ def test_a_slow_model_is_asked_once(company: Site, model_server: ModelServer) ->
     company.settings = company.settings.model_copy(update=settings)
     with company.running() as running:
         assert ask(running, "How many vacation days do employees accrue?")["mode"] == "extractive"
-        assert events(running, "How many vacation days do employees accrue?")[-1][1]["mode"] == "extractive"
         time.sleep(1)  # a second attempt would have begun
-    assert [request["max_tokens"] for request in model_server.requests] == [77, 77]
+        assert events(running, "How many vacation days do employees accrue?")[-1][1]["mode"] == "extractive"
+    assert [request["max_tokens"] for request in model_server.requests] == [77]
+
+
+def test_a_model_that_fails_is_left_alone_for_a_while(with_model: Running, model_server: ModelServer) -> None:
+    model_server.fail(500, times=4)
+    assert ask(with_model, "How many vacation days do employees accrue?")["mode"] == "extractive"
+    for answer in (
+        ask(with_model, "What may a hotel night cost?"),
+        ask(with_model, "And how many may they carry over?", conversation_history=HISTORY),
+    ):
+        assert answer["mode"] == "extractive"
+        assert [warning["code"] for warning in answer["warnings"]] == ["model_unavailable"]
+    assert len(model_server.requests) == 4
+
+
+def test_a_statement_instead_of_a_rewritten_question_does_not_lose_the_users_words(
+    with_model: Running, model_server: ModelServer
+) -> None:
+    model_server.rewritten = "You accrue vacation days."
+    answer = ask(with_model, "And how many may they carry over?", conversation_history=HISTORY)
+    assert answer["standalone"] == "And how many may they carry over? You accrue vacation days."
+    told = model_server.prompts[-1].text
+    assert "Question:\n| And how many may they carry over?\n" in told
+    assert f"In other words:\n| {answer['standalone']}\n" in told
+
+
+def together(running: Running, questions: list[str]) -> list[dict[str, Any]]:
+    with ThreadPoolExecutor(len(questions)) as pool:
+        return list(pool.map(lambda question: ask(running, question), questions))
+
+
+FIVE = [f"How many vacation days do employees accrue in year {number}?" for number in range(5)]
+
+
+def test_five_at_once_are_answered_by_a_server_that_writes_one_answer_at_a_time(
+    with_model: Running, model_server: ModelServer
+) -> None:
+    model_server.one_at_a_time = True
+    assert [(answer["mode"], answer["warnings"]) for answer in together(with_model, FIVE)] == [("model", [])] * 5
+    assert len(model_server.requests) == 5
+
+
+def test_without_the_limit_such_a_server_loses_answers(company: Site, model_server: ModelServer) -> None:
+    model_server.one_at_a_time = True
+    company.settings = company.settings.model_copy(
+        update={"llm_model": "stand-in", "llm_base_url": model_server.url, "llm_concurrency": 5}
+    )
+    with company.running() as running:
+        together(running, FIVE)
+    assert model_server.arrived > 5
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reader_who_leaves_frees_the_place(with_model: Running, model_server: ModelServer, stream: bool) -> None:
+    model_server.hold()
+    body = json.dumps({"query": "How many vacation days do employees accrue?", "stream": stream})
+    address = httpx.URL(with_model.url)
+    with ThreadPoolExecutor(1) as pool:
+        with socket.create_connection((address.host, address.port or 80)) as leaving:
+            leaving.sendall(
+                f"POST /api/ask HTTP/1.1\r\nHost: {address.host}:{address.port}\r\nContent-Type: application/json\r\n"
+                f"Authorization: Bearer {with_model.site.token(ANN)}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            model_server.wait_for(1)
+            second = pool.submit(ask, with_model, "What may a hotel night cost?")
+        model_server.wait_for(2)  # while the first is still being written
+        model_server.release()
+        assert second.result()["mode"] == "model"
+
+
+def test_waiting_counts_against_the_time_for_an_answer(company: Site, model_server: ModelServer) -> None:
+    model_server.hold()
+    company.settings = company.settings.model_copy(
+        update={"llm_model": "stand-in", "llm_base_url": model_server.url, "llm_timeout_seconds": 0.5}
+    )
+    with company.running() as running:
+        answers = together(running, FIVE[:3])
+    assert [answer["mode"] for answer in answers] == ["extractive"] * 3
+    assert model_server.arrived == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "style"),
+    [
+        ("/api/ask", {"query": "How many vacation days do employees accrue?"}, "short"),
+        ("/api/ask", {"query": "How many vacation days do employees accrue?", "style": "page"}, "page"),
+        ("/api/ask", {"query": "How many may they carry over?", "conversation_history": HISTORY}, "chat"),
+        ("/api/chat", {"message": "How many vacation days do employees accrue?"}, "comprehensive"),
+        ("/ask", {"query": "How many vacation days do employees accrue?"}, "page"),
+    ],
+)
+def test_each_interface_has_its_style(
+    with_model: Running, model_server: ModelServer, path: str, body: dict[str, Any], style: StyleName
+) -> None:
+    assert with_model.request("POST", path, BOB, json=body).status_code == 200
+    asked = model_server.requests[-1]
+    assert STYLES[style].instruction in asked["messages"][-1]["content"]
+    assert (asked["max_tokens"], asked["temperature"]) == (STYLES[style].max_tokens, STYLES[style].temperature)
+
+
+def test_a_small_context_window_is_kept_to(company: Site, model_server: ModelServer) -> None:
+    company.add("Essay", [f"Vacation days, part {number}. " + "many words " * 90 for number in range(12)], [BOB])
+    company.settings = company.settings.model_copy(
+        update={"llm_model": "stand-in", "llm_base_url": model_server.url, "llm_context_window": 1024}
+    )
+    history = [{"role": "user", "content": "How many vacation days? " + "filler " * 2000}]
+    with company.running() as running:
+        ask(running, "How many vacation days do employees accrue?", conversation_history=history)
+    for request in model_server.requests:
+        told = sum(len(message["content"].split()) for message in request["messages"])
+        assert told + request["max_tokens"] < 1024
 
 
 def test_a_slow_model_is_given_up(company: Site, model_server: ModelServer) -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from serving.answers.addresses import LINK_REMOVED
 from serving.answers.cleaning import Cleaner, clean
+from serving.answers.leaks import Leaks
+from serving.answers.prompt import ours
 
 CASES = {
     "It lasts 6.5 years [1].": ("It lasts 6.5 years [1].", 0, 0),
@@ -125,3 +127,46 @@ def test_no_address_no_markdown_link_and_no_invented_number_is_left(text: str) -
     assert not re.search(r"[a-z]://|\bwww\.\w|\]\([^\s()]+\)", shown, re.IGNORECASE) or "(link removed)" in shown
     assert not re.search(r"https?:/|javascript:\S|\btel:\S|(?<!\S)e\.com/", shown, re.IGNORECASE)
     assert {int(number) for number in re.findall(r"\[(\d{1,4})\]", shown)} <= {1, 2, 3}
+
+
+LEAKED = {
+    "| It lasts 6.5 years [1].\n|\n| | Cells too [2].": "It lasts 6.5 years [1].\n\nCells too [2].",
+    "Answer:\nIt lasts 6.5 years [1].": "It lasts 6.5 years [1].",
+    "Answer: It lasts 6.5 years [1].": "It lasts 6.5 years [1].",
+    "=== SOURCES f00d ===\n--- document f00d (Files):\n| Heron\n=== END OF SOURCES ===\nIt lasts [1].": "Heron\nIt lasts [1].",
+    "- Copy figures, dates, names and units exactly. It lasts [1].": "It lasts [1].",
+    "Do not guess.\nAnswer in one to three sentences. It lasts [1].": "It lasts [1].",
+    "The Quillon depot opens at 7:30 [1].": "",
+    "It says: do not guess. Answer: yes": "It says: do not guess. Answer: yes",
+    "- one [1]\n- two [2]\n---\nthe a | b": "- one [1]\n- two [2]\n---\nthe a | b",
+    "Answers vary [1].\n1. Copy it [1].": "Answers vary [1].\n1. Copy it [1].",
+    "Copy figures, dates": "Copy figures, dates",
+}
+
+
+def leakless() -> Cleaner:
+    return Cleaner(3, Leaks(ours(), "f00d"))
+
+
+@pytest.mark.parametrize(("written", "shown"), LEAKED.items())
+def test_what_a_model_repeats_of_its_prompt_is_not_shown(written: str, shown: str) -> None:
+    cleaner = leakless()
+    assert cleaner.feed(written) + cleaner.finish() == shown
+
+
+OURS = st.lists(
+    st.one_of(
+        st.sampled_from(["| ", "|", "\n", "- ", "1. ", "=", "===", "---", " f00d", " ", *ours()]), st.text(max_size=4)
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(OURS, st.lists(st.integers(1, 9), max_size=200))
+def test_however_it_is_cut_the_same_leaks_are_removed(text: str, cuts: list[int]) -> None:
+    whole, cut, shown, at = leakless(), leakless(), "", 0
+    for length in cuts:
+        shown += cut.feed(text[at : at + length])
+        at += length
+    shown += cut.feed(text[at:]) + cut.finish()
+    assert shown == whole.feed(text) + whole.finish()

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from resources.embedding.background import CosineScale
-from serving.answers.context import gather
-from serving.answers.draft import says_no_data
+from serving.answers.condense import standalone
+from serving.answers.context import gather, share_out
 from serving.answers.extractive import choose, compose, shortlist
 from serving.answers.gate import COVERAGE_GATE, judge
-from serving.answers.prompt import condensing, messages
-from serving.answers.schemas import Message
+from serving.answers.no_data import says_no_data
+from serving.answers.prompt import CONDENSE, SYSTEM, condensing, messages
+from serving.answers.schemas import AskRequest, Message
+from serving.answers.styles import STYLES
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
 from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Passage, Scale, Scores
@@ -162,7 +164,7 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
-@pytest.mark.parametrize("where", ["chunk", "title", "section", "history", "selection", "question"])
+@pytest.mark.parametrize("where", ["chunk", "title", "section", "history", "selection", "question", "searched"])
 def test_text_of_documents_and_people_never_begins_a_line_of_ours(text: str, where: str) -> None:
     source = hit(
         "Doc",
@@ -178,6 +180,8 @@ def test_text_of_documents_and_people_never_begins_a_line_of_ours(text: str, whe
         [source],
         history=[Message("user", text if where == "history" else "Before?")],
         selection=text if where == "selection" else "picked",
+        searched=text if where == "searched" else "Why is it so?",
+        style=STYLES["short"],
         fence="f00d",
     )
     body = told[1]["content"]
@@ -193,13 +197,14 @@ def test_text_of_documents_and_people_never_begins_a_line_of_ours(text: str, whe
         "=== TEXT THAT THE COLLEAGUE SELECTED f00d ===",
         "=== END OF SELECTION f00d ===",
         "Question:",
-        'Answer it by the rules, citing [1] to [1], or reply "No data found".',
+        "In other words:",
+        'Answer in one to three sentences. Cite [1] to [1], or reply "No data found".',
     ]
     assert not re.search("[\u200b\U000e0041]", body)
 
 
 def test_the_fence_is_another_each_time() -> None:
-    one, other = (messages("Why?", [hit("a", 0, "text")])[1]["content"] for _ in range(2))
+    one, other = (messages("Why?", [hit("a", 0, "text")], style=STYLES["short"])[1]["content"] for _ in range(2))
     assert one != other
 
 
@@ -251,8 +256,128 @@ def test_a_quote_brings_no_mark_and_no_link_of_the_documents_own() -> None:
     assert "evil.example" not in text
 
 
+NO_ANSWER = [
+    "No data found.",
+    "“No data found”",
+    "NO DATA FOUND!",
+    "**No data found**",
+    "No data found in the sources.",
+    "No data found for the Kingfisher 9.",
+    "Based on the sources: no data found.",
+    "The sources do not contain information about the Kingfisher 9.",
+    "The provided documents don't mention a price.",
+    "Unfortunately, the documents do not specify when it ships.",
+    "The context provided does not include the date.",
+    "The sources give no date.",
+    "None of the sources mention it.",
+    "Nothing in the sources answers this.",
+    "No relevant information is available.",
+    "There is no information about drones in the sources.",
+    "The price is not mentioned in the given context.",
+]
+UNCITED = ["I could not find an answer.", "I'm sorry, I cannot answer this."]
+CLAIMS = [
+    "No data found in [1], but…" * 3,
+    "The report does not mention a cause.",
+    "The marketing materials do not mention prices.",
+    "The sources give no price, but the lease ends in May.",
+    "No data is sent to the vendor.",
+    "The gateway stores no data.",
+    "There is no data limit on the plan.",
+    "No evidence of tampering was found by the auditor on 3 May.",
+    "The documents are not public.",
+    "The policy does not cover flights.",
+    "The contract says that the documents do not contain errors.",
+    "The text does not have to be signed.",
+    "Materials do not contain asbestos.",
+    "Customer information does not include names.",
+]
+
+
+@pytest.mark.parametrize("sentence", NO_ANSWER)
+def test_a_model_that_finds_nothing_says_so_in_many_ways(sentence: str) -> None:
+    assert says_no_data(sentence, cited=False)
+    assert says_no_data(sentence, cited=True)
+
+
+@pytest.mark.parametrize("sentence", UNCITED)
+def test_what_names_no_source_says_so_only_without_a_citation(sentence: str) -> None:
+    assert says_no_data(sentence, cited=False)
+    assert not says_no_data(sentence, cited=True)
+
+
+@pytest.mark.parametrize("sentence", CLAIMS)
+def test_a_claim_about_what_is_not_is_a_claim(sentence: str) -> None:
+    assert not says_no_data(sentence, cited=True)
+    assert not says_no_data(sentence, cited=False)
+
+
+BEFORE = "How many vacation days do employees accrue?"
+
+
 @pytest.mark.parametrize(
-    ("reply", "says"), [("No data found.", True), ('"No data found"', True), ("No data found in [1], but…" * 3, False)]
+    ("rewritten", "searched"),
+    [
+        ("How many vacation days may employees carry over?", "How many vacation days may employees carry over?"),
+        (
+            "Question: How many vacation days may they carry over?\n\nNote",
+            "How many vacation days may they carry over?",
+        ),
+        ('| "How many days may they carry over?"', "How many days may they carry over?"),
+        ("You may carry over five days.", "And how many may they carry over? You may carry over five days."),
+        ("How many days are there?", "And how many may they carry over? How many days are there?"),
+        ("", f"{BEFORE} And how many may they carry over?"),
+        ("|\n", f"{BEFORE} And how many may they carry over?"),
+        ("x" * 1001, f"{BEFORE} And how many may they carry over?"),
+    ],
 )
-def test_a_model_that_finds_nothing(reply: str, says: bool) -> None:
-    assert says_no_data(reply) is says
+def test_the_users_words_are_searched_whatever_the_model_makes_of_them(rewritten: str, searched: str) -> None:
+    assert standalone("And how many may they carry over?", rewritten, BEFORE) == searched
+
+
+def test_a_request_need_not_be_a_question() -> None:
+    rewritten = "Summarise the February incident in Lisbon"
+    assert standalone("Summarise the March one", rewritten, "") == "Summarise the March one " + rewritten
+    assert standalone("Summarise it", rewritten, "") == rewritten
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@pytest.mark.parametrize("window", [1024, 2048, 4096, 128_000])
+def test_all_that_the_model_reads_and_writes_fits_its_window(window: int) -> None:
+    history = [Message("user", "early " * 20_000), Message("assistant", "late " * 400)]
+    shares = share_out(
+        window,
+        prompt=SYSTEM,
+        history=history,
+        selection="picked " * 5000,
+        sources=3000,
+        answer=4096,
+        count=words,
+    )
+    told = words(SYSTEM) + sum(words(one.content) for one in shares.history) + words(shares.selection or "")
+    assert 1.25 * (told + shares.sources) + shares.answer <= window
+    assert shares.answer >= 256
+    assert shares.sources >= 64
+    assert shares.history[-1].content.startswith("late")
+
+
+def test_without_a_window_nothing_is_shortened() -> None:
+    history = [Message("user", "early " * 20_000)]
+    shares = share_out(None, prompt="", history=history, selection="x", sources=3000, answer=512, count=words)
+    assert shares == (history, "x", 3000, 512)
+
+
+def test_the_prompts_leave_room_in_a_small_window() -> None:
+    assert words(SYSTEM) < 200
+    assert words(CONDENSE) < 100
+
+
+def test_the_styles_differ_in_everything() -> None:
+    for index in range(4):
+        assert len({style[index] for style in STYLES.values()}) == 4
+    assert AskRequest("Why?").written == STYLES["short"]
+    assert AskRequest("Why?", conversation_history=[Message("user", "x")]).written == STYLES["chat"]
+    assert AskRequest("Why?", style="page").written == STYLES["page"]

@@ -30,6 +30,12 @@ SOURCES = {
         "signs exceptions before the release.",
         "Open source policy",
     ),
+    5: CitedText(
+        "Power\n\nThe Kingfisher gateway sends readings once an hour. With a reading every 15 minutes and a gateway within one "
+        "kilometre a pair of cells lasts 6.5 years. The gauge warns at 5.2 volts. Acme bought Larkmoor in 2019. The Heron is powered "
+        "by two D cells.\n\nParts\n- Antenna",
+        "Hardware guide > Power",
+    ),
 }
 TRUE = [
     ("A pair of cells lasts 6.5 years with a reading every 15 minutes.", 1),
@@ -47,6 +53,16 @@ TRUE = [
     ("It is not allowed to use AGPL code in firmware.", 4),
     ("Internal tools may use any licence.", 4),
     ("Exceptions are signed by Helen Marsh.", 4),
+    ("Helen Marsh's signature precedes the release.", 4),
+    ("The cells last 6.5 years.", 5),
+    ("With a gateway within a kilometre, the cells last 6.5 years.", 5),
+    ("Every hour the gateway sends readings.", 5),
+    ("Readings are sent once an hour by the Kingfisher gateway.", 5),
+    ("Larkmoor was bought by Acme in 2019.", 5),
+    ("Two D cells power the Heron.", 5),
+    ("Tools on our own machines may use any licence.", 4),
+    ("6.5 years.", 5),
+    ("Antenna", 5),
 ]
 FALSE = [
     ("A pair of cells lasts 65 years.", 1, "number"),
@@ -74,6 +90,19 @@ FALSE = [
     ("Helen Marsh signs exceptions after the release.", 4, "negation"),
     ("The moon is made of green cheese.", 1, "words"),
     ("Two D cells power the Heron.", 9, "uncited"),
+    ("The gateway lasts 6.5 years.", 5, "subject"),
+    ("The gateway is powered by two D cells.", 5, "subject"),
+    ("Two D cells power the gateway.", 5, "subject"),
+    ("The gauge sends readings once an hour.", 5, "subject"),
+    ("Larkmoor bought Acme in 2019.", 5, "subject"),
+    ("The gateway warns at 5.2 volts.", 5, "subject"),
+    ("Yes.", 1, "empty"),
+    ("That is it.", 1, "empty"),
+    ("Power", 5, "empty"),
+    ("**Power:**", 5, "empty"),
+    ("Hardware guide", 5, "empty"),
+    ("Parts", 5, "empty"),
+    ("Heron power:", 1, "empty"),
 ]
 
 

@@ -1,0 +1,32 @@
+"""The styles of an answer: what the language model is told, how much it is shown, how long and how freely it may write."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+StyleName = Literal["short", "comprehensive", "chat", "page"]
+
+
+class Style(NamedTuple):
+    """`max_tokens` is far above what the instruction asks for, since an answer that is cut off is replaced by quotes."""
+
+    instruction: str
+    passages: int
+    max_tokens: int
+    temperature: float
+
+
+STYLES: Mapping[StyleName, Style] = {
+    "short": Style("Answer in one to three sentences.", 8, 512, 0.0),
+    "comprehensive": Style(
+        "Answer in three to six paragraphs. Put together everything that the sources say about it, with all figures.",
+        15,
+        4096,
+        0.7,
+    ),
+    "chat": Style("Reply to the last message of the conversation in at most two short paragraphs.", 10, 1024, 0.3),
+    "page": Style("Explain it to a reader of this text in one paragraph, in the words of the text.", 3, 768, 0.1),
+}
+"""`short`: the default of `/api/ask`. `comprehensive`: `/api/chat`; its figures are NeuroDrive's CHAT_LIMIT, MAX_TOKENS and TEMPERATURE.
+`chat`: the default of `/api/ask` with a conversation. `page`: `/ask` and `/ask-local`; three passages as in the book assistant's FR-012."""
+REWRITING = Style("", 0, 128, 0.0)
+"""One line: the question made understandable without the conversation."""
