@@ -110,7 +110,7 @@ def found(running: Running, path: str, question: str) -> list[str]:
     more, asking, passages = ASKED[path]
     response = running.request("POST", path, BOB, json={asking: question, **more})
     assert response.status_code == 200, response.text
-    assert response.json()["warnings"] == []
+    assert {one["code"] for one in response.json()["warnings"]} <= {"uncertain"}
     return [named(one) for one in response.json()[passages]]
 
 
