@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-bench
 TXTAI := .venv-quality
+REAL := .venv-real
 CODE := sql resources assets orchestration serving
 
 # Many containers set this; every process would then compile every module again, which is most of its start-up time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-all check format lock soak clean
+.PHONY: help setup demo up down test test-all test-real check format lock soak clean
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -36,6 +37,16 @@ test: $(STAMP) ## Run all tests except the slow ones: unit, contract, integratio
 
 test-all: $(STAMP) ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+test-real: $(STAMP) $(REAL)/.installed ## Try answers and search with a real language model and real E5, with injected faults; print a table
+	@$(BIN)/python -m pytest tests/real -q $(ARGS)
+
+$(REAL)/.installed: tests/real/requirements.txt | $(STAMP)
+	@echo "Installing the servers into $(REAL); llama.cpp is built, which takes about five minutes on two cores ..."
+	@$(PYTHON) -m venv $(REAL)
+	@UV_PYTHON=$(REAL)/bin/python nice -n 10 $(BIN)/uv pip install --quiet --system-certs --no-deps -r tests/real/requirements.txt 2>$(REAL)/uv.log || \
+	  nice -n 10 $(REAL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/real/requirements.txt
+	@touch $@
 
 check: $(STAMP) ## Check format, lint, types, imports, SQL and Dagster definitions, and run the unit tests
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
@@ -102,4 +113,4 @@ bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of
 	@$(BIN)/python -m bench.erasure
 
 clean: ## Remove the environments; data in .concordance stays
-	rm -rf $(VENV) $(PEERS) $(TXTAI)
+	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL)

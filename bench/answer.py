@@ -57,11 +57,11 @@ def main() -> None:
 
 
 @contextmanager
-def indexed() -> Iterator[Settings]:
-    """Yield settings of embedded services that contain the sample company."""
+def indexed(**more: Any) -> Iterator[Settings]:
+    """Yield settings of embedded services that contain the sample company's files. `more`: further settings."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
-    plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port())  # type: ignore[call-arg]
+    plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port(), **more)  # type: ignore[call-arg]
     postgres, vectors = EmbeddedPostgres(plain), VectorProcess(folder / "vectors")
     try:
         keys.ensure(plain)

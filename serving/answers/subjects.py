@@ -77,15 +77,14 @@ def swapped(claim: str, piece: str, elsewhere: Sequence[str], heading: frozenset
     said, stands, others = content(claim), content(piece), content(" ".join(elsewhere))
     alike = bool(_PASSIVE.search(claim)) == bool(_PASSIVE.search(piece))
     for mine in _predicates(claim):
-        for own in _predicates(piece):
-            if not mine.verb & own.verb or not mine.subject or not own.subject:
-                continue
+        alikes = [own for own in _predicates(piece) if mine.verb & own.verb and own.subject]
+        if not mine.subject or any(_any(own.subject, mine.subject) for own in alikes):
+            continue
+        for own in alikes:
             stranger = mine.subject - own.subject if alike else mine.after - stands
             named = stands | others if alike else others
             other = any(holds(named, term) and not holds(heading, term) for term in stranger)
-            if other and not _any(said, own.subject) and not _any(own.subject, mine.subject):
-                return True
-            turned = _any(own.after, mine.subject) and _any(mine.after, own.subject)
-            if alike and turned and not _any(own.subject, mine.subject):
+            turned = alike and _any(own.after, mine.subject) and _any(mine.after, own.subject)
+            if turned or (other and not _any(said, own.subject)):
                 return True
     return False

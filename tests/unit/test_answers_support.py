@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving.answers.citations import Sentence
 from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
+from serving.retrieval.highlight import pieces
 
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {
     1: CitedText(
         "The Heron is powered by two D cells. With a reading every 15 minutes a pair of cells lasts 6.5 years. At minus 20 degrees "
@@ -104,6 +108,24 @@ FALSE = [
     ("Parts", 5, "empty"),
     ("Heron power:", 1, "empty"),
 ]
+
+
+def test_subjects_raise_no_false_alarm_on_real_sentences() -> None:
+    found: list[str] = []
+    compared = 0
+    for page in (ROOT / "examples" / "sources").rglob("*.md"):
+        text = page.read_text()
+        for chunk in (text[at : at + 1500] for at in range(0, len(text), 1500)):
+            for piece in pieces(chunk):
+                sentence = " ".join(chunk[piece.start : piece.end].split())
+                if piece.row or len(sentence.split()) < 5 or not sentence.endswith("."):
+                    continue
+                for claim in (re.sub(r"\b[Tt]he\b", "a", sentence), f"In short, {sentence[0].lower()}{sentence[1:]}"):
+                    compared += 1
+                    held = check(Sentence(0, len(claim), claim, (1,)), {1: CitedText(chunk)}, by_meaning=True)
+                    found += [claim] if held.reason == "subject" else []
+    assert compared > 300
+    assert found == []
 
 
 def judged(model: Any, claim: str, number: int) -> Verdict:
