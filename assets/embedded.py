@@ -15,8 +15,9 @@ from assets.chunked import batches, chunk_version
 from assets.index.targets import Target
 from assets.stages.profiles import Profile
 from resources.core.errors import BudgetExceededError
-from resources.core.ports import Embedder, Vectors
+from resources.core.ports import Vectors
 from resources.core.tables import embedded_table
+from resources.embedding import check_dimensions
 from resources.embedding.budget import Budget, month_key
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
@@ -50,22 +51,23 @@ def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> d
         totals["chunks"] += texts.height
         totals["reused"] += texts.height - todo.height
         for piece in todo.iter_slices(WRITE_CHUNKS):
-            tokens, cost = _embed(job, target.embedder, table, piece)
+            tokens, cost = _embed(job, target, table, piece)
             totals["embedded"] += piece.height
             totals["tokens"] += tokens
             totals["cost_usd"] += cost
     return totals
 
 
-def _embed(job: SyncJob, model: Embedder, table: str, texts: pl.DataFrame) -> tuple[int, float]:
+def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float]:
     """Embed texts, store their vectors and record the usage. Returns tokens and cost in US dollars."""
-    stores = job.stores
+    stores, model = job.stores, target.embedder
     price = model.price_per_million or 0.0
     _check_budget(job, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
     tokens = 0
     for piece in texts.iter_slices(stores.settings.embedding_batch * REQUESTS_AT_ONCE):
         rows, used = model.embed_counted(piece["text"].to_list())
+        check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
         vectors.append(rows)
         tokens += used
         job.counts.embedded += piece.height

@@ -1,6 +1,6 @@
 """Check everything that Concordance depends on, and suggest a remedy for each fault.
 
-Nothing is started or changed, except for a temporary file in HOME; the model is loaded once.
+Nothing is started or changed, except for a temporary file in HOME; each model is loaded and called once.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from orchestration import model_checks
 from orchestration.supervision import rights, run_state
 from orchestration.supervision.services import answers, serving_address
 from resources import dagster_access, sources
@@ -43,6 +44,11 @@ class Installation(NamedTuple):
     settings: Settings
     running: bool
 
+    @property
+    def has_registry(self) -> bool:
+        """True if Postgres can be asked."""
+        return self.running or not self.settings.embedded_postgres
+
 
 def examine() -> list[Finding]:
     """Run all checks independently of each other. If the settings are invalid, nothing else is checked."""
@@ -55,8 +61,9 @@ def examine() -> list[Finding]:
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
-        ("embedder", _embedder), ("lake", _lake), ("dagster", _dagster), ("serving", _serving), ("keys", _keys),
-        ("file roots", _roots), ("sources", _sources), ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
+        ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
+        ("dagster", _dagster), ("serving", _serving), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
+        ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     for name, check in checks:
         findings += _guarded(name, check, site)
@@ -154,11 +161,20 @@ def _qdrant(site: Installation) -> Iterator[Finding]:
 
 
 def _embedder(site: Installation) -> Iterator[Finding]:
-    from resources.embedding import embedder
+    yield from (Finding(*check) for check in model_checks.embedding(site.settings, registry=site.has_registry))
 
-    model = embedder(site.settings)
-    model.embed_query("Is the model there?")
-    yield Finding("embedder", True, f"{model.model}: {model.dimensions} dimensions, window {model.window} tokens")
+
+def _reranker(site: Installation) -> Iterator[Finding]:
+    yield from (Finding(*check) for check in model_checks.reranker(site.settings))
+
+
+def _language_model(site: Installation) -> Iterator[Finding]:
+    yield from (Finding(*check) for check in model_checks.language_model(site.settings))
+
+
+def _budget(site: Installation) -> Iterator[Finding]:
+    if site.has_registry:
+        yield from (Finding(*check) for check in model_checks.budget(site.settings))
 
 
 def _lake(site: Installation) -> Iterator[Finding]:
@@ -168,7 +184,7 @@ def _lake(site: Installation) -> Iterator[Finding]:
     yield Finding(
         "lake", True, f"{site.settings.lake_address} {'(in HOME)' if site.settings.lake_url is None else 'responds'}"
     )
-    if site.running or not site.settings.embedded_postgres:
+    if site.has_registry:
         yield from _contents(site.settings)
 
 

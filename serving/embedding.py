@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
+from resources.embedding import check_dimensions
 from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
@@ -52,6 +53,15 @@ class ActiveCollection(NamedTuple):
     collection: str
     embedder: EmbedsQueries
     scale: CosineScale | None
+    dimensions: int | None = None
+    """Of the collection's vectors; None before the first sync."""
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        """Return a query's vector. Raises `ConfigurationError` if it does not fit the collection, and what the embedder raises."""
+        found = self.embedder.embed_query(text)
+        if self.dimensions is not None:
+            check_dimensions(self.embedder.model, len(found), self.dimensions)
+        return found
 
 
 class QueryEmbedder:
@@ -122,7 +132,7 @@ class QueryEmbedder:
         """Return the query's vector. Raises `ServiceUnavailableError`."""
         active = self._loaded()
         try:
-            vector = await asyncio.to_thread(active.embedder.embed_query, text)
+            vector = await asyncio.to_thread(active.vector, text)
             if active.scale is None:  # the service was down when the model was loaded
                 self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
         except ConcordanceError as error:
@@ -175,9 +185,9 @@ class QueryEmbedder:
                 self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=str(error))
             return False
-        scale = None
+        scale, loaded = None, ActiveCollection(name, embedder, None, row.dimensions if row else None)
         try:
-            await asyncio.to_thread(embedder.embed_query, "warm up")
+            await asyncio.to_thread(loaded.vector, "warm up")
             scale = await asyncio.to_thread(cosine_scale, embedder)
             self.fault = None
         except ConcordanceError as error:
@@ -185,7 +195,7 @@ class QueryEmbedder:
             log.warning("embedder_not_ready", collection=name, error=self.fault)
         if self._active is not None:
             log.info("active_collection_changed", collection=name, model=embedder.model)
-        self._active = ActiveCollection(name, embedder, scale)
+        self._active = loaded._replace(scale=scale)
         return True
 
 

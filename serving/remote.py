@@ -13,6 +13,8 @@ from resources.embedding.openai_compatible import OpenAICompatible
 from serving.embedding import EmbedsQueries
 
 QUERY_SECONDS = 5.0
+FAULTS = 2
+"""Failed calls in a row after which searches do without the service for a while: each costs the client's retries."""
 TEXTS_SECONDS = 30.0
 
 
@@ -22,7 +24,7 @@ class RemoteEmbedder:
     def __init__(self, embedder: EmbedsQueries, *, seconds: float = QUERY_SECONDS) -> None:
         self._embedder = embedder
         self._seconds = seconds
-        self._breaker = Breaker("The embedding service")
+        self._breaker = Breaker("The embedding service", faults=FAULTS)
 
     @property
     def model(self) -> str:

@@ -1,8 +1,8 @@
 """A circuit breaker with a deadline for calls to services without a cheap ping: embeddings, language models, Dagster, the object store.
 
 Client libraries limit each read instead of the whole call, and retry, so that a hung service can block a caller for minutes. After a
-call exceeds its deadline, calls are refused for a rest period; then one call is let through as a trial. `resources.watch` does the same
-for Postgres and the vector server, which have a ping.
+call exceeds its deadline, calls are refused for a rest period; then one call is let through as a trial. With `faults`, the same happens
+after so many calls in a row that failed. `resources.watch` does the same for Postgres and the vector server, which have a ping.
 
 `call` runs a blocking call. A caller that keeps its own deadline, such as a coroutine, reports instead: `enter`, then one of
 `succeeded`, `failed` and `left`.
@@ -30,10 +30,18 @@ class Breaker:
     """Guards the calls to one service. Thread-safe. Without `rest` it only enforces the deadline."""
 
     def __init__(
-        self, service: str, *, rest: float = REST_SECONDS, clock: Callable[[], float] = time.monotonic
+        self,
+        service: str,
+        *,
+        rest: float = REST_SECONDS,
+        faults: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`faults` counts `ServiceUnavailableError`s, but for those that say when to try again."""
         self._service = service
         self._rest = rest
+        self._most_faults = faults
+        self._faults = 0
         self._clock = clock
         self._lock = threading.Lock()
         self._resting_until: float | None = None
@@ -41,7 +49,7 @@ class Breaker:
     def call(self, action: Callable[[], T], seconds: float) -> T:
         """Run `action` in its own thread and return its result. Raises its errors, and `UnresponsiveError`.
 
-        An error within the deadline counts as a response and ends the rest period.
+        An error within the deadline counts as a response and ends the rest period, unless there were `faults` in a row.
         """
         self.enter(seconds)
         done: Future[T] = Future()
@@ -61,7 +69,12 @@ class Breaker:
             raise UnresponsiveError(
                 f"{self._service} did not answer within {seconds:g} s.", self._rest or None
             ) from None
-        self.succeeded()
+        failed = isinstance(error, ServiceUnavailableError) and error.retry_after is None
+        self._faults = self._faults + 1 if failed else 0
+        if self._most_faults is not None and self._faults >= self._most_faults:
+            self.failed()
+        else:
+            self.succeeded()
         if error is not None:
             raise error
         return done.result()
@@ -96,7 +109,7 @@ class Breaker:
         left = 0.0 if self._resting_until is None else self._resting_until - self._clock()
         if left > 0:
             raise UnresponsiveError(
-                f"{self._service} did not answer a moment ago. It is retried in {left:.0f} s.", left
+                f"{self._service} did not answer or failed a moment ago. It is retried in {left:.0f} s.", left
             )
 
     def _set(self, resting_until: float | None) -> None:

@@ -99,6 +99,16 @@ def embedder_of(settings: Settings, row: Mapping[str, Any]) -> Embedder:
     return found
 
 
+def check_dimensions(model: str, found: int, indexed: int) -> None:
+    """Raise `ConfigurationError` if a model's vectors have another length than those of the index."""
+    if found != indexed:
+        raise ConfigurationError(
+            f"The embedding model {model} now returns vectors of {found} numbers, but the index has {indexed}: it is another model under "
+            "the same name. Restore it (CONCORDANCE_EMBEDDING_MODEL, CONCORDANCE_OPENAI_BASE_URL, CONCORDANCE_EMBEDDING_DIMENSIONS), or "
+            "change models with: concordance reindex --model M"
+        )
+
+
 def embedder(settings: Settings) -> Embedder:
     """Return this process's embedder for these settings. Raises `ConfigurationError` with what to do."""
     key = settings.openai_api_key

@@ -67,7 +67,11 @@ async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Serv
     For administrators and with the metrics token, also return the state of each dependency, and `degraded` where one is down.
     """
     qdrant, postgres = await asyncio.gather(_qdrant(services), _postgres(services))
-    embedder = ServiceState("ok") if services.embedder.fault is None else ServiceState("down", "keyword search only")
+    embedder = (
+        ServiceState("ok")
+        if services.embedder.fault is None
+        else ServiceState("down", f"keyword search only: {services.embedder.fault}")
+    )
     faults = services.monitor.disk_faults
     disk = ServiceState("down", " ".join(map(str, faults))) if faults else ServiceState("ok")
     states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder, "disk": disk}

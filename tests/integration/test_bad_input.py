@@ -21,14 +21,17 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from assets import pipeline
+from resources import keys
 from resources.core.domain import Batch, Item, SourceName
 from resources.core.errors import AbortSyncError, ConfigurationError
+from resources.embedding import embedder
 from resources.sources.files import Files
 from resources.stores import qdrant
 from resources.syncing import open_sync
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer, Rows
+from tests.fixtures.serving import Site
 
 EVE = "eve@acme.example"
 MB = 1024 * 1024
@@ -359,3 +362,26 @@ def test_an_embedding_service_that_answers_the_wrong_dimension(
         assert (run.counts.synced, run.counts.embedded, run.error) == (1, 1, None)
         assert installation.agrees()
         assert {point["source_id"] for point in installation.points()} == {"docs/zebras.md", "docs/giraffes.md"}
+
+
+def test_another_model_under_the_same_name(installation: Installation, told: dict[str, str]) -> None:
+    with OpenAIServer(dimensions=64) as service, OpenAIServer(dimensions=32) as other:
+        provider = {"embedding_provider": "openai", "embedding_model": "wordbag", "openai_base_url": service.url}
+        installation.settings = installation.settings.model_copy(update=provider)
+        installation.write("zebras.md", ZEBRAS)
+        installation.sync()
+        before = installation.points()
+        installation.settings = installation.settings.model_copy(update={"openai_base_url": other.url})
+        installation.write("giraffes.md", "Giraffes sleep standing, for half an hour a day.\n")
+        says = "The embedding model wordbag now returns vectors of 32 numbers, but the index has 64"
+        with pytest.raises(ConfigurationError, match=says) as caught:
+            installation.sync()
+        told["embedding service with another model"] = str(caught.value)
+        assert installation.points() == before
+        keys.ensure(installation.settings)
+        site = Site(installation.settings, embedder(installation.settings))
+        with site.running() as running:
+            answer = running.search("zebras", "ada@acme.example")
+            assert [one["title"] for one in answer["results"]] == ["Zebra care"]
+            assert [one["code"] for one in answer["warnings"]] == ["embedding_unavailable"]
+            assert says in running.ready().json()["services"]["embedding"]["detail"]

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from resources.core.breaker import Breaker, UnresponsiveError
+from resources.core.errors import ServiceUnavailableError
 
 PATIENCE = 30.0
 
@@ -77,3 +78,37 @@ def test_without_a_pause_only_the_deadline_is_kept() -> None:
         breaker.call(hanging, 0.01)
     assert breaker.call(lambda: "fine", PATIENCE) == "fine"
     hanging.release.set()
+
+
+def test_calls_that_fail_in_a_row_cause_a_pause() -> None:
+    clock, calls = Clock(), list[str]()
+
+    def down() -> str:
+        calls.append("down")
+        raise ServiceUnavailableError("500")
+
+    def limited() -> str:
+        raise ServiceUnavailableError("429", 3.0)
+
+    breaker = Breaker("The service", rest=15, faults=2, clock=clock)
+    with pytest.raises(ServiceUnavailableError, match="500"):
+        breaker.call(down, PATIENCE)
+    with pytest.raises(ServiceUnavailableError, match="429"):  # it says itself when to try again
+        breaker.call(limited, PATIENCE)
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailableError, match="500"):
+            breaker.call(down, PATIENCE)
+    for _ in range(5):
+        with pytest.raises(UnresponsiveError, match="failed a moment ago"):
+            breaker.call(down, PATIENCE)
+    assert len(calls) == 3
+    clock.now += 16
+    with pytest.raises(ServiceUnavailableError, match="500"):  # one trial, and the next pause
+        breaker.call(down, PATIENCE)
+    with pytest.raises(UnresponsiveError):
+        breaker.call(down, PATIENCE)
+    clock.now += 16
+    assert breaker.call(lambda: "back", PATIENCE) == "back"
+    with pytest.raises(ServiceUnavailableError, match="500"):
+        breaker.call(down, PATIENCE)
+    assert breaker.call(lambda: "back", PATIENCE) == "back"

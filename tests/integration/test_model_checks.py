@@ -1,0 +1,97 @@
+"""What `concordance doctor` says of the models and the budget: each is called once, over the real wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestration import model_checks
+from orchestration.model_checks import Check
+from resources.core.breaker import UnresponsiveError
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.embedding.budget import month_key
+from resources.settings import Settings
+from tests.fixtures.llm import ModelServer
+from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.serving import Site
+from tests.fixtures.tiny_model import make_tiny_model
+
+
+def one(checks: Iterator[Check]) -> Check:
+    (found,) = checks
+    return found
+
+
+@pytest.fixture
+def described(site: Site) -> Callable[..., Settings]:
+    def make(**update: object) -> Settings:
+        return site.settings.model_copy(update=update)
+
+    return make
+
+
+def test_the_language_model_writes_a_word(described: Callable[..., Settings], model_server: ModelServer) -> None:
+    assert "answers are quotes" in one(model_checks.language_model(described()))[2]
+    settings = described(llm_model="m", llm_base_url=model_server.url)
+    name, ok, said, _ = one(model_checks.language_model(settings))
+    assert (name, ok, len(model_server.requests)) == ("language model", True, 1)
+    assert "m responds" in said
+    model_server.fail(401)
+    _, ok, said, remedy = one(model_checks.language_model(settings))
+    assert not ok
+    assert "CONCORDANCE_LLM_API_KEY" in remedy
+
+
+def test_a_language_model_that_hangs_is_given_up(
+    described: Callable[..., Settings], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_checks, "CALL_SECONDS", 0.2)
+    model_server.hold()
+    _, ok, said, remedy = one(model_checks.language_model(described(llm_model="m", llm_base_url=model_server.url)))
+    model_server.release()
+    assert (ok, bool(said), bool(remedy)) == (False, True, True)
+
+
+def test_the_reranker_scores_a_passage(described: Callable[..., Settings], tmp_path: Path) -> None:
+    assert "none is set" in one(model_checks.reranker(described()))[2]
+    folder = make_tiny_model(tmp_path / "tiny-reranker", cross_encoder=True)
+    assert "tiny-reranker scores a passage" in one(model_checks.reranker(described(rerank_model=str(folder))))[2]
+    (folder / "model.safetensors").write_bytes(b"\0" * 100)
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_RERANK_MODEL"):
+        one(model_checks.reranker(described(rerank_model=str(folder))))
+
+
+def test_the_embedding_service_is_called_and_compared_with_the_index(
+    site: Site, described: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.add("Open", ["The ferry."], ["public"])
+    with OpenAIServer(dimensions=64) as service:
+        settings = described(embedding_provider="openai", embedding_model="wordbag", openai_base_url=service.url)
+        assert "wordbag: 64 dimensions" in one(model_checks.embedding(settings, registry=True))[2]
+        site.sql("UPDATE index_collections SET model = 'wordbag', dimensions = 32 WHERE active")
+        assert one(model_checks.embedding(settings, registry=False))[1]
+        with pytest.raises(ConfigurationError, match="now returns vectors of 64 numbers, but the index has 32"):
+            one(model_checks.embedding(settings, registry=True))
+        service.fail(500, times=2, retry_after_ms="1")
+        with pytest.raises(ServiceUnavailableError, match=r"fails \(500\)"):
+            one(model_checks.embedding(settings, registry=False))
+        monkeypatch.setattr(model_checks, "CALL_SECONDS", 0.2)
+        service.hold()
+        with pytest.raises(UnresponsiveError, match=r"did not answer within 0\.2 s"):
+            one(model_checks.embedding(settings, registry=False))
+
+
+@pytest.mark.parametrize(("spent", "ok"), [(0.0, True), (5.0, True), (9.0, False), (11.0, False)])
+def test_the_budget_is_compared_with_what_was_spent(
+    site: Site, described: Callable[..., Settings], spent: float, ok: bool
+) -> None:
+    month = month_key(site.sql("SELECT now()")[0][0])
+    site.sql(
+        "INSERT INTO embedding_usage (month, model, texts, tokens, cost_usd) VALUES (%s, 'm', 1, 1, %s)", month, spent
+    )
+    assert "no monthly limit" in one(model_checks.budget(described()))[2]
+    name, fine, said, _ = one(model_checks.budget(described(embedding_budget=10.0)))
+    assert (name, fine) == ("budget", ok)
+    assert said.startswith(f"${spent:.2f} of $10.00 used this month")
