@@ -53,7 +53,9 @@ def language_model(settings: Settings) -> Iterator[Check]:
 
     async def asked() -> str:
         try:
-            return await found.complete([ChatMessage(role="user", content="Reply with the word: ready")])
+            return await found.complete(
+                [ChatMessage(role="user", content="Reply with the word: ready")], person="doctor"
+            )
         finally:
             await found.close()
 

@@ -22,6 +22,7 @@ from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnava
 from resources.keys import metrics_token, secret_key
 from resources.logging import logger
 from resources.settings import Settings
+from resources.sources import specs
 from resources.stores import disk
 from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
@@ -47,6 +48,9 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
+from serving.understanding.filters import Understanding
+from serving.understanding.grammar import Grammar
+from serving.understanding.names import ReadableNames
 from sql.web import WebReads
 from sql.web_rows import ActiveModel
 
@@ -147,10 +151,13 @@ class Services:
             incomplete=lambda: self.monitor.incomplete,
             passages_per_document=lambda: self.monitor.passages_per_document,
         )
+        names = ReadableNames(self.database, self.directory)
+        self.understanding = Understanding(Grammar(specs()), names, clock, self.acl_max_age)
         self.answers = Answers(
             settings,
             self.database,
             self.retriever,
+            self.understanding,
             self.embedder,
             self.background,
             self.audit,

@@ -19,6 +19,7 @@ from sql.web_rows import (
     Memberships,
     NotifiedChannel,
     PartitionTotals,
+    ReadableName,
     Skips,
     SourceRow,
     SourceTotals,
@@ -108,6 +109,7 @@ class WebReads(AsyncFamily, path="serving"):
         fresh_since: datetime,
     ) -> list[Around]: ...
     async def notification_channel(self, *, channel_id: str, source: str) -> NotifiedChannel | None: ...
+    async def readable_names(self, *, principals: list[str], fresh_since: datetime) -> list[ReadableName]: ...
     async def readable_totals(self, *, principals: list[str], fresh_since: datetime) -> list[SourceTotals]: ...
     async def recheck(
         self,

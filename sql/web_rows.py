@@ -51,6 +51,13 @@ class StoredKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
+class ReadableName(msgspec.Struct, frozen=True):
+    """An author, or the name of a Slack channel, of documents that the caller may read."""
+
+    name: str
+    channel: bool
+
+
 class Memberships(msgspec.Struct, frozen=True):
     """The principals that sources report for a person, and the version of the index."""
 

@@ -45,6 +45,8 @@ KEYWORD_FIELDS = (
     "tags.tenant",
     "tags.dataset",
     "tags.lifecycle",
+    "tags.channel",
+    "tags.participants",
 )
 DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
 

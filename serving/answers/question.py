@@ -23,6 +23,7 @@ from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Passage, SearchOutcome
 from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.retrieval.retriever import Retriever
+from serving.understanding.filters import Reading, Understanding, Understood
 
 log = logger("serving")
 
@@ -40,12 +41,14 @@ class PreparedQuestion(NamedTuple):
     judged: Judged
     outcome: SearchOutcome
     model_ms: float
+    understood: list[Understood]
 
 
 @dataclass
 class QuestionPreparer:
     _settings: Settings
     _retriever: Retriever
+    _understanding: Understanding
     _model: LanguageModel | None
     _count: Callable[[str], int]
     _clock: Callable[[], float]
@@ -55,8 +58,14 @@ class QuestionPreparer:
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
         searched, model_ms = await self._standalone(question, history, access)
-        outcome = await self._retriever.search(self._query(request, searched, access))
-        about = f"{searched} {request.selection.text}" if request.selection else searched
+        reading = await self._read(request, question, access)
+        if searched != question:  # the rewritten question is searched for as it is
+            reading = reading._replace(text=searched, asked=searched)
+        outcome = await self._retriever.search(self._query(request, reading, access))
+        if not outcome.passages and reading.narrows:
+            reading = reading.without()
+            outcome = await self._retriever.search(self._query(request, reading, access))
+        about = f"{reading.text} {request.selection.text}" if request.selection else reading.text
         by_model = self._model is not None
         judged = judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
         shares = self._shares(request, history, question, searched)
@@ -71,7 +80,7 @@ class QuestionPreparer:
             )
         if request.selection:  # found by the selected text, too, but shown with the words of the question
             sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
-        return PreparedQuestion(question, searched, shares, sources, judged, outcome, model_ms)
+        return PreparedQuestion(question, searched, shares, sources, judged, outcome, model_ms, reading.understood)
 
     def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> Shares:
         style = request.written
@@ -100,12 +109,19 @@ class QuestionPreparer:
         searched = standalone(question, rewritten, before)
         return searched, (self._clock() - began) * 1000 if self._model else 0.0
 
-    def _query(self, request: AskRequest, searched: str, access: Access) -> SearchQuery:
-        filters, text = request.filters, searched
+    async def _read(self, request: AskRequest, question: str, access: Access) -> Reading:
+        """Return what is understood of the user's own words; a selection says itself what is asked about."""
+        filters, understand = request.filters, request.understand
         if request.selection is not None:
             doc_id = _document(request.selection.document_id)
             filters = msgspec.structs.replace(filters or Filters(), document_ids=[doc_id], include_archived=True)
-            text = f"{searched} {request.selection.text}"[:MAX_QUERY]
+            understand = False
+        return await self._understanding.read(question, access, narrowing(filters), understand)
+
+    def _query(self, request: AskRequest, reading: Reading, access: Access) -> SearchQuery:
+        text = reading.text
+        if request.selection is not None:
+            text = f"{text} {request.selection.text}"[:MAX_QUERY]
         return search_query(
             text,
             access,
@@ -117,7 +133,7 @@ class QuestionPreparer:
             # what a reader selected is asked about whether or not it is the most relevant
             rerank=self._settings.rerank_model is not None and request.selection is None,
             group=False,
-            narrowing=narrowing(filters),
+            narrowing=reading.narrowing,
         )
 
 

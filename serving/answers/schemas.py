@@ -12,6 +12,7 @@ from serving.citations.format import Format
 from serving.filters import Filters
 from serving.results import Result
 from serving.schemas import Name, Question, Warning_
+from serving.understanding.filters import Understand, Understood
 
 MAX_HISTORY = 5
 """Earlier messages that are used, the latest ones. Source: the platform's requirements."""
@@ -45,6 +46,7 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     filters: Filters | None = None
+    understand: Understand = True
     conversation_history: Annotated[list[Message], Meta(max_length=100)] = []
     selection: Selection | None = None
     citation_format: Format = "inline"
@@ -69,6 +71,7 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     mode: Literal["model", "extractive", "none"]
     model: str | None
     standalone: str | None
+    understood: list[Understood]
     sources: list[Result]
     cited: list[int]
     sentences: list[Verdict]

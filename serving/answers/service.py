@@ -37,6 +37,7 @@ from serving.results import Result, results
 from serving.retrieval.passage import Passage
 from serving.retrieval.retriever import Retriever
 from serving.schemas import Warning_
+from serving.understanding.filters import Understanding
 
 COUNTED = 4096
 """Passages whose number of tokens is cached."""
@@ -65,6 +66,7 @@ class Answers:
         settings: Settings,
         database: Database,
         retriever: Retriever,
+        understanding: Understanding,
         embedder: QueryEmbedder,
         background: Background,
         audit: Audit,
@@ -84,6 +86,7 @@ class Answers:
         self._preparer = QuestionPreparer(
             settings,
             retriever,
+            understanding,
             self._model,
             lru_cache(COUNTED)(self._tokens),
             time.perf_counter,
@@ -125,7 +128,12 @@ class Answers:
             asked.sources, style=request.citation_format, base_url=self._settings.base_url, now=self._clock()
         )
         draft = Draft(model_ms=asked.model_ms, warnings=[Warning_(*one) for one in asked.outcome.degradations])
-        first: dict[str, Any] = {"answer_id": answer_id, "query_id": query_id, "sources": shown}
+        first: dict[str, Any] = {
+            "answer_id": answer_id,
+            "query_id": query_id,
+            "sources": shown,
+            "understood": asked.understood,
+        }
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
             async with aclosing(self._write(request, asked, access, draft, live=live, fallback=fallback)) as events:
@@ -211,6 +219,7 @@ class Answers:
             mode=draft.mode,
             model=self.model if draft.mode == "model" or (asked.sources and draft.mode == "none") else None,
             standalone=asked.searched if asked.searched != asked.question else None,
+            understood=asked.understood,
             sources=shown,
             cited=cited,
             sentences=draft.sentences,

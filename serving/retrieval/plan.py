@@ -34,9 +34,10 @@ def filter_for(access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING) -
         "collection_ids": wanted.collection_ids,
         "doc_id": wanted.document_ids,
         "mime_type": wanted.mime_types,
-        "author": wanted.authors,
     }
     must += [_any(key, values) for key, values in lists.items() if values]
+    if wanted.authors:  # of a Slack conversation, anyone who wrote in it
+        must.append(models.Filter(should=[_any("author", wanted.authors), _any("tags.participants", wanted.authors)]))
     for key, values in wanted.tags:
         texts = [value for value in values if isinstance(value, str)]
         match = models.MatchAny(any=texts) if texts else models.MatchValue(value=values[0])

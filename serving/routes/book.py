@@ -93,7 +93,13 @@ def to_ask(query: str, collection_id: str | None, selection: Selection | None = 
     """Return the question that is asked of the one service."""
     filters = Filters(collection_ids=[collection_id]) if collection_id is not None else None
     return AskRequest(
-        query=query, top_k=PASSAGES, style="page", filters=filters, selection=selection, citation_format="prose"
+        query=query,
+        top_k=PASSAGES,
+        style="page",
+        filters=filters,
+        understand=False,
+        selection=selection,
+        citation_format="prose",
     )
 
 

@@ -157,6 +157,7 @@ async def chat(
         top_k=CHAT_PASSAGES,
         style="comprehensive",
         filters=_filters(data.folder_id, data.file_id),
+        understand=False,
         conversation_history=data.conversation_history,
     )
     answer = await unless_left(request, services.answers.ask(question, request.user))

@@ -24,6 +24,7 @@ from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
 from serving.retrieval.query import SearchQuery, search_query
 from serving.schemas import Question, Warning_
+from serving.understanding.filters import Reading, Understand, Understood
 
 log = logger("serving")
 
@@ -43,12 +44,17 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explain: bool = False
     citation_format: Format = "inline"
     filters: Filters | None = None
+    understand: Understand = True
 
 
 class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of a search. `held_back` counts documents withheld because their permissions were checked too long ago."""
+    """Results of a search. `held_back` counts documents withheld because their permissions were checked too long ago.
+
+    `understood` are the filters that the query states in words.
+    """
 
     results: list[Result]
+    understood: list[Understood]
     query_id: str
     latency_ms: float
     cached: bool
@@ -69,14 +75,21 @@ def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
     return [Warning_(code, message) for code, message in degradations]
 
 
-async def recorded_search(services: Services, query: SearchQuery) -> tuple[str, SearchOutcome]:
-    """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent."""
+async def recorded_search(
+    services: Services, query: SearchQuery, asked: str | None = None
+) -> tuple[str, SearchOutcome]:
+    """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent.
+
+    `asked` is the query as it was sent, if other words are searched for.
+    """
     began = time.perf_counter()
     query_id = str(uuid.uuid4())
     outcome = await services.retriever.search(query)
     found = [one.doc_id for one in outcome.passages]
     await services.audit.record(
-        AuditEvent(email=query.access.email, action="search", query_id=query_id, query=query.text, doc_ids=found)
+        AuditEvent(
+            email=query.access.email, action="search", query_id=query_id, query=asked or query.text, doc_ids=found
+        )
     )
     seconds = time.perf_counter() - began
     codes = [one.code for one in outcome.degradations]
@@ -103,22 +116,11 @@ async def search(
     """Find passages that the caller may read, best first, each with its source and location."""
     enforce_rate_limit(services, request.user)
     began = time.perf_counter()
-    query = search_query(
-        data.query,
-        request.user,
-        services.settings,
-        limit=data.top_k,
-        mode=data.mode,
-        fusion=data.fusion,
-        depth=data.depth,
-        narrowing=narrowing(data.filters),
-        threshold=data.threshold,
-        relevant_only=True,
-        rerank=data.rerank,
-        group=data.group_by_document,
-        neighbours=data.neighbours,
-    )
-    query_id, outcome = await recorded_search(services, query)
+    reading = await services.understanding.read(data.query, request.user, narrowing(data.filters), data.understand)
+    query_id, outcome = await recorded_search(services, _query(data, reading, request.user, services), reading.asked)
+    if not outcome.passages and reading.narrows:
+        reading = reading.without()
+        query_id, outcome = await recorded_search(services, _query(data, reading, request.user, services))
     shown = results(
         outcome.passages,
         style=data.citation_format,
@@ -129,9 +131,28 @@ async def search(
     )
     return SearchResponse(
         results=shown,
+        understood=reading.understood,
         query_id=query_id,
         latency_ms=round((time.perf_counter() - began) * 1000, 2),
         cached=outcome.cached,
         held_back=outcome.held_back,
         warnings=warnings_of(outcome.degradations),
+    )
+
+
+def _query(data: SearchRequest, reading: Reading, access: Access, services: Services) -> SearchQuery:
+    return search_query(
+        reading.text,
+        access,
+        services.settings,
+        limit=data.top_k,
+        mode=data.mode,
+        fusion=data.fusion,
+        depth=data.depth,
+        narrowing=reading.narrowing,
+        threshold=data.threshold,
+        relevant_only=True,
+        rerank=data.rerank,
+        group=data.group_by_document,
+        neighbours=data.neighbours,
     )

@@ -22,7 +22,11 @@ allowed AS NOT MATERIALIZED (
         AND (%(collection_ids)s::text [] IS NULL OR d.collection_ids && %(collection_ids)s::text [])
         AND (%(document_ids)s::uuid [] IS NULL OR d.doc_id = ANY(%(document_ids)s::uuid []))
         AND (%(mime_types)s::text [] IS NULL OR d.mime_type = ANY(%(mime_types)s::text []))
-        AND (%(authors)s::text [] IS NULL OR d.author = ANY(%(authors)s::text []))
+        AND (
+            %(authors)s::text [] IS NULL
+            OR d.author = ANY(%(authors)s::text [])
+            OR d.tags -> 'participants' ?| %(authors)s::text []
+        )
         AND NOT EXISTS (
             SELECT 1
             FROM jsonb_array_elements(%(tags)s::jsonb) AS wanted (alternatives)

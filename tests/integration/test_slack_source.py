@@ -83,7 +83,9 @@ def test_first_sync(office: Office, general: str) -> None:
     item = office.index.items[thread]
     assert item.title == "#general: Who orders the flour?"
     assert (item.path, item.author, item.owner) == ("#general", "Ada Byron", None)
-    assert item.tags == {"channel": "general", "private": False, "thread": True}
+    assert item.tags == {
+        "channel": "general", "private": False, "thread": True, "participants": ["Ada Byron", "Ben Okri"],
+    }  # fmt: skip
     assert item.collection_ids == (general,)
     ts = thread.rpartition("/")[2]
     assert item.url == f"https://larkmoor.slack.com/archives/{general}/p{ts.replace('.', '')}"

@@ -80,7 +80,7 @@ def conversation(channel: ChannelInfo, name: int, messages: Sequence[Message], *
         created_at=moment(first.at),
         modified_at=moment(max(max(message.at, message.edited) for message in messages)),
         collection_ids=(channel.id,),
-        tags=channel.tags(thread=thread),
+        tags={**channel.tags(thread=thread), "participants": sorted({message.name for message in messages})},
     )
     return SlackDocument(item, content, seal(item))
 

@@ -1,0 +1,1 @@
+"""Filters that a question states in words: from which source, of which type, by whom, in which channel, and when."""

@@ -1,0 +1,210 @@
+"""Date expressions of a question, as ranges of whole days in UTC.
+
+A small grammar of English: a general parser (dateparser was measured) finds dates in questions that have none and returns moments, not
+ranges. Months without a year are the latest that have begun. What lies in the future is no range of documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import NamedTuple
+
+_MONTHS = tuple("january february march april may june july august september october november december".split())  # noqa: SIM905
+_DAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
+_NUMBERS = {name: at for at, name in enumerate("one two three four five six seven eight nine ten".split(), start=1)} | {  # noqa: SIM905
+    "a": 1,
+    "an": 1,
+    "a couple of": 2,
+    "few": 3,
+}
+MOST_UNITS = 1000
+
+_MONTH = f"(?:{'|'.join(_MONTHS)}|sept|{'|'.join(one[:3] for one in _MONTHS)})"
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_YEAR = r"(?:19|20)\d\d"
+_COUNT = rf"(?:\d{{1,4}}|{'|'.join(_NUMBERS)})"
+_WEEKDAY = "|".join(_DAYS)
+_SPAN = r"(?:this|last|past|previous|current) (?:week|month|quarter|year)"
+_AGO = rf"{_COUNT} (?:day|week|month|year)s? ago"
+_MOMENT = (
+    rf"(?:{_YEAR}-\d\d-\d\d|{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?|{_MONTH} {_DAY}(?:,? {_YEAR})?(?!\d)"
+    rf"|{_MONTH}(?:,? (?:of )?{_YEAR})?|q[1-4](?: (?:of )?{_YEAR})?|{_YEAR}|today|yesterday|{_SPAN}"
+    rf"|(?:(?:this|last|past) )?(?:{_WEEKDAY})|{_AGO})"
+)
+_LIKE_WORDS = re.compile(r"\b(?:may|march|sun|mar|dec|sat|sept?|jan|jun|oct)\b")
+"""Months that are words, names or abbreviations too: without a capital, a day or a year they are none."""
+
+_EXPRESSIONS = re.compile(
+    rf"\b(?:between (?P<low>{_MOMENT}|{_DAY}) and (?P<high>{_MOMENT})"
+    rf"|from (?P<first>{_MOMENT}|{_DAY}) (?:to|until|till|through) (?P<last>{_MOMENT})"
+    rf"|(?P<since>since|after|from) (?P<begin>{_MOMENT})(?: on(?:wards?)?)?"
+    rf"|(?P<until>until|till|up to|before) (?P<end>{_MOMENT})"
+    r"|(?:(?:in|over|during|within|from) )?(?:the )?(?:last|past|previous) "
+    rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|year)s\b"
+    rf"|(?:in|on|during|in the) (?P<within>{_MOMENT})"
+    rf"|(?P<alone>{_AGO}|today|yesterday|{_SPAN}|last (?:{_WEEKDAY})))(?![\w'’-])",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    rf"\b(?:{_YEAR}|{_MONTH}|q[1-4]|{_WEEKDAY}|today|yesterday|ago|last|past|previous|this|current)\b", re.IGNORECASE
+)
+"""Every date expression holds one of these."""
+_OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
+_RELATIVE = re.compile(rf"{_SPAN}|today|yesterday|{_AGO}", re.IGNORECASE)
+
+
+class Days(NamedTuple):
+    """A date expression at `start` to `end` of a text: from `first` to `last`, both included; None is open.
+
+    `plain`: its words can only mean a time span (since March, last week), unlike those of a date that a document may be about (in 2025).
+    `of`: it belongs to the noun before it ("the price of 2025").
+    """
+
+    start: int
+    end: int
+    first: date | None
+    last: date | None
+    plain: bool
+    of: bool
+
+
+def dates(text: str, today: date) -> Iterator[Days]:
+    """Yield the date expressions of a text, in order."""
+    if not _HINT.search(text):
+        return
+    for match in _EXPRESSIONS.finditer(text):
+        found = _range(match, today)
+        if found is None:
+            continue
+        first, last = found
+        if (first is not None and first > today) or (first is not None and last is not None and first > last):
+            continue
+        absolute = (match["within"] and not _RELATIVE.fullmatch(match["within"])) or (
+            (match["since"] or "").lower() == "from" and not match["begin"].lower().startswith(("last", "this", "yest"))
+        )
+        yield Days(*match.span(), first, last, plain=not absolute, of=bool(_OF.search(text, 0, match.start())))
+
+
+def _range(match: re.Match[str], today: date) -> tuple[date | None, date | None] | None:
+    if match["unit"]:
+        days = _count((match["count"] or "1").strip()), match["unit"].lower()
+        return _back(today, *days), today
+    low, high = match["low"] or match["first"], match["high"] or match["last"]
+    if high:
+        return _between(low, high, today)
+    text = match["begin"] or match["end"] or match["within"] or match["alone"]
+    span = _moment(text, today, certain=bool(match["since"] or match["until"]))
+    if span is None:
+        return None
+    first, last = span
+    if match["until"]:
+        before = match["until"].lower() == "before"
+        return None, first - timedelta(days=1) if before else last
+    if match["since"]:
+        word = match["since"].lower()
+        if word == "from" and " on" not in match.group()[len(word) + len(text) :]:
+            return first, last
+        return (last + timedelta(days=1) if word == "after" else first), None
+    return first, last
+
+
+def _between(low: str, high: str, today: date) -> tuple[date, date] | None:
+    """Return the range; a month or year that is named once counts for both ends."""
+    end = _moment(high, today)
+    if end is None:
+        return None
+    year = re.search(_YEAR, high)
+    if low.rstrip("stndrh").isdigit() and len(low) <= 4 and not re.fullmatch(_YEAR, low):
+        begin = _moment(re.sub(rf"\b{_DAY}\b", low, high, count=1, flags=re.IGNORECASE), today)
+    elif year and not re.search(_YEAR, low) and re.search(_MONTH, low, re.IGNORECASE):
+        begin = _moment(f"{low} {year.group()}", today)
+    else:
+        begin = _moment(low, today)
+    if begin is None:
+        return None
+    if begin[0] > end[1] and not re.search(_YEAR, low):  # between November and February
+        begin = (begin[0].replace(year=begin[0].year - 1, day=min(begin[0].day, 28)), begin[1])
+    return begin[0], end[1]
+
+
+def _count(text: str) -> int:
+    return min(MOST_UNITS, int(text)) if text.isdigit() else _NUMBERS[text.lower()]
+
+
+def _back(day: date, count: int, unit: str) -> date:
+    if unit == "day":
+        return day - timedelta(days=count)
+    if unit == "week":
+        return day - timedelta(weeks=count)
+    months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
+    year, month = divmod(max(12, months), 12)
+    return date(year, month + 1, min(day.day, 28))
+
+
+def _moment(text: str, today: date, *, certain: bool = False) -> tuple[date, date] | None:
+    """Return the first and the last day of a day, week, month, quarter or year; None for a date that does not exist."""
+    lower = text.lower()
+    try:
+        return _relative(lower, today) or _absolute(text, lower, today, certain=certain)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _relative(text: str, today: date) -> tuple[date, date] | None:
+    if text in {"today", "yesterday"}:
+        day = today - timedelta(days=text == "yesterday")
+        return day, day
+    if text.endswith(" ago"):
+        count, unit = text.removesuffix(" ago").rsplit(" ", 1)
+        day = _back(today, _count(count), unit.removesuffix("s"))
+        return day, day
+    which, _, unit = text.rpartition(" ")
+    if unit in _DAYS:
+        day = today - timedelta(
+            days=(today.weekday() - _DAYS.index(unit)) % 7 or (7 if which in {"last", "past"} else 0)
+        )
+        return day, day
+    if which not in {"this", "current", "last", "past", "previous"}:
+        return None
+    if which == "past":
+        return _back(today, 1, unit if unit != "quarter" else "month"), today
+    before = which not in {"this", "current"}
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * before)
+        return monday, monday + timedelta(days=6)
+    if unit == "year":
+        return date(today.year - before, 1, 1), date(today.year - before, 12, 31)
+    months = 3 if unit == "quarter" else 1
+    return _months(today.year * 12 + (today.month - 1) // months * months - before * months, months)
+
+
+def _absolute(text: str, lower: str, today: date, *, certain: bool) -> tuple[date, date] | None:
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        day = date.fromisoformat(text)
+        return day, day
+    year = re.search(_YEAR, text)
+    if year and year.group() == text:
+        return date(int(text), 1, 1), date(int(text), 12, 31)
+    if lower[0] == "q":
+        return _months((int(year.group()) if year else today.year) * 12 + (int(lower[1]) - 1) * 3, 3)
+    name = re.search(_MONTH, lower)
+    number = re.search(r"\d{1,2}", text[: year.start()] if year else text)
+    word = name is not None and _LIKE_WORDS.fullmatch(name.group()) and text.islower() and not (year or number)
+    if name is None or (word and not certain):
+        return None
+    month = next(at for at, one in enumerate(_MONTHS, start=1) if one[:3] == name.group()[:3])
+    in_year = int(year.group()) if year else today.year - (date(today.year, month, 1) > today)
+    if number is None:
+        return _months(in_year * 12 + month - 1, 1)
+    day = date(in_year, month, int(number.group()))
+    if not year and day > today:
+        day = day.replace(year=in_year - 1)
+    return day, day
+
+
+def _months(at: int, count: int) -> tuple[date, date]:
+    """Return the first and the last day of `count` months, from a number of months since the year 0."""
+    first, after = divmod(at, 12), divmod(at + count, 12)
+    return date(first[0], first[1] + 1, 1), date(after[0], after[1] + 1, 1) - timedelta(days=1)

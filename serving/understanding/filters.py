@@ -1,0 +1,141 @@
+"""Add what a question says to the filters of its request. Both hold: a search is only ever narrowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from resources.core.domain import Access, SourceName
+from serving.filters import DateRange, Filters, narrowing
+from serving.retrieval.highlight import terms
+from serving.retrieval.query import Narrowing, normalise
+from serving.understanding.grammar import Grammar
+from serving.understanding.names import ReadableNames
+from serving.understanding.people import may_hold_names
+from serving.understanding.phrases import KINDS, Kind, Names, Phrase
+
+Understand = bool | Annotated[list[Kind], Meta(max_length=len(KINDS))]
+"""True for all kinds of filters, or the kinds that may be understood."""
+
+
+class Understood(msgspec.Struct, frozen=True):
+    """A filter that the question states: `text` is its part from `start` to `end`, `filters` what it stands for in `filters`.
+
+    `applied` is False where it would have left no result.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    filters: dict[str, Any]
+    applied: bool
+
+
+class Reading(NamedTuple):
+    """A question as it is understood: the text to search for and the filters to apply. `plain` are those of the request alone."""
+
+    text: str
+    narrowing: Narrowing
+    asked: str
+    plain: Narrowing
+    understood: list[Understood]
+
+    @property
+    def narrows(self) -> bool:
+        return any(one.applied for one in self.understood)
+
+    def without(self) -> Reading:
+        """Return the question with the request's own filters alone, for when nothing was found with those understood."""
+        understood = [msgspec.structs.replace(one, applied=False) for one in self.understood]
+        return Reading(self.asked, self.plain, self.asked, self.plain, understood)
+
+
+class Understanding:
+    """Reads questions."""
+
+    def __init__(
+        self, grammar: Grammar, names: ReadableNames, clock: Callable[[], datetime], acl_max_age: timedelta
+    ) -> None:
+        self._grammar = grammar
+        self._names = names
+        self._clock = clock
+        self._max_age = acl_max_age
+
+    async def read(self, question: str, access: Access, plain: Narrowing, wanted: Understand) -> Reading:
+        """Return the question with its filters. Raises `InvalidRequestError` for a question that is empty or too long."""
+        asked = normalise(question)
+        kinds: list[Kind] = [kind for kind in KINDS if wanted is True or (wanted and kind in wanted)]
+        if not kinds:
+            return Reading(asked, plain, asked, plain, [])
+        now = self._clock()
+        names = Names()
+        if may_hold_names(asked) and {"author", "channel"} & set(kinds):
+            names = await self._names.of(access, now - self._max_age)
+        phrases = self._grammar.phrases(asked, now.date(), kinds, names)
+        return reading(asked, phrases, plain) if phrases else Reading(asked, plain, asked, plain, [])
+
+
+def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
+    """Return the question with the filters of these phrases, whose words are not searched for unless nothing else is left."""
+    narrowed, understood, rest, at = plain, list[Understood](), "", 0
+    for phrase in phrases:
+        filters = _filters(phrase)
+        both = _both(narrowed, narrowing(filters))
+        if both is not None and phrase.start >= at:
+            narrowed = both
+            rest += f"{asked[at : phrase.start]} "
+            at = phrase.end
+        shown = {name: value for name, value in msgspec.to_builtins(filters).items() if value}
+        words = asked[phrase.start : phrase.end]
+        understood.append(Understood(phrase.kind, words, phrase.start, phrase.end, shown, both is not None))
+    rest = " ".join((rest + asked[at:]).split()).strip(" ,;:")
+    searched = rest if re.search(r"\w", rest) and terms(f"{rest} about") == terms(rest) else asked
+    return Reading(searched, narrowed, asked, plain, understood)
+
+
+def _filters(phrase: Phrase) -> Filters:
+    values = [value for value in phrase.values if value is not None]
+    match phrase.kind:
+        case "source":
+            return Filters(source_types=values)
+        case "type":
+            return Filters(mime_types=values)
+        case "author":
+            return Filters(authors=values)
+        case "channel":
+            return Filters(source_types=[SourceName.SLACK.value], tags={"channel": values[0]})
+        case "date":
+            first, last = phrase.values
+            field = "created_at" if phrase.field == "created_at" else "modified_at"
+            return Filters(date_range=DateRange(first, last, field))
+
+
+def _both(one: Narrowing, other: Narrowing) -> Narrowing | None:
+    """Return the filters that hold where both do; None if that is nowhere, or cannot be said."""
+    lists: dict[str, tuple[str, ...]] = {}
+    for name in ("source_types", "mime_types", "authors"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        lists[name] = tuple(value for value in mine if value in theirs) if mine and theirs else mine or theirs
+        if mine and theirs and not lists[name]:
+            return None
+    tags = dict(one.tags)
+    for key, values in other.tags:
+        tags[key] = tuple(value for value in tags[key] if value in values) if key in tags else values
+        if not tags[key]:
+            return None
+    dated = one
+    if other.since or other.before:
+        if (one.since or one.before) and one.field != other.field:
+            return None
+        since = max((day for day in (one.since, other.since) if day), default=None)
+        before = min((day for day in (one.before, other.before) if day), default=None)
+        if since and before and since >= before:
+            return None
+        dated = one._replace(field=other.field, since=since, before=before)
+    return dated._replace(**lists, tags=tuple(sorted(tags.items())))

@@ -1,0 +1,26 @@
+"""What a question states in words, and the names that it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Kind = Literal["source", "type", "author", "channel", "date"]
+KINDS: tuple[Kind, ...] = ("source", "type", "author", "channel", "date")
+
+
+class Names(NamedTuple):
+    """Authors, each with the words of the name, and Slack channels of documents that the caller may read."""
+
+    authors: Mapping[str, frozenset[str]] = {}
+    channels: frozenset[str] = frozenset()
+
+
+class Phrase(NamedTuple):
+    """A filter as the question states it, at `start` to `end`. `values` are those of the filter; of a date, the first and the last day."""
+
+    kind: Kind
+    start: int
+    end: int
+    values: tuple[str | None, ...]
+    field: str = "modified_at"

@@ -1,0 +1,68 @@
+"""The words that the rules look for: nouns and verbs that speak of documents, and names of file types. English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from resources.core.filetypes import DOCX, MIME_TYPES, PPTX, XLSX
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    r"pdfs?(?: files?| documents?)?": (MIME_TYPES[".pdf"],),
+    r"(?:excel )?(?:spread)?sheets?|excel files?|workbooks?": (XLSX, MIME_TYPES[".csv"], MIME_TYPES[".tsv"]),
+    # Google exports its slides as plain text
+    r"slides?|slide ?decks?|decks?|presentations?": (PPTX, MIME_TYPES[".txt"]),
+    r"power ?points?(?: files?| presentations?)?": (PPTX,),
+    r"word (?:documents?|files?|docs?)": (DOCX,),
+    r"csvs?(?: files?)?": (MIME_TYPES[".csv"],),
+    r"json files?": (MIME_TYPES[".json"], MIME_TYPES[".jsonl"]),
+    r"markdown files?": (MIME_TYPES[".md"],),
+    r"html (?:files?|pages?)": (MIME_TYPES[".html"],),
+    r"text files?": (MIME_TYPES[".txt"],),
+    r"photos?|screenshots?|pictures?|images?": (MIME_TYPES[".png"], MIME_TYPES[".jpg"]),
+}
+ANY_TYPE = "|".join(TYPES)
+TYPE_HINT = re.compile(rf"\b(?:{ANY_TYPE})\b", re.IGNORECASE)
+NOUN = (
+    r"(?:documents?|docs?|files?|pages?|notes?|reports?|messages?|posts?|threads?|conversations?|chats?|discussions?|uploads?|articles?"
+    r"|memos?|minutes|e-?mails?|drafts?)"
+)
+THING = rf"(?:{NOUN}|{ANY_TYPE}|anything|something|everything)"
+GENERIC = re.compile(NOUN, re.IGNORECASE)
+REQUEST = (
+    r"(?:(?:please|can you|could you|find|show|list|get|give|search(?: for)?|look(?:ing)? for|open|see|i need|i'm looking for"
+    r"|i am looking for|where(?:'s| is| are)|which|what|do we have|is there|are there|we need|me|us)\s+)*"
+)
+_DETERMINER = r"(?:(?:the|a|an|any|all|our|my|his|her|their|that|this|those|these|some|latest|newest|most recent|recent|shared)\s+)*"
+STARTS = rf"^{REQUEST}{_DETERMINER}"
+SAY = (
+    r"(?:say|write|post|share|upload|mention|ask|send|suggest|reply|answer|announce|report|propose|publish|add|discuss)"
+)
+SAID = r"(?:wrote|said|posted|shared|uploaded|mentioned|sent|authored|published|suggested|announced|replied|discussed)"
+DONE = r"(?:written|posted|uploaded|shared|sent|created|authored|published|edited|made|said|added|modified|updated|changed)"
+ENDS = (
+    r"(?=\s*[?.!]?\s*$|\s*[,;:]|\s+(?:about|on|of|with|for|from|by|that|which|where|in|since|before|after|between|until|during|named|called|titled"
+    r"|containing|mentioning|comparing|showing|describing|explaining|listing|regarding|concerning|last|this|over|within|yesterday|today|uploaded"
+    r"|written|created|made|shared|updated|modified|edited|sent|posted|mentions?|says?|and|was|were|has|have)\b"
+    rf"|\s+\w+(?:\s+\w+)?\s+{SAID}\b)"
+)
+INSTRUCTIONS = re.compile(
+    r"\s*(?:how (?:do|can|to|should|could|would|does|did|is|are|many|much|long|often)|can i|can we|may (?:i|we)|should|why|what happens"
+    r"|where (?:do|can) (?:i|we))\b",
+    re.IGNORECASE,
+)
+"""Questions about doing something with documents, or about their number; their nouns are topics."""
+ADDED = re.compile(r"\b(?:uploaded|created|added|upload)\b", re.IGNORECASE)
+STRONG = re.compile(r"(?:uploaded|posted|written|authored|published)\b", re.IGNORECASE)
+QUESTION = re.compile(
+    r"\b(?:what|who|when|where|which|why|how|do|does|did|is|are|was|were|can|could|should|will|would|has|have|had)\b",
+    re.IGNORECASE,
+)
+ABOUT = re.compile(
+    r"(?:polic(?:y|ies)|rules?|guides?|guidelines?|opinions?|views?|information|decisions?|based|depends?|rely|relies|focus|spend|agree|work)\s+",
+    re.IGNORECASE,
+)
+"""Words whose "on" says what they are about."""
+AMBIGUOUS = re.compile(r"(?:presentation|image|picture|photo|sheet|deck)s?", re.IGNORECASE)
+"""Types that texts are about, too: only asked for are they meant."""
+JOINED = re.compile(r"[\s,]*(?:and|that (?:was|were)|which (?:was|were))?[\s,]*")

@@ -1,0 +1,211 @@
+"""Filters that questions state in words: what is understood, and what must not be."""
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.known_items import FIRST, LAST, QUESTIONS
+from orchestration.demo import sample
+from resources.core.domain import SourceName
+from resources.core.filetypes import DOCX, PPTX, XLSX
+from resources.sources import specs
+from resources.sources.spec import SourceSpec
+from serving.filters import DateRange, Filters, narrowing
+from serving.understanding.dates import dates
+from serving.understanding.filters import Reading, reading
+from serving.understanding.grammar import Grammar
+from serving.understanding.people import may_hold_names, words_of
+from serving.understanding.phrases import KINDS, Names
+
+TODAY = date(2026, 11, 23)
+"""A Monday."""
+QUESTION_SET = Path(__file__).parents[1] / "fixtures" / "understood_questions.json"
+COLLECTIONS = Path(__file__).parents[3] / "shared" / "data"
+LEAST = 0.95
+AUTHORS = ["Marta Kolb", "Tom Brandt", "tom.brandt@acme.example", "helen.marsh@acme.example", "Priya Venkat"]
+TYPES = {
+    "pdf": ["application/pdf"],
+    "xlsx": [XLSX],
+    "csv": ["text/csv"],
+    "tsv": ["text/tab-separated-values"],
+    "docx": [DOCX],
+    "slides": [PPTX, "text/plain"],
+    "images": ["image/png", "image/jpeg"],
+}
+
+
+def names(authors: list[str]) -> Names:
+    return Names({name: words_of(name) for name in authors}, frozenset({"support", "general"}))
+
+
+GRAMMAR = Grammar(specs())
+
+
+def understood(question: str, known: Names) -> dict[str, Any]:
+    """Return the values of each kind of filter."""
+    found = GRAMMAR.phrases(question, TODAY, KINDS, known if may_hold_names(question) else Names())
+    values: dict[str, Any] = {one.kind: sorted(filter(None, one.values)) for one in found if one.kind != "date"}
+    for one in found:
+        if one.kind == "date":
+            values["date"] = {"start": one.values[0], "end": one.values[1], "field": one.field}
+    return values
+
+
+def expected(values: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = {kind: value if kind == "date" else sorted(value) for kind, value in values.items()}
+    if "type" in wanted:
+        wanted["type"] = sorted(mime for name in wanted["type"] for mime in TYPES[name])
+    return wanted
+
+
+def read(question: str, plain: Filters | None = None) -> Reading:
+    return reading(question, GRAMMAR.phrases(question, TODAY, KINDS, names(AUTHORS)), narrowing(plain))
+
+
+def test_the_question_set_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    questions = json.loads(QUESTION_SET.read_text())
+    wrong = [
+        (one["question"], found)
+        for one in questions
+        if (found := understood(one["question"], names(AUTHORS))) != expected(one["understood"])
+    ]
+    with capsys.disabled():
+        sys.stdout.write(f"\nunderstood filters: {len(questions) - len(wrong)} of {len(questions)} questions right\n")
+    assert len(questions) >= 60
+    assert len(wrong) <= len(questions) * (1 - LEAST), wrong
+
+
+@pytest.mark.parametrize("name", ["time", "cranfield", "cacm"])
+def test_queries_and_titles_of_test_collections_state_no_filter(name: str) -> None:
+    folder = COLLECTIONS / name
+    if not folder.is_dir():
+        pytest.skip(f"the test collection {name} is not on this machine")
+    queries = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines()]
+    titles = [json.loads(line).get("title") or "" for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    people = names([*AUTHORS, "Gerard Salton", "Udo Pooch", "Prieve", "President Kennedy", "Nikita Khrushchev"])
+    texts = [" ".join(text.split()) for text in [*queries, *titles]]
+    assert [(text, found) for text in texts if (found := understood(text, people))] == []
+
+
+def test_questions_of_the_sample_company_state_no_filter() -> None:
+    people = names([person["name"] for person in json.loads((sample.FOLDER / "people.json").read_text())])
+    questions = [*sample.questions(), *sample.questions(more=True), *sample.questions_of_sources()]
+    texts = [one.question for one in questions]
+    assert [(text, found) for text in texts if (found := understood(text, people))] == []
+
+
+def test_searches_for_known_items_state_no_filter() -> None:
+    full = [f"{first} {last}" for first in FIRST for last in LAST]
+    known = [
+        *full,
+        "PKZ-0821",
+        "E4411_TIMEOUT",
+        "TR-40S/118",
+        "2.13.7",
+        "ops@acme.example",
+        "INV-2026-00412",
+        "etc/app.conf",
+    ]
+    texts = [form.format(item) for item in known for form in ("{}", *QUESTIONS)]
+    assert [(text, found) for text in texts if (found := understood(text, names(full)))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("today", "2026-11-23", "2026-11-23"),
+        ("last week", "2026-11-16", "2026-11-22"),
+        ("this week", "2026-11-23", "2026-11-29"),
+        ("last quarter", "2026-07-01", "2026-09-30"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("in the past two weeks", "2026-11-09", "2026-11-23"),
+        ("last 7 days", "2026-11-16", "2026-11-23"),
+        ("three months ago", "2026-08-23", "2026-08-23"),
+        ("last Monday", "2026-11-16", "2026-11-16"),
+        ("since Friday", "2026-11-20", None),
+        ("since march", "2026-03-01", None),
+        ("since December", "2025-12-01", None),
+        ("since 3 March 2026", "2026-03-03", None),
+        ("after March 3rd, 2026", "2026-03-04", None),
+        ("before 2026", None, "2025-12-31"),
+        ("until June 2026", None, "2026-06-30"),
+        ("between January and March 2026", "2026-01-01", "2026-03-31"),
+        ("between November and February", "2025-11-01", "2026-02-28"),
+        ("between 1 and 15 March 2026", "2026-03-01", "2026-03-15"),
+        ("from June to August 2025", "2025-06-01", "2025-08-31"),
+        ("in Q1 2026", "2026-01-01", "2026-03-31"),
+        ("on 2026-02-28", "2026-02-28", "2026-02-28"),
+    ],
+)
+def test_dates(text: str, first: str | None, last: str | None) -> None:
+    found = [(one.first and one.first.isoformat(), one.last and one.last.isoformat()) for one in dates(text, TODAY)]
+    assert found == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "text", ["May we march on?", "since 2027", "on 31 February 2026", "last month's figures", "since 0000-99-99"]
+)
+def test_no_dates(text: str) -> None:
+    assert list(dates(text, TODAY)) == []
+
+
+def test_understood_words_are_not_searched_for() -> None:
+    found = read("What did Marta write in #support last week about the pumps?")
+    assert found.text == "What about the pumps?"
+    assert [(one.kind, one.text) for one in found.understood] == [
+        ("author", "did Marta write"),
+        ("channel", "in #support"),
+        ("date", "last week"),
+    ]
+    assert all(found.asked[one.start : one.end] == one.text for one in found.understood)
+    assert read("What did Marta write in #support last week?").text == "What did Marta write in #support last week?"
+
+
+def test_understood_filters_are_sent_in_the_form_of_filters() -> None:
+    found = read("Slack messages by Marta since March")
+    for one in found.understood:
+        assert narrowing(narrowed(one.filters)) != narrowing(None)
+    assert found.narrowing == narrowing(
+        Filters(source_types=["slack"], authors=["Marta Kolb"], date_range=DateRange("2026-03-01"))
+    )
+
+
+def narrowed(filters: dict[str, Any]) -> Filters:
+    import msgspec
+
+    return msgspec.convert(filters, Filters)
+
+
+def test_filters_of_the_request_hold_as_well() -> None:
+    plain = Filters(source_types=["files", "slack"], document_ids=[], date_range=DateRange("2026-05-01", "2026-12-01"))
+    found = read("Slack messages about pumps since March", plain).narrowing
+    assert found.source_types == ("slack",)
+    assert found.since == datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def test_what_contradicts_the_request_is_not_applied() -> None:
+    plain = Filters(source_types=["files"], date_range=DateRange("2026-05-01", field="created_at"))
+    found = read("Slack messages about pumps since March", plain)
+    assert found.narrowing == narrowing(plain)
+    assert [one.applied for one in found.understood] == [False, False]
+    assert found.text == found.asked
+
+
+def test_a_plugged_in_source_is_understood_by_its_label_and_aliases() -> None:
+    spec = SourceSpec(
+        name=SourceName("acme_wiki"),
+        label="Acme Wiki",
+        open=lambda *_: None,
+        help="",
+        aliases=("acmepedia",),  # type: ignore[arg-type,return-value]
+    )
+    grammar = Grammar([*specs(), spec])
+    questions = ["pumps from Acme Wiki", "Acme Wiki pages about pumps", "in acmepedia: how are pumps tested?"]
+    for question in questions:
+        assert [one.values for one in grammar.phrases(question, TODAY, KINDS, Names())] == [("acme_wiki",)]
+    assert understood("pumps from Acme Wiki", names(AUTHORS)) == {}
