@@ -39,7 +39,7 @@ _LIKE_WORDS = re.compile(r"\b(?:may|march|sun|mar|dec|sat|sept?|jan|jun|oct)\b")
 _EXPRESSIONS = re.compile(
     rf"\b(?:between (?P<low>{_MOMENT}|{_DAY}) and (?P<high>{_MOMENT})"
     rf"|from (?P<first>{_MOMENT}|{_DAY}) (?:to|until|till|through) (?P<last>{_MOMENT})"
-    rf"|(?P<since>since|after|from) (?P<begin>{_MOMENT})(?: on(?:wards?)?)?"
+    rf"|(?P<since>since|after|from) (?P<begin>{_MOMENT})(?: onwards?| on(?=\s*(?:$|[,.;?!])))?"
     rf"|(?P<until>until|till|up to|before) (?P<end>{_MOMENT})"
     r"|(?:(?:in|over|during|within|from) )?(?:the )?(?:last|past|previous) "
     rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|year)s\b"

@@ -24,7 +24,7 @@ class _Rule(NamedTuple):
 _RULES = [
     _Rule(
         re.compile(
-            rf"(?P<lead>\b(?:did|has|have|had)\s+){PERSON}(?P<tail>\s+(?:ever\s+)?(?:{SAY}|{SAID}|{DONE}))\b",
+            rf"(?P<lead>\b(?:did|has|have|had)\s+){PERSON}(?P<tail>\s+(?:ever\s+)?(?:{SAY}|{SAID}|written))\b",
             re.IGNORECASE,
         )
     ),
@@ -41,6 +41,8 @@ _RULES = [
         ends=True,
     ),
 ]
+_EVENT = re.compile(r"\s*(?:when|why|where|how|who)\b", re.IGNORECASE)
+"""Questions about what somebody did, others may have written down: the first rule is not theirs."""
 _CAPITAL = [
     _Rule(re.compile(rf"(?P<before>\S+\s+)?(?P<lead>\b[Bb]y\s+){PERSON}(?P<tail>)")),
     _Rule(re.compile(rf"\b(?P<before>(?i:{THING})\s+)(?P<lead>from\s+){PERSON}(?P<tail>)")),
@@ -88,7 +90,7 @@ def by_author(text: str, names: Names, *, of_documents: bool) -> Phrase | None:
     """Return the authors that the text names. `of_documents`: it speaks of documents, so that "by Marta" says who wrote them."""
     if not names.authors:
         return None
-    for rule in _RULES:
+    for rule in _RULES[_EVENT.match(text) is not None :]:
         for match in rule.pattern.finditer(text):
             if (phrase := _author(text, match, names, ends=rule.ends)) is not None:
                 return phrase

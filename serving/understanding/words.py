@@ -35,10 +35,8 @@ REQUEST = (
 )
 _DETERMINER = r"(?:(?:the|a|an|any|all|our|my|his|her|their|that|this|those|these|some|latest|newest|most recent|recent|shared)\s+)*"
 STARTS = rf"^{REQUEST}{_DETERMINER}"
-SAY = (
-    r"(?:say|write|post|share|upload|mention|ask|send|suggest|reply|answer|announce|report|propose|publish|add|discuss)"
-)
-SAID = r"(?:wrote|said|posted|shared|uploaded|mentioned|sent|authored|published|suggested|announced|replied|discussed)"
+SAY = r"(?:say|write|post|share|upload|mention|suggest|reply|propose|discuss)"
+SAID = r"(?:wrote|said|posted|shared|uploaded|mentioned|sent|authored|published|suggested|replied|proposed|discussed)"
 DONE = r"(?:written|posted|uploaded|shared|sent|created|authored|published|edited|made|said|added|modified|updated|changed)"
 ENDS = (
     r"(?=\s*[?.!]?\s*$|\s*[,;:]|\s+(?:about|on|of|with|for|from|by|that|which|where|in|since|before|after|between|until|during|named|called|titled"

@@ -77,7 +77,7 @@ def events(running: Running, query: str, who: str = BOB, **body: Any) -> list[tu
 def test_a_whole_answer_has_every_field(with_model: Running, model_server: ModelServer) -> None:
     answer = ask(with_model, "How many vacation days do employees accrue?")
     assert set(answer) == {
-        "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "sources", "cited", "sentences",
+        "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "understood", "sources", "cited", "sentences",
         "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings",
     }  # fmt: skip
     assert (answer["found"], answer["mode"], answer["model"], answer["cached"]) == (True, "model", "stand-in", False)
