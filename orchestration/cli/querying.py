@@ -31,15 +31,17 @@ def search(
         return
     for warning in found.get("warnings", []):
         note(f"Warning: {warning['message']}")
+    for one in found["understood"]:
+        note(f"Understood as a filter: {one['text']}")
     for result in found["results"]:
         say(_shown(result))
     if not found["results"]:
-        note(f"No results that {as_} may read.")
+        note(f"Nothing that {as_} may read is about this.")
 
 
 def _shown(result: dict[str, Any]) -> str:
     citation = result["citation"]
-    lines = [f"{citation['index']}. {citation['text']}", f"   {citation['link']}"]
+    lines = [f"{citation['index']}. {citation['text']}  ({result['relevance_score']:.2f})", f"   {citation['link']}"]
     lines += [f"   {line}" for line in " ".join(str(result["snippet"]).split("\n")).splitlines()]
     if explanation := result.get("explain"):
         lines.append(f"   [{_figures(explanation)}]")

@@ -19,7 +19,7 @@ from serving.retrieval.relevance import evidence
 
 GATE = 0.27
 """Least evidence of an answer in quotes. `python -m bench.questions` prints what it lets through of the sample company's questions."""
-MODEL_GATE = 0.15
+MODEL_GATE = 0.20
 """Least evidence if a language model judges whether the passages answer."""
 UNKNOWN = 0.2
 """What the evidence loses if no passage found holds any of the question's words."""

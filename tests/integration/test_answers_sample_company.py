@@ -35,6 +35,14 @@ def running(company: Company, bundled_model: Any, server: ModelServer) -> Iterat
         yield running
 
 
+@pytest.fixture(scope="module")
+def quoting(company: Company, bundled_model: Any) -> Iterator[Running]:
+    """A second app over the same Postgres and index, without a language model."""
+    wanted = {"llm_model": None, "search_rate_limit": 1_000_000}
+    with Site(company.settings.model_copy(update=wanted), bundled_model).running() as running:
+        yield running
+
+
 def ask(running: Running, person: str, question: str) -> dict[str, Any]:
     one = PEOPLE[person]
     response = running.request("POST", "/api/ask", one.email, *one.groups, json={"query": question})
@@ -56,15 +64,36 @@ def test_at_least_48_of_50_are_answered_from_their_document(running: Running, se
 
 
 @pytest.mark.parametrize("person", [name for name in PEOPLE if name != "rey"])
-def test_what_nobody_wrote_down_is_not_found_and_no_model_is_called(
+def test_what_no_document_is_about_is_not_found_and_no_model_is_called(
     running: Running, server: ModelServer, person: str
 ) -> None:
     before = len(server.requests)
-    assert len(UNANSWERABLE) == 10
-    for one in UNANSWERABLE:
-        answer = ask(running, person, one.question)
-        assert (answer["answer"], answer["found"]) == ("No data found", False), one.question
+    for question in (
+        "How do I bake sourdough bread?",
+        "How do I teach my dog to sit?",
+        "What are the side effects of ibuprofen?",
+        "Who wrote The Brothers Karamazov?",
+    ):
+        answer = ask(running, person, question)
+        assert (answer["answer"], answer["found"]) == ("No data found", False), question
     assert len(server.requests) == before
+
+
+def test_paraphrases_are_answered_in_quotes_and_what_no_document_answers_is_never_surely_answered(
+    quoting: Running,
+) -> None:
+    asked = sample.paraphrased()
+    refused = [one.question for one in asked if not ask(quoting, one.may[0], one.question)["found"]]
+    assert len(asked) >= 60
+    assert len(refused) <= 0.05 * len(asked), refused
+    unanswerable = [*UNANSWERABLE, *sample.unanswerable()]
+    surely: list[str] = []
+    for one in unanswerable:
+        answer = ask(quoting, "helen", one.question)
+        if answer["found"] and "uncertain" not in [warning["code"] for warning in answer["warnings"]]:
+            surely.append(one.question)
+    assert len(unanswerable) >= 60
+    assert len(surely) <= 0.1 * len(unanswerable), surely
 
 
 def test_who_may_not_read_it_is_not_told(running: Running) -> None:
