@@ -32,7 +32,8 @@ def search(
     for warning in found.get("warnings", []):
         note(f"Warning: {warning['message']}")
     for one in found["understood"]:
-        note(f"Understood as a filter: {one['text']}")
+        effect = "applied" if one["applied"] else "not applied, since nothing would be left"
+        note(f"Filter in the question: {one['text']} ({effect})")
     for result in found["results"]:
         say(_shown(result))
     if not found["results"]:
