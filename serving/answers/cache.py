@@ -34,11 +34,14 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Written)
 
 
-def key(request: AskRequest, question: str, access: Access, model: str, sources: Sequence[Passage]) -> str:
+def key(
+    request: AskRequest, question: str, searched: str, access: Access, model: str, sources: Sequence[Passage]
+) -> str:
     """Return the sha256 of everything that decides the prompt, the caller's principals included."""
     texts = [[p.chunk_id, p.text_hash, p.title, p.section_path, p.page_start, p.modified_at] for p in sources]
     asked: list[object] = [
         question,
+        searched,
         request.conversation_history,
         request.selection,
         request.filters,

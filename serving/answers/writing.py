@@ -41,7 +41,7 @@ class Writer:
     ) -> AsyncGenerator[AnswerEvent]:
         """Fill the draft and yield its events. Raises as the model does. The caller replaces a draft that nothing supports."""
         seconds = self._settings.answer_cache_seconds if asked.outcome.registry else 0
-        cache_key = cache.key(request, asked.searched, access, self._model.name, asked.sources)
+        cache_key = cache.key(request, asked.question, asked.searched, access, self._model.name, asked.sources)
         if seconds and (written := await self._cached(cache_key)) is not None:
             draft.mode, draft.cached = "model" if written.found else "none", True
             draft.text, draft.sentences = written.answer, written.sentences

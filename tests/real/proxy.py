@@ -107,15 +107,18 @@ class Proxy:
                             "content-length", "1000000"
                         )  # so that the end of the connection is seen as a cut
                     self.end_headers()
-                    for line in reply.iter_lines():
-                        data = f"{line}\n".encode()
-                        if proxy.fault == "no end" and b'"finish_reason":"' in data.replace(b" ", b""):
-                            break
-                        received += data
-                        self.wfile.write(data)
-                        self.wfile.flush()
-                        if proxy.fault == "cut" and len(received) > KEPT:
-                            break
+                    try:
+                        for line in reply.iter_lines():
+                            data = f"{line}\n".encode()
+                            if proxy.fault == "no end" and b'"finish_reason":"' in data.replace(b" ", b""):
+                                break
+                            received += data
+                            self.wfile.write(data)
+                            self.wfile.flush()
+                            if proxy.fault == "cut" and len(received) > KEPT:
+                                break
+                    except httpx.TransportError:
+                        self.close_connection = True  # the real server broke off
                 proxy._read(received.decode())
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the signature is the library's)
