@@ -5,22 +5,20 @@ from collections.abc import Sequence
 
 _MARGIN = re.compile(r"([ \t]*)(?:\|[ \t]*)*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+)?)")
 """White space, bars, and the mark of a list."""
-_UNDECIDED = re.compile(r"\d{1,2}[.)]?|[-*•]|={1,3}|-{2,3}")
-"""What may become the mark of a list or a fence."""
-_RULE = ("===", "---")
-_FENCE = re.compile(r"===.*===\s*|--- document\b.*")
-_LONGEST_RULE = 200
+_UNDECIDED = re.compile(r"\d{1,2}[.)]?|[-*•]")
+"""What may become the mark of a list."""
+_LINES = ("==", "--- document", "Cite [1] to [")
+"""How lines of ours begin that are different in each prompt."""
 
 
 class Leaks:
-    """Passes an answer on without our lines. `fence`: the word in this prompt's fences; `ours`: sentences of the prompts.
+    """Passes an answer on without our lines. `ours`: sentences of the prompts.
 
     A sentence of ours is one only at the start of a line or right after another of them. What may become one is kept back.
     """
 
-    def __init__(self, ours: Sequence[str], fence: str) -> None:
+    def __init__(self, ours: Sequence[str]) -> None:
         self._ours = [one.casefold() for one in ours]
-        self._fence = fence
         self._waiting: str = ""
         self._at_start = True
         self._removed = False
@@ -55,12 +53,13 @@ class Leaks:
         indent, mark, bare = _parts(line)
         if not whole and (not bare or _UNDECIDED.fullmatch(bare)):
             return None
-        if bare.startswith(_RULE):
-            if not whole and len(bare) < _LONGEST_RULE:
+        if not whole and any(one.startswith(bare) for one in _LINES):
+            return None
+        if bare.startswith(_LINES):
+            if not whole:
                 return None
-            if _FENCE.fullmatch(bare) or (self._fence and self._fence in bare):
-                self._waiting = rest
-                return ""
+            self._waiting, self._removed = rest, False
+            return ""
         folded = bare.casefold()
         if not whole and any(len(one) > len(folded) and one.startswith(folded) for one in self._ours):
             return None

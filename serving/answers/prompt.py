@@ -113,7 +113,7 @@ def messages(
     fence: str | None = None,
 ) -> list[ChatMessage]:
     """Return the messages of a question. `searched`: it was searched in this wording. `fence` is drawn at random if not given."""
-    fence = fence or new_fence()
+    fence = fence or secrets.token_hex(6)
     picked = ""
     if selection:
         picked = (
@@ -129,13 +129,8 @@ def messages(
 def condensing(question: str, history: Sequence[Message], *, fence: str | None = None) -> list[ChatMessage]:
     """Return the messages that ask for the question to be made understandable by itself."""
     told = [Message(one.role, one.content[:MOST_OF_A_MESSAGE]) for one in history]
-    body = f"{_conversation(told, fence or new_fence())}Last question:\n{quoted(question)}"
+    body = f"{_conversation(told, fence or secrets.token_hex(6))}Last question:\n{quoted(question)}"
     return [{"role": "system", "content": CONDENSE}, {"role": "user", "content": body}]
-
-
-def new_fence() -> str:
-    """Return a word that no document can know."""
-    return secrets.token_hex(6)
 
 
 def ours() -> Sequence[str]:

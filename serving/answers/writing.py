@@ -16,7 +16,7 @@ from serving.answers.draft import Draft
 from serving.answers.leaks import Leaks
 from serving.answers.model import LanguageModel
 from serving.answers.no_data import says_no_data
-from serving.answers.prompt import NO_DATA, messages, new_fence, ours
+from serving.answers.prompt import NO_DATA, messages, ours
 from serving.answers.question import PreparedQuestion
 from serving.answers.schemas import AnswerEvent, AskRequest
 from serving.answers.support import Verdict
@@ -71,9 +71,9 @@ class Writer:
         self, request: AskRequest, asked: PreparedQuestion, access: Access, draft: Draft, *, live: bool
     ) -> AsyncGenerator[str]:
         """Yield what may be shown of the model's answer, and count in the draft what was removed and how long it took."""
-        fence, shares = new_fence(), asked.shares
+        shares = asked.shares
         style = request.written._replace(max_tokens=shares.answer)
-        cleaner = Cleaner(len(asked.sources), Leaks(_ours(), fence))
+        cleaner = Cleaner(len(asked.sources), Leaks(_ours()))
         prompt = messages(
             asked.question,
             asked.sources,
@@ -81,7 +81,6 @@ class Writer:
             searched=asked.searched,
             history=shares.history,
             selection=shares.selection,
-            fence=fence,
         )
         began, spent = time.perf_counter(), asked.model_ms / 1000
         try:

@@ -273,7 +273,7 @@ def test_ten_answers_verbatim(running: Running, model: Proxy, bundled_model: Any
 
 def _checked(written: str, sources: list[dict[str, Any]], embedding: Any) -> list[Verdict]:
     """Return the verdicts on what the model wrote, also where quotes are shown instead."""
-    cleaner = Cleaner(len(sources), Leaks(ours(), ""))
+    cleaner = Cleaner(len(sources), Leaks(ours()))
     passages = {
         number: CitedText(source["chunk_text"], " ".join((source["title"], *source["section_path"])))
         for number, source in enumerate(sources, start=1)

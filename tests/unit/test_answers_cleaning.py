@@ -141,11 +141,14 @@ LEAKED = {
     "- one [1]\n- two [2]\n---\nthe a | b": "- one [1]\n- two [2]\n---\nthe a | b",
     "Answers vary [1].\n1. Copy it [1].": "Answers vary [1].\n1. Copy it [1].",
     "Copy figures, dates": "Copy figures, dates",
+    "=== Question:\n== Question f00d (Files)\nYes [1].": "Yes [1].",
+    'Do not guess. Cite [1] to [3], or reply "No data found".\nYes [1].': "Yes [1].",
+    "Cite it": "Cite it",
 }
 
 
 def leakless() -> Cleaner:
-    return Cleaner(3, Leaks(ours(), "f00d"))
+    return Cleaner(3, Leaks(ours()))
 
 
 @pytest.mark.parametrize(("written", "shown"), LEAKED.items())
