@@ -194,6 +194,7 @@ class Collection(msgspec.Struct, frozen=True):
     model_source: str | None
     model_dimensions: int | None
     model_window: int | None
+    model_prompts: str | None
     active: bool
 
 

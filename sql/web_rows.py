@@ -18,6 +18,7 @@ class ActiveModel(msgspec.Struct, frozen=True):
     model_source: str | None
     model_dimensions: int | None
     model_window: int | None
+    model_prompts: str | None
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from resources.core import bm25
 from resources.core.errors import CapacityError
 from resources.core.naming import keyword_text, name_words
 from resources.embedding import choice
+from resources.embedding.prompts import NO_PROMPTS
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
@@ -57,13 +58,15 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
         log.info("collection_activated", collection=name)
     elif qdrant.current_collection(stores.qdrant) != name:
         qdrant.switch_alias(stores.qdrant, name)  # a crash happened between the registry update and the alias switch
-    if active.choice[:2] != choice(stores.settings)[:2]:
+    wanted = choice(stores.settings)
+    if active.choice[:2] != wanted[:2] or (active.choice.prompts or NO_PROMPTS) != (wanted.prompts or NO_PROMPTS):
         log.warning("settings_other_model", collection=name, model=collection.model, change_with="concordance reindex")
     return found
 
 
 def record(stores: Stores, made: Target) -> None:
     """Record the parameters of a new collection."""
+    prompts = made.choice.prompts
     stores.collections.save_collection(
         name=made.collection.name,
         model=made.collection.model,
@@ -74,6 +77,7 @@ def record(stores: Stores, made: Target) -> None:
         model_source=made.choice.source,
         model_dimensions=made.choice.dimensions,
         model_window=made.choice.window,
+        model_prompts=prompts.model_dump_json() if prompts is not None else None,
     )
 
 

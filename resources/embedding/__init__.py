@@ -13,8 +13,10 @@ from typing import Any, Literal, NamedTuple
 from resources.core.errors import ConfigurationError, InvalidRequestError
 from resources.core.ports import Embedder
 from resources.embedding.folder import BUNDLED_NAMES, read_folder
+from resources.embedding.prompts import NO_PROMPTS, has_prompts
 from resources.embedding.wordpieces import WordPieces
 from resources.settings import Settings
+from resources.settings.limits import Prompts
 
 
 class ModelChoice(NamedTuple):
@@ -26,6 +28,8 @@ class ModelChoice(NamedTuple):
     dimensions: int | None
     """As requested, for models with a choice of dimensions."""
     window: int | None
+    prompts: Prompts | None = None
+    """As set; None: those of the model's folder."""
 
     def settings(self, settings: Settings) -> Settings:
         """Return settings that select this model. A configured price is kept only for the model it was set for."""
@@ -39,6 +43,7 @@ class ModelChoice(NamedTuple):
                 "embedding_model": self.source,
                 "embedding_dimensions": self.dimensions,
                 "embedding_window": self.window,
+                "embedding_prompts": self.prompts,
                 "embedding_price": None if known and other else settings.embedding_price,
             }
         )
@@ -49,7 +54,13 @@ def choice(settings: Settings) -> ModelChoice:
     source = settings.embedding_model
     if settings.embedding_provider == "local" and source is not None:
         source = None if source in BUNDLED_NAMES else str(Path(source).expanduser().resolve())
-    return ModelChoice(settings.embedding_provider, source, settings.embedding_dimensions, settings.embedding_window)
+    return ModelChoice(
+        settings.embedding_provider,
+        source,
+        settings.embedding_dimensions,
+        settings.embedding_window,
+        settings.embedding_prompts,
+    )
 
 
 def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoice:
@@ -73,14 +84,19 @@ def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoic
         source, provider = model, "openai"
     if (provider, source) == own[:2]:
         return own._replace(dimensions=dimensions or own.dimensions)
-    return ModelChoice(provider, source, dimensions, None)
+    return ModelChoice(provider, source, dimensions, None, own.prompts)
 
 
 def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
     """Return the model recorded in a row of `index_collections`; None for a collection older than that record."""
     if row["provider"] is None:
         return None
-    return ModelChoice(row["provider"], row["model_source"], row["model_dimensions"], row["model_window"])
+    if row["model_prompts"] is not None:
+        prompts = Prompts.model_validate_json(row["model_prompts"])
+    else:
+        # older versions did not read prompts from folders
+        prompts = None if has_prompts(row["model"]) else NO_PROMPTS
+    return ModelChoice(row["provider"], row["model_source"], row["model_dimensions"], row["model_window"], prompts)
 
 
 def embedder_of(settings: Settings, row: Mapping[str, Any]) -> Embedder:
@@ -120,6 +136,7 @@ def embedder(settings: Settings) -> Embedder:
         settings.embedding_window,
         settings.embedding_batch,
         settings.embedding_price,
+        settings.embedding_prompts,
         settings.openai_base_url,
         key.get_secret_value() if key else None,
         str((settings.home / "models").resolve()),  # two homes with the same models folder share one embedder
@@ -147,6 +164,7 @@ def _embedder(
     window: int | None,
     batch: int,
     price: float | None,
+    prompts: Prompts | None,
     base_url: str,
     api_key: str | None,
     models: str,
@@ -155,8 +173,17 @@ def _embedder(
         from resources.embedding.openai_compatible import OpenAICompatible
 
         return OpenAICompatible(
-            base_url, api_key, model=model, dimensions=dimensions, window=window, batch=batch, price=price
+            base_url,
+            api_key,
+            model=model,
+            dimensions=dimensions,
+            window=window,
+            batch=batch,
+            price=price,
+            prompts=prompts or NO_PROMPTS,
         )
     from resources.embedding.local import LocalEmbedder
 
-    return LocalEmbedder(read_folder(model), Path(models), dimensions=dimensions, window=window, price=price)
+    return LocalEmbedder(
+        read_folder(model), Path(models), dimensions=dimensions, window=window, price=price, prompts=prompts
+    )

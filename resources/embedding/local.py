@@ -17,7 +17,9 @@ from resources.core.errors import ConfigurationError
 from resources.core.ports import Vectors
 from resources.embedding.convert import converted
 from resources.embedding.folder import ModelFolder
+from resources.embedding.prompts import suffix
 from resources.embedding.wordpieces import WordPieces
+from resources.settings.limits import Prompts
 
 BATCH_TOKENS = 1024
 """Tokens of one forward pass, padding included. Measured on 2 cores: 512 to 1,536 give 77 chunks/s, 4,096 gives 51."""
@@ -36,6 +38,7 @@ class LocalEmbedder:
         dimensions: int | None = None,
         window: int | None = None,
         price: float | None = None,
+        prompts: Prompts | None = None,
     ) -> None:
         import ctranslate2
 
@@ -51,7 +54,10 @@ class LocalEmbedder:
             )
         self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
         self._cls = folder.pooling == "cls"
-        self.model = folder.name if folder.bundled else f"{folder.name}@{folder.fingerprint()[:8]}"
+        prompts = folder.prompts if prompts is None else prompts
+        self._query, self._passage = self._pieces.ids([prompts.query, prompts.passage])
+        named = folder.name if folder.bundled else f"{folder.name}@{folder.fingerprint()[:8]}"
+        self.model = named + suffix(prompts)
         self.dimensions = folder.dimensions
         self.window = window or folder.window
         self.price_per_million = price or 0.0
@@ -73,23 +79,28 @@ class LocalEmbedder:
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Return one row per text, in order, and the number of tokens processed."""
+        return self._embedded(texts, self._passage)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of one text, shape (dimensions,)."""
+        return self._embedded([text], self._query)[0][0]
+
+    def _embedded(self, texts: Sequence[str], prompt: list[int]) -> tuple[Vectors, int]:
+        """Embed texts in windows that each begin with the prompt."""
         ids = self._pieces.ids(texts)
-        room = self.window - len(self._pieces.prefix) - len(self._pieces.suffix)
+        room = max(1, self.window - len(self._pieces.prefix) - len(self._pieces.suffix) - len(prompt))
         windows: list[list[int]] = []
         owners: list[int] = []
         for owner, tokens in enumerate(ids):
             for start in range(0, max(1, len(tokens)), room):
-                windows.append(tokens[start : start + room])
+                windows.append([*prompt, *tokens[start : start + room]])
                 owners.append(owner)
         pooled = self._pooled(windows)
         vectors = np.zeros((len(ids), self.dimensions), dtype=np.float32)
-        weights = np.fromiter((max(1, len(window)) for window in windows), dtype=np.float32, count=len(windows))
+        lengths = (max(1, len(window) - len(prompt)) for window in windows)
+        weights = np.fromiter(lengths, dtype=np.float32, count=len(windows))
         np.add.at(vectors, owners, _normalized(pooled) * weights[:, None])
         return _normalized(vectors), sum(map(len, ids))
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of one text, shape (dimensions,)."""
-        return self.embed_counted([text])[0][0]
 
     def _pooled(self, windows: list[list[int]]) -> Vectors:
         """Run the model over windows sorted by length, so that batches need little padding."""

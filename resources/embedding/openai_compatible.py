@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from resources.core.errors import ConcordanceError, ConfigurationError, ServiceUnavailableError
 from resources.core.ports import Vectors
+from resources.embedding.prompts import NO_PROMPTS, suffix
+from resources.settings.limits import Prompts
 
 DEFAULT_MODEL = "text-embedding-3-small"
 RETRIES = 3
@@ -50,11 +52,14 @@ class OpenAICompatible:
         price: float | None = None,
         timeout: float = 60.0,
         query_timeout: float = 10.0,
+        prompts: Prompts = NO_PROMPTS,
     ) -> None:
         from openai import OpenAI
 
-        self.model = model or DEFAULT_MODEL
-        own, limit, cost = KNOWN.get(self.model, (None, 8191, None))
+        self._name = model or DEFAULT_MODEL
+        self._prompts = prompts
+        self.model = self._name + suffix(prompts)
+        own, limit, cost = KNOWN.get(self._name, (None, 8191, None))
         self._asked = dimensions if dimensions != own else None
         self._known_dimensions = dimensions or own
         self.window = window or limit
@@ -68,7 +73,7 @@ class OpenAICompatible:
     def dimensions(self) -> int:
         """Length of a vector; for an unknown model, the service is asked once."""
         if self._known_dimensions is None:
-            rows, _ = self._request(["dimensions"])
+            rows, _ = self._passages(["dimensions"])
             self._known_dimensions = rows.shape[1]
         return self._known_dimensions
 
@@ -82,14 +87,16 @@ class OpenAICompatible:
             return np.zeros((0, self.dimensions), dtype=np.float32), 0
         batches = self._batches(texts)
         if len(batches) == 1:
-            return self._request(batches[0])
+            return self._passages(batches[0])
         with ThreadPoolExecutor(min(CONCURRENCY, len(batches))) as pool:
-            answers = list(pool.map(self._request, batches))
+            answers = list(pool.map(self._passages, batches))
         return np.concatenate([rows for rows, _ in answers]), sum(tokens for _, tokens in answers)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of one query, shape (dimensions,); only one retry, because a user is waiting."""
-        return self._request([text], timeout=self._query_timeout, retries=1)[0][0]
+        prompts = self._prompts
+        rows, _ = self._request([prompts.query + text], prompts.query_type, timeout=self._query_timeout, retries=1)
+        return rows[0]
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
         batches: list[list[str]] = [[]]
@@ -102,8 +109,11 @@ class OpenAICompatible:
             batches[-1].append(text)
         return [batch for batch in batches if batch]
 
+    def _passages(self, texts: list[str]) -> tuple[Vectors, int]:
+        return self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
+
     def _request(
-        self, texts: list[str], *, timeout: float | None = None, retries: int = RETRIES
+        self, texts: list[str], input_type: str | None, *, timeout: float | None = None, retries: int = RETRIES
     ) -> tuple[Vectors, int]:
         import openai
 
@@ -111,10 +121,12 @@ class OpenAICompatible:
         if timeout is not None:
             client = client.with_options(timeout=timeout)
         extra: dict[str, Any] = {"dimensions": self._asked} if self._asked else {}
+        if input_type is not None:
+            extra["extra_body"] = {"input_type": input_type}
         try:
             # OpenAI rejects an empty text but accepts a space
             answer = client.embeddings.create(
-                model=self.model, input=[text or " " for text in texts], encoding_format="base64", **extra
+                model=self._name, input=[text or " " for text in texts], encoding_format="base64", **extra
             )
         except openai.OpenAIError as error:
             raise self._explained(error) from error

@@ -11,6 +11,15 @@ Count = Annotated[int, Field(ge=1)]
 Period = Annotated[str, Field(pattern=PATTERN)]
 
 
+class Prompts(BaseModel, frozen=True, extra="forbid"):
+    """What a model is given with each text: a prefix, and for services that take it an `input_type`."""
+
+    query: str = ""
+    passage: str = ""
+    query_type: str | None = None
+    passage_type: str | None = None
+
+
 class LimitSettings(BaseModel):
     max_file_bytes: Count = 200 * 1024 * 1024
     max_upload_bytes: Count = MAX_UPLOAD_BYTES
@@ -23,6 +32,8 @@ class LimitSettings(BaseModel):
     max_vectors: Count | None = None
     embedding_window: Annotated[int | None, Field(ge=16)] = None
     """Largest text in tokens that the model sees whole. Unset: the model's own."""
+    embedding_prompts: Prompts | None = None
+    """Unset: what the model's folder says, nothing for services."""
     embedding_budget: Annotated[float | None, Field(ge=0)] = None
     """US dollars a month; warns at 80 %."""
     embedding_budget_stop: bool = True

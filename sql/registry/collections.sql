@@ -3,19 +3,19 @@
 
 -- name: active_collection
 -- The collection behind the alias. Grain: collection.
-SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, active
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, model_prompts, active
 FROM index_collections
 WHERE active;
 
 -- name: building_collection
 -- The collection that a reindex is filling. Grain: collection.
-SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, active
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, model_prompts, active
 FROM index_collections
 WHERE building;
 
 -- name: kept_collection
 -- The collection that was replaced last. Grain: collection.
-SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, active
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, model_prompts, active
 FROM index_collections
 WHERE NOT active AND NOT building AND replaced_at IS NOT NULL
 ORDER BY replaced_at DESC
@@ -23,7 +23,7 @@ LIMIT 1;
 
 -- name: collection
 -- Grain: collection.
-SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, active
+SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, model_prompts, active
 FROM index_collections
 WHERE name = :name;
 
@@ -34,16 +34,19 @@ FROM index_collections
 ORDER BY name;
 
 -- name: save_collection!
--- Parameters: name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window.
+-- Parameters: name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window,
+-- model_prompts.
 INSERT INTO index_collections AS c (
-    name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window
+    name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window,
+    model_prompts
 )
 VALUES (
-    :name, :model, :dimensions, :chunking_version, :bm25_avg_len, :provider, :model_source, :model_dimensions, :model_window
+    :name, :model, :dimensions, :chunking_version, :bm25_avg_len, :provider, :model_source, :model_dimensions, :model_window,
+    :model_prompts
 )
 ON CONFLICT (name) DO UPDATE SET
     provider = excluded.provider, model_source = excluded.model_source, model_dimensions = excluded.model_dimensions,
-    model_window = excluded.model_window;
+    model_window = excluded.model_window, model_prompts = excluded.model_prompts;
 
 -- name: activate!
 -- Grain: collection.

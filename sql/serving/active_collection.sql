@@ -7,6 +7,7 @@ SELECT
     provider,
     model_source,
     model_dimensions,
-    model_window
+    model_window,
+    model_prompts
 FROM index_collections
 WHERE active

@@ -9,6 +9,8 @@ import pytest
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.openai_compatible import CONCURRENCY, OpenAICompatible
+from resources.embedding.prompts import has_prompts
+from resources.settings.limits import Prompts
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
 
 SOON = {"retry_after_ms": "1"}
@@ -161,3 +163,22 @@ def test_chosen_dimensions_are_asked_for_and_known_ones_are_not(server: OpenAISe
     with pytest.raises(ConfigurationError, match="64 numbers where 1536"):
         small.embed(["a"])
     assert "dimensions" not in server.requests[-1]
+
+
+def test_prompts_go_with_each_text_and_are_part_of_the_name(server: OpenAIServer) -> None:
+    plain = client(server)
+    prompts = Prompts(query="query: ", passage="passage: ", query_type="query", passage_type="document")
+    prompted = client(server, prompts=prompts)
+    prompted.embed(["a", "b", ""])
+    prompted.embed_query("c")
+    first, second, third = server.requests
+    assert sorted([first["input"], second["input"]]) == [["passage: "], ["passage: a", "passage: b"]]
+    assert third["input"] == ["query: c"]
+    assert [one["input_type"] for one in server.requests] == ["document", "document", "query"]
+    assert {one["model"] for one in server.requests} == {"m"}
+    plain.embed(["a"])
+    assert "input_type" not in server.requests[-1]
+    other = client(server, prompts=Prompts(query="q: "))
+    assert (plain.model, len({plain.model, prompted.model, other.model})) == ("m", 3)
+    assert has_prompts(prompted.model)
+    assert not has_prompts("m")

@@ -18,6 +18,7 @@ from resources.embedding.convert import converted
 from resources.embedding.folder import bundled_folder, read_folder
 from resources.embedding.local import LocalEmbedder
 from resources.settings import BUNDLED_MODEL, Settings
+from resources.settings.limits import Prompts
 from tests.fixtures.tiny_model import make_tiny_model
 
 TEXTS = [
@@ -169,3 +170,22 @@ def test_the_tokenizer_is_the_configured_models(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
         tokenizer(Settings(home=tmp_path, embedding_model=str(tmp_path)))
     assert tokenizer(Settings(home=tmp_path)).count("hello world") == 2
+
+
+def test_prompts_of_the_folder_precede_every_window(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path / "e5")
+    plain = LocalEmbedder(read_folder(str(folder)), tmp_path)
+    prompts = {"prompts": {"query": "query: ", "document": "passage: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    model = LocalEmbedder(read_folder(str(folder)), tmp_path)
+    assert model.model != plain.model
+    assert model.model.startswith(plain.model)
+    np.testing.assert_allclose(model.embed_query("ferry"), plain.embed_query("query: ferry"), atol=1e-5)
+    np.testing.assert_allclose(model.embed(["ferry"])[0], plain.embed(["passage: ferry"])[0], atol=1e-5)
+    long = "ferry " * 300
+    windows = model.embed([long])[0]
+    assert np.isfinite(windows).all()
+    assert np.linalg.norm(windows) == pytest.approx(1, abs=1e-5)
+    unprompted = LocalEmbedder(read_folder(str(folder)), tmp_path, prompts=Prompts())
+    assert unprompted.model == plain.model
+    np.testing.assert_array_equal(unprompted.embed_query("ferry"), plain.embed_query("ferry"))

@@ -22,7 +22,8 @@ from assets.index.reindex import Reindex, open_reindex
 from assets.index.targets import Target
 from orchestration.cli import run as command
 from orchestration.supervision.environment import child_environment
-from resources.embedding import choose
+from resources.embedding import choose, embedder
+from resources.settings.limits import Prompts
 from resources.stores import qdrant
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
@@ -283,3 +284,30 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     assert served.rows("SELECT DISTINCT collection FROM chunks") == [{"collection": old}]
     assert served.sync().counts.embedded == 0
     assert served.agrees()
+
+
+def test_changed_prompts_take_effect_with_a_reindex(installation: Installation, service: OpenAIServer) -> None:
+    provider = {"embedding_provider": "openai", "embedding_model": "word-counts", "openai_base_url": service.url}
+    installation.settings = installation.settings.model_copy(update=provider)
+    fill(installation)
+    old = alias(installation)
+    prompts = Prompts(query="query: ", passage="passage: ")
+    installation.settings = installation.settings.model_copy(update={"embedding_prompts": prompts})
+    installation.write("newt.md", page("newt"))
+    service.requests.clear()
+    assert installation.sync().counts.embedded == 1
+    assert alias(installation) == old
+    assert not [text for request in service.requests for text in request["input"] if text.startswith("passage: ")]
+    service.requests.clear()
+    with open_reindex(installation.settings) as work:
+        made = build(work, "word-counts")
+        promote(work, made)
+    texts = [text for request in service.requests for text in request["input"]]
+    assert len([text for text in texts if "Keeping a" in text]) == len(ANIMALS) + 1
+    assert all(text.startswith("passage: ") for text in texts if "Keeping a" in text)
+    assert alias(installation) == made.collection.name != old
+    follow(installation)
+    service.requests.clear()
+    with web(installation, embedder(installation.settings)) as running:
+        assert running.search("newt", ADA)["warnings"] == []
+        assert ["query: newt"] in [request["input"] for request in service.requests]
