@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -83,14 +83,17 @@ class QueryEmbedder:
         self._load_for = load_for
         self._active: ActiveCollection | None = None
         self._task: asyncio.Task[None] | None = None
+        self.languages: frozenset[str] = frozenset()
+        """Languages of the corpus (ISO 639-1), for the keywords of a query; read together with the active collection."""
         self.fault: str | None = "not loaded yet"
         self.retry_after: float | None = None
         """Seconds to wait while the embedding service rejects requests because of its rate limit."""
 
     @classmethod
-    def pinned(cls, embedder: EmbedsQueries, collection: str) -> QueryEmbedder:
+    def pinned(cls, embedder: EmbedsQueries, collection: str, languages: Iterable[str] = ()) -> QueryEmbedder:
         """Return a `QueryEmbedder` of this collection, whether or not it is active."""
         pinned = cls(lambda: embedder)
+        pinned.languages = frozenset(languages)
         pinned._active = ActiveCollection(collection, embedder, cosine_scale(embedder))
         pinned.fault = None
         return pinned
@@ -121,6 +124,7 @@ class QueryEmbedder:
         if self._read_active is not None:
             with contextlib.suppress(TemporaryError):
                 row = await self._read_active()
+        self.languages = frozenset(row.languages if row else ())
         await self._activate(row)
         if self._read_active is not None:
             self._task = asyncio.create_task(self._follow(self._read_active), name="active-collection")
@@ -168,6 +172,7 @@ class QueryEmbedder:
                 row = await read_active()
             except TemporaryError:
                 continue  # already logged; the last known collection stays active
+            self.languages = frozenset(row.languages if row else ())
             current = self._active is not None and self.collection == (row.name if row else ALIAS)
             done = current or await self._activate(row)
             interval = POLL_SECONDS if done else min(MAX_RETRY_SECONDS, interval * 2)

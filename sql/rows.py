@@ -160,6 +160,7 @@ class Passage(msgspec.Struct, frozen=True):
     doc_id: str
     chunk_index: int
     chunk_text: str
+    language: str | None
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 
 
 class ActiveModel(msgspec.Struct, frozen=True):
-    """The collection that searches read, with its model."""
+    """The collection that searches read, with its model, and the languages of the corpus (ISO 639-1)."""
 
     name: str
     model: str
@@ -19,6 +19,7 @@ class ActiveModel(msgspec.Struct, frozen=True):
     model_dimensions: int | None
     model_window: int | None
     model_prompts: str | None
+    languages: list[str]
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):

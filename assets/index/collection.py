@@ -117,9 +117,10 @@ def average_length(stores: Stores, made: Target, pending: Sequence[Pending]) -> 
         .filter(
             pl.col("content_key").is_in(list(names)) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0)
         )
-        .select("content_key", "chunk_index", "text")
+        .select("content_key", "chunk_index", "text", "language")
         .collect()
     )
     return bm25.mean_length(
-        [keyword_text(name_words([names[key]], index, text), text) for key, index, text in rows.iter_rows()]
+        [keyword_text(name_words([names[key]], index, text), text) for key, index, text, _ in rows.iter_rows()],
+        rows["language"].to_list(),
     )

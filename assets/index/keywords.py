@@ -58,7 +58,8 @@ def _refresh(
     names = {row["doc_id"]: names_of(row) for row in documents}
     words = {row.chunk_id: name_words(names[row.doc_id], row.chunk_index, row.chunk_text) for row in passages}
     texts = [keyword_text(words[row.chunk_id], row.chunk_text) for row in passages]
-    qdrant.set_keywords(stores.qdrant, name, dict(zip(words, bm25.encode_documents(texts, average), strict=True)))
+    sparse = bm25.encode_documents(texts, average, [row.language for row in passages])
+    qdrant.set_keywords(stores.qdrant, name, dict(zip(words, sparse, strict=True)))
     vectors = qdrant.dense_vectors(stores.qdrant, name, list(words))
     sketches = (
         dict(zip(vectors, sketch.encode(np.array(list(vectors.values()), dtype=np.float32)), strict=True))

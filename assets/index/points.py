@@ -152,7 +152,8 @@ class PointWriter:
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
             texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
-            sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len)
+            languages = [row.chunk["language"] for row in part]
+            sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len, languages)
             dense = vectors.rows([row.chunk["text_hash"] for row in part])
             points = models.Batch(
                 ids=[row.point_id for row in part],

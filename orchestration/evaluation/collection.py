@@ -78,6 +78,11 @@ class Indexed(NamedTuple):
     payloads: dict[str, dict[str, Any]]
     ids: dict[str, str]
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """Languages of the passages (ISO 639-1), as the service reads them from the registry."""
+        return frozenset(payload["language"] for payload in self.payloads.values() if payload["language"])
+
 
 def read_collection(folder: Path) -> JudgedCollection:
     """Read a folder, omitting queries without a relevant document. Raises `InvalidRequestError` naming file and line."""
@@ -144,7 +149,8 @@ def index_collection(collection: JudgedCollection, target: EvaluationTarget, pro
     dimensions = target.embedder.dimensions
     name = f"{qdrant.ALIAS}_evaluation_{dimensions}"
     qdrant.create_collection(target.qdrant, name, dimensions)
-    average = bm25.mean_length([_keyword_text(shared, row) for shared, row in rows])
+    languages = [row["language"] for _, row in rows]
+    average = bm25.mean_length([_keyword_text(shared, row) for shared, row in rows], languages)
     payloads: dict[str, dict[str, Any]] = {}
     for part in batches(rows, WRITE_POINTS):
         dense = vectors.rows([row["text_hash"] for _, row in part])
@@ -156,7 +162,8 @@ def index_collection(collection: JudgedCollection, target: EvaluationTarget, pro
             }
             for (shared, row), small in zip(part, sketch.encode(dense), strict=True)
         }
-        sparse = bm25.encode_documents([_keyword_text(shared, row) for shared, row in part], average)
+        texts = [_keyword_text(shared, row) for shared, row in part]
+        sparse = bm25.encode_documents(texts, average, [row["language"] for _, row in part])
         qdrant.upsert(target.qdrant, name, _points(written, dense.tolist(), sparse))
         payloads |= written
     qdrant.switch_alias(target.qdrant, name)

@@ -200,6 +200,7 @@ class Searcher:
     def __init__(self, settings: Settings, indexed: Indexed, engines: Engines, queries: QueryEmbedder) -> None:
         self._settings = settings
         self._ids = indexed.ids
+        queries.languages = indexed.languages
         self.retriever = Retriever(settings, engines, _EveryPassage(indexed), queries)
 
     async def search(self, query: str, wanted: Configuration) -> tuple[list[str], float]:

@@ -24,6 +24,7 @@ from serving.retrieval.engines import Engines
 from serving.retrieval.query import Narrowing, search_query
 from serving.retrieval.registry import Registry
 from serving.retrieval.retriever import HELD_BACK, Retriever
+from sql.web import WebReads
 
 DEPTH = 10
 """Documents per question that count as found."""
@@ -73,7 +74,9 @@ class QuestionRunner:
 
     async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
         """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""
-        embedder = QueryEmbedder.pinned(target.embedder, target.collection.name)
+        active = await WebReads(self._database).active_collection()
+        languages = active.languages if active is not None else []
+        embedder = QueryEmbedder.pinned(target.embedder, target.collection.name, languages)
         engines = Engines(self._searches, self._database, embedder)
         retriever = Retriever(self._settings, engines, Registry(self._database), embedder)
         limit = asyncio.Semaphore(CONCURRENT_QUESTIONS)

@@ -6,12 +6,16 @@ IDF, which it counts over the collection (the sparse vector is declared with `mo
 A word is indexed as its stem and, where that differs, also as written: a query for "surveys" finds "surveying" too,
 but ranks "surveys" first. The weight of the written form is applied to the query, so it can change without a reindex.
 
+Passages of other languages than English have the stems and stop words of their own language; terms of all languages share one space of
+IDs. A query has the terms of every language of the corpus, so that it finds a word wherever it stands: see `encode_query`. In a
+corpus of English alone nothing of this takes part.
+
 An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one.
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from qdrant_edge import Bm25, Bm25Config, DisabledStemmer
@@ -26,8 +30,36 @@ B = 0.75
 FORM = 0.5
 """Weight of a word's written form relative to its stem; 0.2 to 1 all raise the mean nDCG@10 of three collections by 0.004-0.008."""
 
-VERSION = "w3"
+VERSION = "w4"
 """Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
+
+ENGLISH = "en"
+LANGUAGES: Mapping[str, str] = {
+    ENGLISH: "english",
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+"""Languages (ISO 639-1) for which the engine has both stop words and a stemmer. Texts in any other are treated as English."""
+_CODES = {name: code for code, name in reversed(LANGUAGES.items())}
+_MARKS = "\"'’“”„«»().,;:?!¿¡"
+_KNOWN_WORDS = 20_000
+"""Words whose languages are kept."""
 
 _COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./\\:@#+&]++[^\W_]++)+")
 """Begins at a word and never steps back, or a long word without a joint would take quadratic time."""
@@ -55,19 +87,20 @@ class _Words(NamedTuple):
     forms: Bm25
 
 
-def _words(k: float, b: float, avg_len: float) -> _Words:
-    plain = Bm25Config(k=k, b=b, avg_len=avg_len, stemmer=DisabledStemmer())
-    return _Words(Bm25(Bm25Config(k=k, b=b, avg_len=avg_len)), Bm25(plain))
+def _words(k: float, b: float, avg_len: float, language: str | None) -> _Words:
+    name = LANGUAGES.get(language or ENGLISH, LANGUAGES[ENGLISH])
+    plain = Bm25Config(k=k, b=b, avg_len=avg_len, language=name, stemmer=DisabledStemmer())
+    return _Words(Bm25(Bm25Config(k=k, b=b, avg_len=avg_len, language=name)), Bm25(plain))
 
 
 @cache
-def _documents(avg_len: float) -> _Words:
-    return _words(K1, B, avg_len)
+def _documents(avg_len: float, language: str | None) -> _Words:
+    return _words(K1, B, avg_len, language)
 
 
 @cache
-def _counter() -> _Words:
-    return _words(_FULL_COUNT, 0.0, 1.0)
+def _counter(language: str | None = ENGLISH) -> _Words:
+    return _words(_FULL_COUNT, 0.0, 1.0, language)
 
 
 def with_identifiers(text: str) -> str:
@@ -86,14 +119,18 @@ def _vector(values: dict[int, float]) -> SparseVector:
     return SparseVector(indices, [values[index] for index in indices])
 
 
-def encode_documents(texts: Sequence[str], avg_len: float) -> list[SparseVector]:
-    """Return one vector per text, in order.
+def encode_documents(
+    texts: Sequence[str], avg_len: float, languages: Sequence[str | None] | None = None
+) -> list[SparseVector]:
+    """Return one vector per text, in order, of the texts' languages (ISO 639-1; None: English).
 
     `avg_len` is the corpus's mean length as `mean_length` counts it, and must be the same for the whole collection.
     Raises `ValueError` if it is not positive.
     """
-    model = _documents(float(avg_len))
-    return [_document(with_identifiers(text), model) for text in texts]
+    return [
+        _document(with_identifiers(text), _documents(float(avg_len), language))
+        for text, language in zip(texts, languages or [None] * len(texts), strict=True)
+    ]
 
 
 def _document(text: str, model: _Words) -> SparseVector:
@@ -102,18 +139,57 @@ def _document(text: str, model: _Words) -> SparseVector:
     return _vector(values | dict(zip(stems.indices, stems.values, strict=True)))
 
 
-def encode_query(text: str) -> SparseVector:
-    """Return the query's terms weighted by how often each occurs, and their written forms by `FORM` of that."""
-    counter, text = _counter(), with_identifiers(text)
-    values = _counts(text, counter.stems)
-    for index, count in _counts(text, counter.forms).items():
-        values[index] = values.get(index, 0.0) + FORM * count
-    return _vector(values)
+def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
+    """Return the query's terms weighted by how often each occurs, and their written forms by `FORM` of that.
+
+    `languages` are those of the corpus. Queries are too short to identify their language by letters; their stop words tell it. A query
+    in English has English terms only, one in another language the stems that every language of the corpus makes of its words, without
+    its own stop words, which are rare words in texts of other languages. If the stop words don't tell, so are all stems.
+    """
+    text = with_identifiers(text)
+    others = sorted({LANGUAGES[one] for one in languages if one in LANGUAGES} - {LANGUAGES[ENGLISH]})
+    spoken = _spoken(text, others) if others else LANGUAGES[ENGLISH]
+    if spoken == LANGUAGES[ENGLISH]:
+        others = []
+    elif spoken is not None:
+        text = " ".join(word for word in text.split() if spoken not in _stopped(word.strip(_MARKS).lower()))
+    stems, forms = dict[int, float](), dict[int, float]()
+    for name in (LANGUAGES[ENGLISH], *others):
+        counter = _counter(_CODES[name])
+        for found, reader in ((stems, counter.stems), (forms, counter.forms)):
+            for index, count in _counts(text, reader).items():
+                found[index] = max(found.get(index, 0.0), count)
+    for index, count in forms.items():
+        stems[index] = stems.get(index, 0.0) + FORM * count
+    return _vector(stems)
 
 
-def mean_length(texts: Sequence[str]) -> float:
+def _spoken(text: str, others: Sequence[str]) -> str | None:
+    """Return the name of the language that most of the stop words belong to; None if there are none or several have as many."""
+    counts = dict.fromkeys((LANGUAGES[ENGLISH], *others), 0)
+    for word in text.split():
+        for name in _stopped(word.strip(_MARKS).lower()):
+            if name in counts:
+                counts[name] += 1
+    most = max(counts.values())
+    best = [name for name, count in counts.items() if count == most]
+    return best[0] if most and len(best) == 1 else None
+
+
+@lru_cache(_KNOWN_WORDS)
+def _stopped(word: str) -> frozenset[str]:
+    """Return the names of the languages in which a word is a stop word."""
+    if not word.isalpha():
+        return frozenset()
+    return frozenset(name for name, code in _CODES.items() if not _counter(code).forms.embed_document(word).indices)
+
+
+def mean_length(texts: Sequence[str], languages: Sequence[str | None] | None = None) -> float:
     """Return the mean number of words in a text (without stopwords, as in the vectors), at least 1."""
     if not texts:
         return 1.0
-    counter = _counter()
-    return max(1.0, sum(sum(_counts(with_identifiers(text), counter.stems).values()) for text in texts) / len(texts))
+    counts = (
+        sum(_counts(with_identifiers(text), _counter(language).stems).values())
+        for text, language in zip(texts, languages or [None] * len(texts), strict=True)
+    )
+    return max(1.0, sum(counts) / len(texts))

@@ -135,7 +135,7 @@ class Engines:
         self, collection: str, query: SearchQuery, dense: _Dense | None, *, with_payload: bool
     ) -> Retrieved:
         """Search both legs in one batch."""
-        sparse = encode_query(query.text) if query.mode != "vector" else None
+        sparse = encode_query(query.text, self._embedder.languages) if query.mode != "vector" else None
         keyword = sparse if sparse is not None and sparse.indices else None
         vector = dense.vector if dense is not None else None
         answers = await self._ask(collection, queries(query, vector, keyword, with_payload=with_payload))

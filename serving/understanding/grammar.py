@@ -107,7 +107,7 @@ class Grammar:
                 found.append(phrase)
 
         add("channel", in_channel(text, names))
-        add("author", by_author(text, names, of_documents=bool(found or _DOCUMENTS.search(text))))
+        add("author", by_author(text, names, of_documents=bool(found or (names.authors and _DOCUMENTS.search(text)))))
         add("type", _of_type(text))
         add("source", self._from_source(text, found, days))
         add("date", _dated(text, found, days))

@@ -39,7 +39,7 @@ ORDER BY d.doc_id;
 -- name: keyword_passages_to_refresh
 -- The first passage of such documents, and all passages whose vectors have another version. Grain: chunk.
 -- Index: chunks (doc_id, collection, chunk_index).
-SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text
+SELECT c.chunk_id::text AS chunk_id, c.doc_id::text AS doc_id, c.chunk_index, c.chunk_text, c.language
 FROM chunks AS c
 INNER JOIN index_entries AS e ON e.doc_id = c.doc_id AND e.collection = c.collection
 WHERE

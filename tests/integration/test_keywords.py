@@ -17,6 +17,7 @@ from tests.fixtures.installation import Installation
 from tests.fixtures.tiny_model import make_tiny_model
 
 HAY = "Every stable gets fresh hay in the morning.\n"
+GERMAN = "Die Verträge mit den Lieferanten werden jedes Jahr geprüft, und die Preise werden neu verhandelt. " * 60
 LONG = "\n\n".join(f"## Part {n}\n\nParagraph {n} tells of hay, straw and water in some detail." for n in range(90))
 
 
@@ -34,13 +35,15 @@ def check(installation: Installation, words: str, *, collection: str | None = No
     values = () if collection is None else (collection,)
     (made,) = installation.rows(f"SELECT name, bm25_avg_len FROM index_collections WHERE {where}", *values)  # noqa: S608
     rows = installation.rows(
-        "SELECT chunk_id::text, chunk_index, chunk_text, name_words FROM chunks WHERE collection = %s", made["name"]
+        "SELECT chunk_id::text, chunk_index, chunk_text, name_words, language FROM chunks WHERE collection = %s",
+        made["name"],
     )
     held = vectors(installation, made["name"])
     assert len(held) == len(rows) > 0
     for row in rows:
         assert row["name_words"] == ("" if row["chunk_index"] else words)
-        (wanted,) = bm25.encode_documents([keyword_text(row["name_words"], row["chunk_text"])], made["bm25_avg_len"])
+        texts = [keyword_text(row["name_words"], row["chunk_text"])]
+        (wanted,) = bm25.encode_documents(texts, made["bm25_avg_len"], [row["language"]])
         assert held[row["chunk_id"]].indices == wanted.indices
         assert held[row["chunk_id"]].values == pytest.approx(wanted.values)
 
@@ -71,12 +74,14 @@ def test_a_rename_renews_words_and_vectors(installation: Installation) -> None:
     assert installation.sync().counts.synced == installation.last["indexed"]["keywords_refreshed"] == 0
 
 
+@pytest.mark.parametrize("text", [LONG, GERMAN], ids=["English", "German"])
 @pytest.mark.parametrize("earlier", [None, "w0\notter_dens.txt\notter_dens.txt\notter_dens.txt"])
 def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
-    installation: Installation, earlier: str | None
+    installation: Installation, earlier: str | None, text: str
 ) -> None:
-    installation.write("otter_dens.txt", LONG)
+    installation.write("otter_dens.txt", text)
     installation.sync()
+    assert installation.rows("SELECT DISTINCT language FROM chunks") == [{"language": "de" if text == GERMAN else "en"}]
     client = qdrant.client(installation.settings)
     others = dict.fromkeys(vectors(installation), bm25.encode_documents(["plain"], 10)[0])
     qdrant.set_keywords(client, qdrant.ALIAS, others)

@@ -96,3 +96,43 @@ def test_a_long_word_takes_linear_time() -> None:
 
 def test_a_hyphenated_word_is_its_parts() -> None:
     assert encode_query("well-known") == encode_query("well known")
+
+
+GERMAN = "Die Kündigungsfristen der Verträge stehen in Anlage PKZ-0821."
+
+
+def test_passages_have_the_stems_and_stop_words_of_their_language() -> None:
+    (german,), (english,) = (encode_documents([GERMAN], 10, [language]) for language in ("de", "en"))
+    assert product(encode_query("Verträgen", {"en"}), german) == 0
+    assert product(encode_query("Verträgen", {"en", "de"}), german) > 0
+    assert product(encode_query("Verträgen", {"en", "de"}), english) == 0
+    assert (
+        product(encode_query("die der in", {"en"}), english) > product(encode_query("die der in", {"de"}), german) == 0
+    )
+
+
+def test_a_word_of_an_identifier_is_whole_in_every_language() -> None:
+    near, exact = encode_documents(["Anlage PKZ-0822 der Verträge", "Anlage PKZ-0821 der Verträge"], 10, ["de", "de"])
+    for query in ("PKZ-0821", "Was steht in der Anlage PKZ-0821?"):
+        vector = encode_query(query, {"de", "en", "fr"})
+        assert product(vector, exact) > product(vector, near)
+
+
+@given(query=st.text(max_size=100))
+def test_a_corpus_in_english_alone_has_queries_in_english_alone(query: str) -> None:
+    assert encode_query(query, {"en"}) == encode_query(query) == encode_query(query, {"en", "xx", "ja"})
+
+
+def test_the_stop_words_of_a_query_tell_its_language() -> None:
+    corpus = {"en", "de", "fr"}
+    assert encode_query("How are the contracts with suppliers checked?", corpus) == encode_query(
+        "How are the contracts with suppliers checked?"
+    )
+    without = encode_query("werden Verträge geprüft", corpus - {"fr"})
+    assert set(encode_query("Wie werden die Verträge geprüft?", corpus - {"fr"}).indices) == set(without.indices)
+
+
+def test_lengths_are_counted_without_the_stop_words_of_each_language() -> None:
+    assert mean_length(["die Verträge und der Preis"], ["de"]) == 2
+    assert mean_length(["die Verträge und der Preis", "the contracts and the price"], ["de", "en"]) == 2
+    assert mean_length(["die Verträge und der Preis"]) == 5
