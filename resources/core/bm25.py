@@ -6,9 +6,9 @@ IDF, which it counts over the collection (the sparse vector is declared with `mo
 A word is indexed as its stem and, where that differs, also as written: a query for "surveys" finds "surveying" too,
 but ranks "surveys" first. The weight of the written form is applied to the query, so it can change without a reindex.
 
-Passages of other languages than English have the stems and stop words of their own language; terms of all languages share one space of
-IDs. A query has the terms of every language of the corpus, so that it finds a word wherever it stands: see `encode_query`. In a
-corpus of English alone nothing of this takes part.
+Passages in other languages than English have the stems and stop words of their language. Terms of all languages share
+one space of IDs, and a query has the terms of every language of the corpus: see `encode_query`. In a corpus of English
+alone, vectors and queries are English.
 
 An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one.
 """
@@ -142,9 +142,9 @@ def _document(text: str, model: _Words) -> SparseVector:
 def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
     """Return the query's terms weighted by how often each occurs, and their written forms by `FORM` of that.
 
-    `languages` are those of the corpus. Queries are too short to identify their language by letters; their stop words tell it. A query
-    in English has English terms only, one in another language the stems that every language of the corpus makes of its words, without
-    its own stop words, which are rare words in texts of other languages. If the stop words don't tell, so are all stems.
+    `languages` are those of the corpus. A query is too short to identify its language by its letters, so its stop words decide. An English
+    query has English terms only. One in another language has the stems that every language of the corpus makes of its words, without its
+    own stop words, which are rare in texts of other languages. A query that remains undecided has all stems and keeps all words.
     """
     text = with_identifiers(text)
     others = sorted({LANGUAGES[one] for one in languages if one in LANGUAGES} - {LANGUAGES[ENGLISH]})
