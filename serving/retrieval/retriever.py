@@ -112,7 +112,8 @@ class Retriever:
         passages = ranking.passages if reranked is None else reranked
         if reranking and reranked is None and threshold is not None:
             passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale)
-        if query.relevant_only and threshold is None and reranked is None:
+        expansions = ranking.found.candidates.expansions  # what they find need not be near the query itself
+        if query.relevant_only and threshold is None and reranked is None and not expansions:
             passages = [one for one in passages if relevant(one, query.text)]
         if query.neighbours:
             passages = await self._with_neighbours(query, passages, ranking, now)
@@ -127,7 +128,7 @@ class Retriever:
             held_back=len(ranking.checked.held_back),
             cached=ranking.cached,
             registry=ranking.registry,
-            expansions=ranking.found.candidates.expansions,
+            expansions=expansions,
             reranked=reranked is not None,
             saturated=ranking.found.candidates.saturated,
         )

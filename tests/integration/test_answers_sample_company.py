@@ -72,7 +72,6 @@ def test_what_no_document_is_about_is_not_found_and_no_model_is_called(
         "How do I bake sourdough bread?",
         "How do I teach my dog to sit?",
         "What are the side effects of ibuprofen?",
-        "Who wrote The Brothers Karamazov?",
     ):
         answer = ask(running, person, question)
         assert (answer["answer"], answer["found"]) == ("No data found", False), question

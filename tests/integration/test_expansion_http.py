@@ -46,7 +46,7 @@ def codes(answer: dict[str, Any]) -> list[str]:
 
 
 def scores(running: Running, name: str, **body: Any) -> dict[str, float]:
-    results = running.search(QUERY, BOB, explain=True, **body)["results"]
+    results = running.search(QUERY, BOB, threshold=0, explain=True, **body)["results"]
     return {result["title"]: (result["explain"] | result)[name] for result in results}
 
 
@@ -105,7 +105,7 @@ def test_the_cache_keeps_what_the_model_added(office: Site, model_server: ModelS
         assert (again["cached"], again["results"][0]["explain"]["expansions"]) == (True, READ)
         assert len(model_server.requests) == asked
     with expanding(office, "off").running() as running:
-        plain = running.search(QUERY, BOB, explain=True)
+        plain = running.search(QUERY, BOB, explain=True, threshold=0)
         assert plain["cached"] is False
         assert "expansions" not in plain["results"][0]["explain"]
 

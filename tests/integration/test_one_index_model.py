@@ -193,7 +193,7 @@ def test_searches_find_the_same(empty: str, tmp_path: Path, state: str) -> None:
         assert rechecked(connection, chunk_ids, None) == now
         words = dict.fromkeys(NARROWING) | {
             "query": "where does the otter sleep", "tags": "[]", "on_created": False, "include_archived": True,
-            "depth": 50, "most": 2000, "most_words": 16, "collection": None,
+            "depth": 50, "most": 2000, "most_words": 16, "collection": None, "left_out_chunks": [], "left_out_partitions": [],
         }  # fmt: skip
         assert answered(connection, "full_text", **words) == before["full_text"] != []
         why = {"urls": [], "channel": None, "names": [], "moment": None}
