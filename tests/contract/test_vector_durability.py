@@ -265,6 +265,19 @@ def test_quantized_vectors_need_no_graph_until_there_are_many(
         assert [point.id for point in found.points] == before
 
 
+def test_a_collection_that_outgrows_the_scan_gets_its_graph(make_vector_process: Callable[..., VectorProcess]) -> None:
+    process = make_vector_process(options=("--compact-from", "0", "--graph-from", "2500"))
+    client = connect(process)
+    create(client, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=10), quantization_config=INT8)
+    links: list[int] = []
+    for ids in (range(2000), range(2000, 3000)):
+        upsert(client, ids)
+        httpx.post(f"{process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS).raise_for_status()
+        [made] = process.path.rglob("vector_index-dense/hnsw_config.json")
+        links.append(json.loads(made.read_text())["m"])
+    assert links == [0, 16]
+
+
 def test_a_patch_is_taken_up_by_the_next_compaction_even_when_one_is_running(
     make_vector_process: Callable[..., VectorProcess],
 ) -> None:

@@ -37,9 +37,12 @@ class CollectionMetadata(msgspec.Struct, frozen=True):
 class Collection:
     """An open collection. Use `create` or `load` to get one."""
 
-    def __init__(self, name: str, folder: Path, metadata: CollectionMetadata, shard: edge.EdgeShard) -> None:
+    def __init__(
+        self, name: str, folder: Path, metadata: CollectionMetadata, shard: edge.EdgeShard, graph_from: int
+    ) -> None:
         self.name = name
         self.folder = folder
+        self.graph_from = graph_from
         self.metadata = metadata
         self.shard = shard
         self.layout = to_config(metadata.config)[1]
@@ -53,7 +56,7 @@ class Collection:
         self._operations = 0
 
     @classmethod
-    def create(cls, name: str, folder: Path, body: dict[str, Any]) -> Collection:
+    def create(cls, name: str, folder: Path, body: dict[str, Any], graph_from: int) -> Collection:
         """Create a new, empty collection. Leftovers of a failed create in `folder` are removed first."""
         with converting():
             config, _ = to_config(body)
@@ -68,16 +71,16 @@ class Collection:
             raise
         shard.flush()
         write_atomic(folder / METADATA, msgspec.json.encode(metadata))
-        return cls(name, folder, metadata, shard)
+        return cls(name, folder, metadata, shard, graph_from)
 
     @classmethod
-    def load(cls, name: str, folder: Path) -> Collection:
+    def load(cls, name: str, folder: Path, graph_from: int) -> Collection:
         """Open an existing collection; folders of unfinished swaps are removed."""
         metadata = msgspec.json.decode((folder / METADATA).read_bytes(), type=CollectionMetadata)
         for entry in folder.iterdir():
             if entry.is_dir() and entry.name != metadata.shard:
                 remove_folder(entry)
-        return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard)))
+        return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard)), graph_from)
 
     async def apply(self, updates: Iterable[Update]) -> dict[str, Any]:
         """Apply validated updates in order; the points that they need are looked up before the first is applied."""
@@ -108,7 +111,8 @@ class Collection:
     @property
     def graph(self) -> bool:
         """True if the last compaction built an HNSW graph."""
-        return bool(self.metadata.compacted) and has_graph(self.metadata.config, self.metadata.compacted)
+        compacted = self.metadata.compacted
+        return bool(compacted) and has_graph(self.metadata.config, compacted, self.graph_from)
 
     def check_open(self) -> None:
         """Raise a 404 for a request that waited while the collection was deleted."""

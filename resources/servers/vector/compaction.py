@@ -19,7 +19,7 @@ import qdrant_edge as edge
 
 from resources.servers.vector import scrubbing
 from resources.servers.vector.collection import Collection
-from resources.servers.vector.config import has_graph, to_config
+from resources.servers.vector.config import graph_config, has_graph, to_config
 from resources.servers.vector.faults import RequestError, engine
 from resources.servers.vector.files import copy_folder, remove_folder, sync_tree
 from resources.servers.vector.logs import log
@@ -65,6 +65,7 @@ async def compact(collection: Collection, *, erase: bool = False) -> int:
             collection.check_open()
             points = await _replay_and_swap(collection, target, config)
             collection.written -= written
+        await asyncio.to_thread(_return_memory)
     finally:
         collection.compacting = False
         collection.journal = None
@@ -81,8 +82,8 @@ def _fresh_copy(source: Path, target: Path) -> None:
 
 def _layout(collection: Collection) -> dict[str, Any]:
     """Return the collection's configuration, with the graph disabled unless the collection needs one or asked for it."""
-    config = collection.metadata.config
-    return config if has_graph(config, collection.shard.info().points_count) else config | {"hnsw_config": {"m": 0}}
+    config, points = collection.metadata.config, collection.shard.info().points_count
+    return graph_config(config, graph=has_graph(config, points, collection.graph_from))
 
 
 async def _optimize(target: Path, layout: dict[str, Any], *, erase: bool) -> None:
@@ -136,6 +137,13 @@ async def _replay_and_swap(collection: Collection, target: Path, compacted_with:
         unless_done.pop_all()
     collection.adopt(shard, metadata)
     return points
+
+
+def _return_memory() -> None:
+    """Give the memory of the former shard back to the system, which glibc keeps: 3 of 4 GB at 300,000 points."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    if trim is not None:
+        trim(0)
 
 
 def _exit_with_parent(parent: int) -> None:

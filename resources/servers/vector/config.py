@@ -12,8 +12,6 @@ import qdrant_edge as edge
 from resources.servers.vector.faults import validation_error
 from resources.servers.vector.vectors import DEFAULT, Layout
 
-# Number of points from which a quantized collection gets a graph: below, scanning all int8 vectors is as fast and exact.
-HNSW_FROM = 200_000
 # Source: https://qdrant.tech/documentation/concepts/indexing/#vector-index
 HNSW_DEFAULTS: dict[str, Any] = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000, "max_indexing_threads": 0}
 # Source: https://qdrant.tech/documentation/concepts/optimizer/
@@ -147,9 +145,14 @@ def describe(body: dict[str, Any]) -> dict[str, Any]:
     return described | ({"metadata": body["metadata"]} if body.get("metadata") else {})
 
 
-def has_graph(config: dict[str, Any], points: int) -> bool:
+def has_graph(config: dict[str, Any], points: int, graph_from: int) -> bool:
     """Return True if a collection of this size is compacted with an HNSW graph."""
-    return not config.get("quantization_config") or bool(config.get("hnsw_config")) or points >= HNSW_FROM
+    return not config.get("quantization_config") or bool(config.get("hnsw_config")) or points >= graph_from
+
+
+def graph_config(config: dict[str, Any], *, graph: bool) -> dict[str, Any]:
+    """Return the create body with the graph's parameters spelled out: the engine keeps those of the last compaction for missing ones."""
+    return config | {"hnsw_config": HNSW_DEFAULTS | _given(config.get("hnsw_config")) if graph else {"m": 0}}
 
 
 def _given(settings: dict[str, Any] | None) -> dict[str, Any]:

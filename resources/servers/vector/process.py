@@ -34,13 +34,13 @@ def build(store: CollectionStore, api_key: str | None, host: str) -> Application
     return app
 
 
-def run(path: Path, host: str, port: int, *, compact_from: int, flush_seconds: float) -> None:
+def run(path: Path, host: str, port: int, *, compact_from: int, graph_from: int, flush_seconds: float) -> None:
     """Serve until stopped. Port 0 picks a free one, which the start line names. Raises `FolderError` and `OSError`."""
     # A process started in the background of a script inherits an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with own(path), socket.create_server((host, port), backlog=512) as listener:
-        store = CollectionStore(path, compact_from=compact_from, flush_seconds=flush_seconds)
+        store = CollectionStore(path, compact_from=compact_from, graph_from=graph_from, flush_seconds=flush_seconds)
         store.open()
         started = {
             "version": SERVER_VERSION,

@@ -42,12 +42,13 @@ class AliasAction(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CollectionStore:
-    """Owns the folder. `compact_from` is the number of points from which a collection is compacted automatically (0: never)."""
+    """Owns the folder. Collections are compacted automatically from `compact_from` points on (0: never), with a graph from `graph_from`."""
 
-    def __init__(self, path: Path, *, compact_from: int, flush_seconds: float) -> None:
+    def __init__(self, path: Path, *, compact_from: int, graph_from: int, flush_seconds: float) -> None:
         self.path = path
         self._folders = path / "collections"
         self._compact_from = compact_from
+        self._graph_from = graph_from
         self._flush_seconds = flush_seconds
         self.collections: dict[str, Collection] = {}
         self.aliases: dict[str, str] = {}
@@ -60,7 +61,7 @@ class CollectionStore:
             if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
                 name = collection_name(folder.name)
                 try:
-                    self.collections[name] = Collection.load(name, folder)
+                    self.collections[name] = Collection.load(name, folder, self._graph_from)
                 except (RequestError, msgspec.MsgspecError) as error:
                     raise FolderError(
                         f"collection `{name}` in {folder} cannot be opened: {error}. Serve it with an earlier version, or delete the folder"
@@ -107,7 +108,7 @@ class CollectionStore:
                 409,
                 f"Conflict: Wrong input: Can't create collection with name {name}. Alias with the same name already exists",
             )
-        self.collections[name] = Collection.create(name, self.folder(name), body)
+        self.collections[name] = Collection.create(name, self.folder(name), body, self._graph_from)
         return True
 
     def folder(self, name: str) -> Path:
