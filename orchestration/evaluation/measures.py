@@ -93,10 +93,20 @@ def summarise(scores: Mapping[str, QueryScores]) -> Measures:
 
 def compare(first: Mapping[str, QueryScores], second: Mapping[str, QueryScores]) -> Comparison:
     """Return the paired comparison of nDCG@10 over the queries that both have. Raises `ValueError` if there are none."""
+    return compare_ndcg(ndcg(first), ndcg(second))
+
+
+def ndcg(scores: Mapping[str, QueryScores]) -> dict[str, float]:
+    """Return each query's nDCG@10."""
+    return {query: one.ndcg_10 for query, one in scores.items()}
+
+
+def compare_ndcg(first: Mapping[str, float], second: Mapping[str, float]) -> Comparison:
+    """Compare as `compare` does, given each query's nDCG@10."""
     shared = [query for query in first if query in second]
     if not shared:
         raise ValueError("the two configurations have no query in common")
-    differences = np.array([first[query].ndcg_10 - second[query].ndcg_10 for query in shared])
+    differences = np.array([first[query] - second[query] for query in shared])
     return Comparison(
         difference=_rounded(differences.mean()),
         ci95=_interval(differences),

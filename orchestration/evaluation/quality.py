@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
-import msgspec
 from pydantic import SecretStr
 
 from assets.stages.profiles import resolve
@@ -28,7 +27,8 @@ from orchestration.evaluation.collection import (
     index_collection,
     read_collection,
 )
-from orchestration.evaluation.measures import Comparison, Measures, QueryScores, compare, score, summarise
+from orchestration.evaluation.measures import QueryScores, ndcg, score, summarise
+from orchestration.evaluation.report import HYBRID, EvaluationReport, Latency, compared, third, thirds
 from orchestration.supervision.environment import bare_environment
 from orchestration.supervision.services import answers
 from resources.core.domain import Access
@@ -71,34 +71,6 @@ class Configuration(NamedTuple):
         if self.mode != "hybrid":
             return f"{self.mode}/{self.depth}"
         return f"{self.fusion}/{self.depth}/{self.dense_weight:g}/{self.agreement:g}"
-
-
-class Latency(msgspec.Struct, frozen=True):
-    """Milliseconds of sequential hybrid searches, from query embedding to grouping."""
-
-    p50: float
-    p95: float
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """Comparison of the evaluated hybrid configuration with another one."""
-
-    first: str
-    second: str
-    first_ndcg_10: float = msgspec.field(name="first_ndcg@10")
-    second_ndcg_10: float = msgspec.field(name="second_ndcg@10")
-    result: Comparison
-
-
-class EvaluationReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    collection: str
-    documents: int
-    queries: int
-    dense: Measures
-    keyword: Measures
-    hybrid: Measures
-    latency_ms: Latency
-    compare: list[Compared] = []
 
 
 def configuration(settings: Settings, text: str = "", *, depth: int | None = None) -> Configuration:
@@ -161,25 +133,24 @@ async def _evaluate(
                 rankings[query.id], took = await searcher.search(query.text, one)
                 seconds += [took] if one == hybrid else []
             scores[one] = score(collection.judgements, rankings)
-    measures = {one: summarise(found) for one, found in scores.items()}
+    modes = {"dense": scores[dense], "keyword": scores[keyword], HYBRID: scores[hybrid]}
+    by_query = {name: ndcg(found) for name, found in modes.items()}
+    shortest, longest = thirds({query.id: query.text for query in collection.queries})
     return EvaluationReport(
         collection=collection.name,
         documents=len(collection.documents),
         queries=len(collection.queries),
-        dense=measures[dense],
-        keyword=measures[keyword],
-        hybrid=measures[hybrid],
+        dense=summarise(scores[dense]),
+        keyword=summarise(scores[keyword]),
+        hybrid=summarise(scores[hybrid]),
         latency_ms=_latency(seconds),
-        compare=[
-            Compared(
-                first=hybrid.label,
-                second=other.label,
-                first_ndcg_10=measures[hybrid].ndcg_10,
-                second_ndcg_10=measures[other].ndcg_10,
-                result=compare(scores[hybrid], scores[other]),
-            )
-            for other in others
-        ],
+        shortest_queries=third(shortest, modes),
+        longest_queries=third(longest, modes),
+        compare=[compared(hybrid.label, by_query[HYBRID], one.label, ndcg(scores[one])) for one in others],
+        ndcg_10_by_query={
+            name: {query: round(value, 6) for query, value in found.items()}
+            for name, found in (by_query | {one.label: ndcg(scores[one]) for one in others}).items()
+        },
     )
 
 

@@ -86,11 +86,19 @@ def test_the_command_needs_only_the_folder(folder: Path, settings: Settings, tmp
     answer = command(elsewhere, settings, "eval", str(folder), "--json", "--fusion", "dbsf", "--depth", "20")
     assert answer.returncode == 0, answer.stderr
     found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-    assert set(found) == {"collection", "documents", "queries", "dense", "keyword", "hybrid", "latency_ms"}
+    assert set(found) >= {"collection", "documents", "queries", "dense", "keyword", "hybrid", "latency_ms"}
+    assert (found["shortest_queries"]["words"], found["longest_queries"]["words"]) == ([1, 1], [320, 320])
+    assert found["ndcg@10_by_query"]["hybrid"] == {"1": 1, "2": 1, "3": 1}
     assert set(found["hybrid"]) == {"ndcg@10", "recall@10", "recall@50", "mrr", "ci95"}
     assert len(found["hybrid"]["ci95"]) == 2
     assert set(found["latency_ms"]) == {"p50", "p95"}
     assert not any(elsewhere.iterdir())
+
+    (tmp_path / "earlier.json").write_text(answer.stdout)
+    again = command(elsewhere, settings, "eval", str(folder), "--compare", str(tmp_path / "earlier.json"))
+    assert again.returncode == 0, again.stderr
+    assert "against earlier.json 1.0000: +0.0000" in again.stdout
+    assert "longest third, 1 queries of 320 to 320 words" in again.stdout
 
     wrong = command(elsewhere, settings, "eval", str(tmp_path))
     assert wrong.returncode == 2

@@ -7,11 +7,22 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from orchestration.evaluation.collection import Row, parse_row, read_collection
-from orchestration.evaluation.measures import compare, score, summarise
+from orchestration.evaluation.measures import QueryScores, compare, score, summarise
 from orchestration.evaluation.quality import Configuration, configuration
+from orchestration.evaluation.report import (
+    EvaluationReport,
+    Latency,
+    compared,
+    read_earlier,
+    third,
+    thirds,
+    together,
+    with_earlier,
+)
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 
@@ -144,3 +155,69 @@ def test_configurations_are_read_and_written(tmp_path: Path) -> None:
     for wrong in ("magic", "rrf/x", "rrf/50/2", "rrf/5"):
         with pytest.raises(InvalidRequestError):
             configuration(settings, wrong)
+
+
+def test_shortest_and_longest_queries_are_a_third_each() -> None:
+    texts = {"a": "one two three", "b": "one", "c": "one two", "d": "one  two", "e": "one two three four"}
+    assert thirds(texts) == ({"b": 1}, {"e": 4})
+    assert thirds(texts | {"f": "one two"}) == ({"b": 1, "c": 2}, {"a": 3, "e": 4})
+    assert thirds({"a": "one", "b": "two"}) == ({}, {})
+
+
+def test_a_third_has_the_measures_of_its_queries_only() -> None:
+    scores = score(JUDGEMENTS, {"q1": ["c", "a", "x"], "q2": ["d"]})
+    found = third({"q2": 7}, {"dense": scores, "keyword": scores, "hybrid": scores})
+    assert found is not None
+    assert (found.queries, found.words, found.hybrid.ndcg_10) == (1, (7, 7), 1)
+    assert third({}, {}) is None
+
+
+def report(collection: str, ndcg: dict[str, float]) -> EvaluationReport:
+    measures = summarise({"q": QueryScores(0, 0, 0, 0, 0)})
+    return EvaluationReport(
+        collection=collection,
+        documents=1,
+        queries=len(ndcg),
+        dense=measures,
+        keyword=measures,
+        hybrid=measures,
+        latency_ms=Latency(1, 2),
+        ndcg_10_by_query={"hybrid": ndcg, "rrf": dict.fromkeys(ndcg, 0.5)},
+    )
+
+
+def test_an_evaluation_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
+    before = [report("sea", {"1": 0.5, "2": 1.0}), report("land", {"1": 0.25})]
+    now = [report("sea", {"1": 1.0, "2": 1.0}), report("land", {"1": 0.5}), report("air", {"1": 0.0})]
+    for name, saved in (("one", before[0]), ("all", together(before, "now", [], []))):
+        (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode(saved) + b"\n")
+    one, both = [read_earlier(tmp_path / f"{name}.json") for name in ("one", "all")]
+
+    compared = with_earlier(now[0], "now", [one, both]).compare
+    assert [(found.first, found.second, found.result.difference) for found in compared] == [
+        ("now", "one.json", 0.25),
+        ("now", "all.json", 0.25),
+    ]
+    assert with_earlier(now[1], "now", [one]).compare == []
+
+    rrf, sea, all_queries = together(now, "now", ["rrf"], [one, both]).compare
+    assert (rrf.second, rrf.first_ndcg_10, rrf.second_ndcg_10) == ("rrf", 0.625, 0.5)
+    assert (sea.second, sea.first_ndcg_10, sea.second_ndcg_10) == ("one.json", 1.0, 0.75)
+    assert (all_queries.first_ndcg_10, all_queries.second_ndcg_10) == (0.8333, 0.5833)
+    assert (all_queries.result.better, all_queries.result.worse) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("not json", "cannot be read"), ('{"collection": "sea"}', "no scores by query")]
+)
+def test_a_file_without_scores_is_not_compared(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "old.json").write_text(content)
+    with pytest.raises(InvalidRequestError, match=message):
+        read_earlier(tmp_path / "old.json")
+    with pytest.raises(InvalidRequestError, match="cannot be read"):
+        read_earlier(tmp_path / "missing.json")
+
+
+def test_evaluations_without_a_common_query_are_not_compared() -> None:
+    with pytest.raises(InvalidRequestError, match=r"old\.json: has none of the queries"):
+        compared("now", {"1": 1.0}, "old.json", {"2": 1.0})
