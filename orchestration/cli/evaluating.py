@@ -54,10 +54,11 @@ def eval(  # noqa: A001 # the name of the command
     configure("warning")
     settings = load()
     folders = (folder, *more)
-    if len({one.resolve().name for one in folders}) < len(folders):
+    names = {one.resolve().name for one in folders}
+    if len(names) < len(folders):
         raise InvalidRequestError("Two folders have the same name, which is the name of their collection: rename one.")
     hybrid = quality.configuration(settings, fusion or "", depth=depth)
-    earlier = [report.read_earlier(Path(text)) for text in compare or () if _saved(text)]
+    earlier = [report.read_earlier(Path(text), names) for text in compare or () if _saved(text)]
     others = [quality.configuration(settings, text, depth=depth) for text in compare or () if not _saved(text)]
     reports = [
         report.with_earlier(

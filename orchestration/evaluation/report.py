@@ -5,7 +5,7 @@ A report in JSON holds each query's nDCG@10, so a later evaluation can be compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -91,9 +91,8 @@ def thirds(texts: Mapping[str, str]) -> tuple[dict[str, int], dict[str, int]]:
     words = {query: len(text.split()) for query, text in texts.items()}
     ordered = sorted(words, key=words.__getitem__)
     count = len(ordered) // 3
-    return {query: words[query] for query in ordered[:count]}, {
-        query: words[query] for query in ordered[len(ordered) - count :]
-    }
+    shortest, longest = ordered[:count], ordered[len(ordered) - count :]
+    return {query: words[query] for query in shortest}, {query: words[query] for query in longest}
 
 
 def third(words: Mapping[str, int], modes: Mapping[str, Mapping[str, QueryScores]]) -> Third | None:
@@ -113,8 +112,8 @@ def compared(first: str, first_ndcg: Ndcg, second: str, second_ndcg: Ndcg) -> Co
     return Compared(first, second, ours, theirs, compare_ndcg(first_ndcg, second_ndcg))
 
 
-def read_earlier(path: Path) -> Earlier:
-    """Read the output of `concordance eval --json`. Raises `InvalidRequestError`."""
+def read_earlier(path: Path, collections: Collection[str]) -> Earlier:
+    """Read the output of `concordance eval --json`. Raises `InvalidRequestError` if it has none of these collections."""
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=_Saved)
     except (OSError, msgspec.DecodeError) as error:
@@ -128,7 +127,9 @@ def read_earlier(path: Path) -> Earlier:
     }
     if not found:
         raise InvalidRequestError(f"{path}: holds no scores by query. Write it with concordance eval --json.")
-    return Earlier(path.name, found)
+    if found.keys().isdisjoint(collections):
+        raise InvalidRequestError(f"{path}: is of other collections: {', '.join(found)}.")
+    return Earlier(str(path), found)
 
 
 def with_earlier(report: EvaluationReport, label: str, earlier: Sequence[Earlier]) -> EvaluationReport:

@@ -97,7 +97,7 @@ def test_the_command_needs_only_the_folder(folder: Path, settings: Settings, tmp
     (tmp_path / "earlier.json").write_text(answer.stdout)
     again = command(elsewhere, settings, "eval", str(folder), "--compare", str(tmp_path / "earlier.json"))
     assert again.returncode == 0, again.stderr
-    assert "against earlier.json 1.0000: +0.0000" in again.stdout
+    assert "earlier.json 1.0000: +0.0000" in again.stdout
     assert "longest third, 1 queries of 320 to 320 words" in again.stdout
 
     wrong = command(elsewhere, settings, "eval", str(tmp_path))

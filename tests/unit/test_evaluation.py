@@ -191,18 +191,20 @@ def test_an_evaluation_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
     now = [report("sea", {"1": 1.0, "2": 1.0}), report("land", {"1": 0.5}), report("air", {"1": 0.0})]
     for name, saved in (("one", before[0]), ("all", together(before, "now", [], []))):
         (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode(saved) + b"\n")
-    one, both = [read_earlier(tmp_path / f"{name}.json") for name in ("one", "all")]
+    one, both = [read_earlier(tmp_path / f"{name}.json", ["sea"]) for name in ("one", "all")]
+    with pytest.raises(InvalidRequestError, match="other collections: sea, land"):
+        read_earlier(tmp_path / "all.json", ["air"])
 
     compared = with_earlier(now[0], "now", [one, both]).compare
     assert [(found.first, found.second, found.result.difference) for found in compared] == [
-        ("now", "one.json", 0.25),
-        ("now", "all.json", 0.25),
+        ("now", one.name, 0.25),
+        ("now", both.name, 0.25),
     ]
     assert with_earlier(now[1], "now", [one]).compare == []
 
     rrf, sea, all_queries = together(now, "now", ["rrf"], [one, both]).compare
     assert (rrf.second, rrf.first_ndcg_10, rrf.second_ndcg_10) == ("rrf", 0.625, 0.5)
-    assert (sea.second, sea.first_ndcg_10, sea.second_ndcg_10) == ("one.json", 1.0, 0.75)
+    assert (sea.second, sea.first_ndcg_10, sea.second_ndcg_10) == (str(tmp_path / "one.json"), 1.0, 0.75)
     assert (all_queries.first_ndcg_10, all_queries.second_ndcg_10) == (0.8333, 0.5833)
     assert (all_queries.result.better, all_queries.result.worse) == (2, 0)
 
@@ -213,9 +215,9 @@ def test_an_evaluation_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
 def test_a_file_without_scores_is_not_compared(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "old.json").write_text(content)
     with pytest.raises(InvalidRequestError, match=message):
-        read_earlier(tmp_path / "old.json")
+        read_earlier(tmp_path / "old.json", ["sea"])
     with pytest.raises(InvalidRequestError, match="cannot be read"):
-        read_earlier(tmp_path / "missing.json")
+        read_earlier(tmp_path / "missing.json", ["sea"])
 
 
 def test_evaluations_without_a_common_query_are_not_compared() -> None:
