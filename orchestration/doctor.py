@@ -15,7 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from orchestration import model_checks
+from orchestration.cli.unknown import unknown_settings
 from orchestration.supervision import rights, run_state
+from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.services import answers, serving_address
 from resources import dagster_access, sources
 from resources.core.errors import ConcordanceError
@@ -57,7 +59,14 @@ def examine() -> list[Finding]:
         settings = load()
     except ConcordanceError as error:
         return [*findings, Finding("settings", False, str(error), "Correct the variables named above.")]
-    findings.append(Finding("settings", True, f"HOME is {settings.home}"))
+    unknown = unknown_settings()
+    findings.append(Finding("settings", not unknown, " ".join([f"HOME is {settings.home}.", *unknown])))
+    if names := changed_settings(settings):
+        findings.append(
+            Finding(
+                "running settings", False, f"{', '.join(names)}: changed since the start.", "Run: concordance restart"
+            )
+        )
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),

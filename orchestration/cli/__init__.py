@@ -47,6 +47,7 @@ GROUPS = {"": app} | {one.name[0]: one for one in (key, connections, simulators,
 COMMANDS = {
     "installation": {
         "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
+        "restart": "Apply changed settings and updated code; what they do not concern, such as the databases, keeps running.",
         "down": "Stop all services that `up` started, also those that a killed `up` left running.",
         "status": "Show the services, their URLs, and the number of documents of each source.",
         "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
@@ -119,8 +120,15 @@ for module, commands in COMMANDS.items():
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    if os.geteuid() == 0 and sys.argv[1:] and not sys.argv[1].startswith("-") and sys.argv[1] not in ("up", "demo"):
+    if (
+        os.geteuid() == 0
+        and sys.argv[1:]
+        and not sys.argv[1].startswith("-")
+        and sys.argv[1] not in ("up", "restart", "demo")
+    ):
         _write_as_owner()
+    if sys.argv[1:] and not sys.argv[1].startswith("-"):
+        _name_unknown_settings()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -138,6 +146,13 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 # the edge of the process; explain() reports every error
         return explain(error)
     return result if isinstance(result, int) else DONE
+
+
+def _name_unknown_settings() -> None:
+    from orchestration.cli.unknown import unknown_settings
+
+    for line in unknown_settings():
+        sys.stderr.write(f"Note: {line}\n")
 
 
 def _write_as_owner() -> None:

@@ -14,12 +14,13 @@ from cyclopts import Parameter
 from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import note, note_changed, say, say_json
 from orchestration.demo import sample
 from orchestration.demo.sample import with_sample_roots
 from orchestration.demo.simulated import simulated, with_simulators
 from orchestration.evaluation.question_set import put
 from orchestration.supervision import run_state
+from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.rights import drop, write_as_owner
 from orchestration.supervision.run_state import AlreadyRunningError, RunState, running, stop
@@ -64,10 +65,25 @@ def up(
             _keep_running(settings, sample)
     except AlreadyRunningError as error:
         note(str(error))
+        note_changed(settings)
         if not running(settings):
             return 1
         _say_addresses(settings)
     return 0
+
+
+def restart() -> int:
+    settings = load()
+    if run_state.supervisor(settings) is None:
+        raise NotRunningError(f"Concordance is not running in {settings.home}. Start it with: concordance up")
+    started, names = run_state.read(settings).started, changed_settings(settings)
+    note(
+        f"Applying {', '.join(names)} …"
+        if names
+        else "No setting has changed; only what ended or was updated restarts."
+    )
+    run_state.leave(settings)
+    return up(detach=True, sample=started is not None and started.sample)
 
 
 def down() -> int:
@@ -106,6 +122,7 @@ def status(
             note(f"The services run as the account {run_state.account(settings)}.")
     for fault in [*disks, *left_out]:
         note(fault)
+    note_changed(settings)
     if not alive:
         note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
         return 3
@@ -174,8 +191,10 @@ def _keep_running(settings: Settings, sample: bool) -> None:
     logging.getLogger("concordance").setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    signal.signal(run_state.LEAVE, _leave)
+    started = started_with(settings, sample=sample)
     settings, more = with_simulators(settings) if sample else (settings, [])
-    supervisor = Supervisor(settings, more=more)
+    supervisor = Supervisor(settings, more=more, started=started)
     try:
         supervisor.start()
         _say_addresses(settings)
@@ -186,6 +205,9 @@ def _keep_running(settings: Settings, sample: bool) -> None:
         threading.Event().wait()
     except AlreadyRunningError:
         raise
+    except _LeaveError:
+        supervisor.leave()
+        note("`concordance restart` has taken over; stop it with: concordance down")
     except KeyboardInterrupt:
         note("Stopping …")
     finally:
@@ -197,6 +219,15 @@ def _interrupt(_number: int, _frame: object) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _ignore)
     raise KeyboardInterrupt
+
+
+class _LeaveError(Exception):
+    """Another supervisor takes over."""
+
+
+def _leave(_number: int, _frame: object) -> None:
+    signal.signal(run_state.LEAVE, _ignore)
+    raise _LeaveError
 
 
 def _ignore(_number: int, _frame: object) -> None:

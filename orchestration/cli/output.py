@@ -1,9 +1,14 @@
 """Output of commands: results go to standard output, everything else to standard error."""
 
+from __future__ import annotations
+
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
 
 
 def say(text: str) -> None:
@@ -16,6 +21,14 @@ def note(text: str) -> None:
     """Print a line to standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def note_changed(settings: Settings) -> None:
+    """Print which settings have changed since the running services were started, if any."""
+    from orchestration.supervision.changes import apply, changed_settings
+
+    if names := changed_settings(settings):
+        note(f"Note: {apply(names)}")
 
 
 def say_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, cast
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Groups, Json
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import note, note_changed, say, say_json
 from orchestration.client import Client
 from resources.settings import load
 
@@ -24,7 +24,9 @@ def search(
     explain: Annotated[bool, Parameter(negative="", help="Show how each result was ranked.")] = False,
     json: Json = False,
 ) -> None:
-    with Client(load(), as_, group or []) as client:
+    settings = load()
+    note_changed(settings)
+    with Client(settings, as_, group or []) as client:
         found = client.search(query, top_k, mode=mode, explain=explain)
     if json:
         say_json(found)

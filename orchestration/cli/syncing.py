@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json, Source
 from orchestration.cli.installed import HOW_TO_START, database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import note, note_changed, say, say_json
 from orchestration.demo.simulated import with_running_simulators
 from orchestration.supervision.run_state import supervisor
 from resources.core.domain import SourceName
@@ -44,6 +44,7 @@ def sync(
 ) -> int:
     settings = with_running_simulators(load())
     _check_running(settings)
+    note_changed(settings)
     job = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
     if not wait:
         report = read_job(settings, job.job_id)

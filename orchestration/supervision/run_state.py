@@ -18,6 +18,9 @@ from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.servers.processes import ProcessIdentity, alive, end_group, group, kill_all
 from resources.settings import Settings
 
+LEAVE = signal.SIGUSR1
+"""Tells a supervisor to end without its services. One that does not know the signal is killed by it, to the same effect."""
+
 StateName = Literal["starting", "ready", "hung", "restarting", "stopped", "external"]
 
 
@@ -57,6 +60,14 @@ class ServiceStatus(msgspec.Struct, kw_only=True):
         return ended
 
 
+class StartedWith(msgspec.Struct, kw_only=True):
+    """A salted digest of each setting, and whether the sample company was added. See `orchestration.supervision.changes`."""
+
+    salt: str
+    digests: dict[str, str]
+    sample: bool = False
+
+
 class RunState(msgspec.Struct, kw_only=True):
     """The content of the file. `error` is the reason why the last `up` failed."""
 
@@ -65,6 +76,8 @@ class RunState(msgspec.Struct, kw_only=True):
     complete: bool = False
     """True once every service has been ready; before that, some services are not listed yet."""
     error: str | None = None
+    started: StartedWith | None = None
+    """The settings that the services were started with."""
 
 
 def state_file(settings: Settings) -> Path:
@@ -155,6 +168,22 @@ def already_running(settings: Settings) -> str:
     if running(settings):
         return f"Concordance is already running in {settings.home}. See `concordance status`, or stop it with `concordance down`."
     return f"Another `concordance up` is starting in {settings.home}. See its progress with `concordance status`."
+
+
+def leave(settings: Settings, wait: float = 60.0) -> None:
+    """End the supervisor but not its services, which the next one adopts if they are as it would start them."""
+    end_hung(settings)
+    found = supervisor(settings)
+    if found is None:
+        return
+    os.kill(found.pid, LEAVE)
+    deadline = time.monotonic() + wait
+    while alive(found):
+        if time.monotonic() > deadline:
+            raise ConcordanceError(
+                f"The supervisor (pid {found.pid}) did not end within {wait:.0f} s. Use `concordance down` and `concordance up`."
+            )
+        time.sleep(0.05)
 
 
 def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:

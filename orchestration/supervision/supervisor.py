@@ -20,6 +20,7 @@ from orchestration.supervision.run_state import (
     AlreadyRunningError,
     RunState,
     ServiceStatus,
+    StartedWith,
     end_hung,
     end_leftovers,
     lock,
@@ -52,11 +53,16 @@ class Supervisor:
         stages: Sequence[Sequence[Service]] | None = None,
         *,
         more: Sequence[Service] = (),
+        started: StartedWith | None = None,
     ) -> None:
-        """`stages` replaces the standard services (tests pass small ones); `more` is added to the standard services."""
+        """`stages` replaces the standard services (tests pass small ones); `more` is added to the standard services.
+
+        `started` is recorded, so that commands can tell which settings have changed since.
+        """
         self._settings = settings
         self._stages = stages
         self._more = more
+        self._started = started
         self._children: list[Child] = []
         self._lock: IO[bytes] | None = None
         self._watchers: list[threading.Thread] = []
@@ -121,6 +127,17 @@ class Supervisor:
             watcher.join()
         self._watchers = []
         self._shut_down(None)
+
+    def leave(self) -> None:
+        """End without the services, which the next supervisor adopts or ends."""
+        self._stopping.set()
+        for watcher in self._watchers:
+            watcher.join()
+        self._watchers, self._children = [], []
+        self._ended.set()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _shut_down(self, error: str | None) -> None:
         for child in reversed(self._children):
@@ -223,7 +240,10 @@ class Supervisor:
             found = {name: ServiceStatus(state="external", url=url) for name, url in self._external().items()}
             found |= self._adopted
             found |= {child.service.name: child.state for child in self._children}
-            write(self._settings, RunState(supervisor=identify(os.getpid()), services=found, complete=self._complete))
+            state = RunState(
+                supervisor=identify(os.getpid()), services=found, complete=self._complete, started=self._started
+            )
+            write(self._settings, state)
 
     def _external(self) -> dict[str, str]:
         return external(self._settings) if self._stages is None else {}

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from orchestration import cli
 from orchestration.supervision import heartbeat, run_state
+from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.liveness import BUSY_MISSES, Pulse
 from orchestration.supervision.service import Service
@@ -155,6 +157,43 @@ def test_a_service_that_never_answers_is_named(settings: Settings) -> None:
     )
     with pytest.raises(ServiceUnavailableError, match="mute was not ready"):
         Supervisor(settings, [[mute]]).start()
+
+
+def test_the_next_supervisor_keeps_the_services_that_another_one_left(settings: Settings) -> None:
+    ports = free_port(), free_port()
+
+    def stages(second: str) -> list[list[Service]]:
+        return [[toy(settings, "one", ports[0])], [toy(settings, second, ports[1])]]
+
+    first = Supervisor(settings, stages("two"), started=started_with(settings, sample=True))
+    first.start()
+    kept, ended = service_identity(settings, "one"), service_identity(settings, "two")
+    first.leave()
+    following = Supervisor(settings, stages("three"))
+    following.start()
+    try:
+        assert service_identity(settings, "one") == kept
+        assert alive(kept)
+        assert not alive(ended)
+    finally:
+        following.stop()
+
+
+def test_changed_settings_are_named_until_the_services_have_them(settings: Settings) -> None:
+    supervisor = Supervisor(settings, [[toy(settings, "one")]], started=started_with(settings, sample=False))
+    supervisor.start()
+    now = settings.model_copy(update={"http_port": 18080, "parse_seconds": 7.0, "secret_key": SecretStr("s" * 40)})
+    try:
+        assert changed_settings(settings) == []
+        assert changed_settings(now) == [
+            "CONCORDANCE_HTTP_PORT",
+            "CONCORDANCE_SECRET_KEY",
+            "parse_seconds in CONCORDANCE_LIMITS",
+        ]
+        assert "s" * 40 not in run_state.state_file(settings).read_text()
+    finally:
+        supervisor.stop()
+    assert changed_settings(now) == []
 
 
 def test_a_taken_port_names_the_setting(settings: Settings, started: Supervisor, tmp_path: Path) -> None:

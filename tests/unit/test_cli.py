@@ -11,6 +11,7 @@ import pytest
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
+from orchestration.cli.unknown import unknown_settings
 from resources.servers.processes import free_port
 from resources.settings import Settings
 
@@ -240,3 +241,18 @@ def test_addresses_for_tools_carry_their_secrets_and_none_go_to_services_of_othe
     )
     assert (foreign["qdrant"].headers, foreign["dagster"].headers) == ({}, {})
     assert (foreign["dagster"].link, foreign["dagster"].read_only_link) == (None, None)
+
+
+def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("CONCORDANCE_HTTP_PROT=8081\n")
+    for name in ("FILE_ROOT", "FILE_ROOTS", "LIMITS", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "WITHHELD"):
+        monkeypatch.setenv(f"CONCORDANCE_{name}", "x")
+    monkeypatch.setenv("CONCORDANCE_XYZZY", "x")
+    assert unknown_settings() == [
+        "CONCORDANCE_FILE_ROOT is not a setting and is ignored: did you mean CONCORDANCE_FILE_ROOTS?",
+        "CONCORDANCE_HTTP_PROT is not a setting and is ignored: did you mean CONCORDANCE_HTTP_PORT?",
+        "CONCORDANCE_XYZZY is not a setting and is ignored: docs/configuration.md lists the settings.",
+    ]

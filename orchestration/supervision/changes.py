@@ -1,0 +1,64 @@
+"""Which settings have changed since the running services were started, told by digests of those that they were started with.
+
+Settings may be secret: only salted digests are kept, in a folder that no other account can enter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import SecretStr
+
+from orchestration.demo import sample
+from orchestration.supervision.run_state import StartedWith, read, supervisor
+from resources.settings import Settings, variables
+
+
+def started_with(settings: Settings, *, sample: bool) -> StartedWith:
+    """Return the record of these settings."""
+    salt = secrets.token_hex(16)
+    return StartedWith(salt=salt, digests=_digests(settings, salt), sample=sample)
+
+
+def changed_settings(settings: Settings) -> list[str]:
+    """Return the variables that have changed, sorted: CONCORDANCE_FILE_ROOTS, or `parse_seconds in CONCORDANCE_LIMITS`.
+
+    None if no supervisor is running.
+    """
+    started = read(settings).started
+    if started is None or supervisor(settings) is None:
+        return []
+    now = _digests(settings, started.salt)
+    return sorted(variables.variable_of(name) for name, digest in now.items() if started.digests.get(name) != digest)
+
+
+def apply(names: Sequence[str]) -> str:
+    """Return what to do about settings that have changed."""
+    what = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} changed since Concordance was started"
+    return f"{what}; apply that with: concordance restart"
+
+
+def _digests(settings: Settings, salt: str) -> dict[str, str]:
+    """Return the digests; the roots of the sample company do not count, since `up --sample` adds them to the user's own."""
+    values: dict[str, Any] = {name: getattr(settings, name) for name in type(settings).model_fields}
+    ours = {(root.name, root.url) for root in sample.roots()}
+    values["file_roots"] = [root for root in settings.file_roots if (root.name, root.url) not in ours]
+    key = bytes.fromhex(salt)
+    return {
+        name: hashlib.blake2b(_plain(value).encode(), key=key, digest_size=16).hexdigest()
+        for name, value in values.items()
+    }
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value.absolute())  # services may have been started from another folder
+    if isinstance(value, tuple | list):
+        return repr([_plain(one) for one in cast("list[object]", value)])
+    return repr(value)
