@@ -18,10 +18,15 @@ from typing import Any, NamedTuple
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from resources.servers.shared import Shared
+from resources.servers.tally import Tally
+
 log = logging.getLogger("connections")
 
 SWEEP_SECONDS = 1.0
 REPORT_SECONDS = 60.0
+ALL = ""
+"""Key of the count of all connections."""
 
 
 class Bounds(NamedTuple):
@@ -127,12 +132,15 @@ class Origins:
 
 
 class Connections:
-    """The open connections of one server: counts them and closes those that exceed a deadline."""
+    """The open connections of one process: counts them and closes those that exceed a deadline.
 
-    def __init__(self, bounds: Bounds) -> None:
+    The limits are for all processes of the server, but a process closes only connections of its own to make room.
+    """
+
+    def __init__(self, bounds: Bounds, shared: Shared) -> None:
         self.bounds = bounds
         self.open: set[BoundedProtocol] = set()
-        self._by_origin: Counter[str] = Counter()
+        self._counts = Tally(shared, "connections", bounds.connections + 1)
         self._origins = Origins(bounds.trusted)
         self._refused: Counter[str] = Counter()
         self._reported = 0.0
@@ -144,21 +152,20 @@ class Connections:
         If the slots of one address are taken, only an idle connection of that address is closed; one with a partial request is kept.
         """
         connection.origin = self._origins.of(host)
-        if connection.origin and self._by_origin[connection.origin] >= self.bounds.per_address:
-            idle = [one for one in self.open if one.origin == connection.origin and one.idle]
-            if not idle:
-                return False
-            self.count("evicted")
-            min(idle, key=lambda one: one.since).drop()
-        if len(self.open) >= self.bounds.connections:
-            waiting = [one for one in self.open if not one.answering]
-            if not waiting:
-                return False
-            self.count("evicted")
-            min(waiting, key=lambda one: one.since).drop()
-        self.open.add(connection)
+        wanted = [(ALL, self.bounds.connections)]
         if connection.origin:
-            self._by_origin[connection.origin] += 1
+            wanted.insert(0, (connection.origin, self.bounds.per_address))
+        while (entry := self._counts.enter(*wanted)).reached is not None:
+            if wanted[entry.reached][0] == ALL:
+                closable = [one for one in self.open if not one.answering]
+            else:
+                closable = [one for one in self.open if one.origin == connection.origin and one.idle]
+            if not closable:
+                return False
+            self.count("evicted")
+            min(closable, key=lambda one: one.since).drop()
+        connection.counted = entry.slots
+        self.open.add(connection)
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(SWEEP_SECONDS, self._sweep, connection.loop)
@@ -168,10 +175,11 @@ class Connections:
         if connection not in self.open:
             return
         self.open.discard(connection)
-        if connection.origin:
-            self._by_origin[connection.origin] -= 1
-            if not self._by_origin[connection.origin]:
-                del self._by_origin[connection.origin]
+        self._counts.leave(connection.counted)
+
+    def by_worker(self) -> list[int]:
+        """Return the number of open connections of each process."""
+        return self._counts.by_worker(ALL)
 
     def count(self, why: str) -> None:
         """Count a refusal for the summary line that is logged once a minute."""
@@ -198,6 +206,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     kept: Connections
     origin: str = ""
+    counted: tuple[int, ...] = ()
     since: float = 0.0
     _expects: str = "head"
     _heard: float = 0.0
@@ -377,6 +386,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Do nothing: any client could flood the log with this warning."""
 
 
-def bounded(bounds: Bounds | None = None) -> type[BoundedProtocol]:
+def bounded(bounds: Bounds | None = None, shared: Shared | None = None) -> type[BoundedProtocol]:
     """Return the protocol class for `uvicorn.Config(http=…)`. Call it once per server: each class has its own counters."""
-    return type("BoundedConnection", (BoundedProtocol,), {"kept": Connections(bounds or Bounds())})
+    kept = Connections(bounds or Bounds(), shared or Shared.alone())
+    return type("BoundedConnection", (BoundedProtocol,), {"kept": kept})

@@ -55,11 +55,16 @@ def mask_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mut
     return {key: value if key in _NEVER_MASKED else _masked(value) for key, value in event.items()}
 
 
-def configure(level: Level = "info", service: str = "concordance") -> None:
-    """Send all logs of this process to standard error as JSON lines. A second call replaces the configuration."""
+def configure(level: Level = "info", service: str = "concordance", worker: int | None = None) -> None:
+    """Send all logs of this process to standard error as JSON lines. A second call replaces the configuration.
+
+    `worker` is the number of this process if the service has several.
+    """
 
     def name_service(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event.setdefault("service", service)
+        if worker is not None:
+            event.setdefault("worker", worker)
         return event
 
     shared: list[Any] = [

@@ -14,6 +14,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Message, Scope
 
+from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from serving.access.auth import Authentication
@@ -83,13 +84,14 @@ def create_app(
     embedder: Callable[[], EmbedsQueries] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     turn: Callable[[], Awaitable[None]] | None = None,
+    shared: Shared | None = None,
 ) -> Litestar:
     """Return the app. `launcher` and `embedder` replace starting syncs and loading the model, for tests.
 
-    With `turn`, the app loads and connects on startup, and serves once `turn` returns.
+    With `turn`, the app loads and connects on startup, and serves once `turn` returns. `shared` is for several processes.
     """
     specs()  # read from the installed packages now, instead of during the first request
-    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn)
+    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn, shared=shared)
     openapi = OpenAPIConfig(
         title="Concordance",
         version=_release(),
@@ -141,7 +143,7 @@ def create_app(
         middleware=[
             guarded_by(serving_rules(settings)),
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
-            RequestLimits(settings.search_rate_limit, services.origins, services.metrics),
+            RequestLimits(settings.search_rate_limit, services.origins, services.metrics, services.shared),
         ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,

@@ -25,6 +25,7 @@ import psycopg
 
 from resources.core.errors import OverloadedError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
+from resources.servers.shared import Progress, Shared
 from serving.background import cancel, without_nul
 from serving.database import Database
 from serving.metrics import Metrics
@@ -79,8 +80,10 @@ class Spool:
         """Create a file. Raises `OSError`."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"{uuid.uuid4()}{SUFFIX}"
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        unlocked = path.with_suffix(".new")  # under its own name, another process could adopt it before it is locked
+        handle = os.open(unlocked, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
+        unlocked.rename(path)
         return cls(path, handle)
 
     @classmethod
@@ -93,6 +96,9 @@ class Spool:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(handle)
+            return None
+        if not os.fstat(handle).st_nlink:  # its owner has written and removed it meanwhile
             os.close(handle)
             return None
         return cls(path, handle)
@@ -130,10 +136,11 @@ class Spool:
 class Audit:
     """Records events and writes them to Postgres in the background."""
 
-    def __init__(self, folder: Path, database: Database, metrics: Metrics) -> None:
+    def __init__(self, folder: Path, database: Database, metrics: Metrics, shared: Shared) -> None:
         self._folder = folder
         self._database = database
         self._waiting_gauge = metrics.audit_waiting
+        self._progress = Progress(shared, "audit")
         self._open: Spool | None = None
         self._full: list[Spool] = []
         self._waiting = 0
@@ -178,6 +185,11 @@ class Audit:
         finally:
             self._flush_requested.clear()
 
+    async def settle(self) -> None:
+        """Wait until the events that all processes of the service have recorded so far are in Postgres."""
+        await self.flush()
+        await self._progress.others()
+
     async def stop(self, seconds: float = 3.0) -> None:
         """Write events for at most `seconds`; the rest remains on disk for the next process."""
         if self._task is not None:
@@ -207,6 +219,7 @@ class Audit:
 
     def _count(self, change: int) -> None:
         self._waiting += change
+        (self._progress.queued if change > 0 else self._progress.done)(abs(change))
         self._waiting_gauge.set(self._waiting)
 
     def _rotate(self) -> None:

@@ -16,6 +16,7 @@ import psycopg
 
 from resources.core.errors import TemporaryError
 from resources.logging import logger
+from resources.servers.shared import Progress, Shared
 from serving.database import Database
 from serving.metrics import Metrics
 
@@ -26,16 +27,18 @@ GATHER_SECONDS = 0.1
 EXPIRE_SECONDS = 300.0
 """Expired cache rows are deleted with the first write, and then at most this often."""
 
+
 log = logger("serving")
 
 
 class Background:
     """A queue of writes and the task that performs them."""
 
-    def __init__(self, database: Database, metrics: Metrics) -> None:
+    def __init__(self, database: Database, metrics: Metrics, shared: Shared) -> None:
         self._database = database
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
+        self._progress = Progress(shared, "background writes")
         self._task: asyncio.Task[None] | None = None
         self._flush_requested = asyncio.Event()
         self._flushes = 0
@@ -46,6 +49,7 @@ class Background:
         row = {name: without_nul(value) for name, value in parameters.items()}
         try:
             self._queue.put_nowait((statement, row | {"put_at": datetime.now(UTC)}))
+            self._progress.queued()
         except asyncio.QueueFull:
             self._metrics.dropped_writes.labels(statement).inc()
 
@@ -62,6 +66,11 @@ class Background:
             self._flushes -= 1
             if not self._flushes:
                 self._flush_requested.clear()
+
+    async def settle(self) -> None:
+        """Wait until the rows that all processes of the service have queued so far are written or dropped."""
+        await self.flush()
+        await self._progress.others()
 
     async def stop(self, seconds: float = 3.0) -> None:
         """Write queued rows for at most `seconds`, then stop."""
@@ -87,6 +96,7 @@ class Background:
                     self._next_expiry = time.monotonic() + EXPIRE_SECONDS
                     await self._write("answer_cache_expire", [{}])
             finally:
+                self._progress.done(len(batch))
                 for _ in batch:
                     self._queue.task_done()
 

@@ -21,6 +21,7 @@ from resources.core.durations import duration
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.keys import metrics_token, secret_key
 from resources.logging import logger
+from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from resources.stores import disk
@@ -104,17 +105,20 @@ class Services:
         embedder: Callable[[], EmbedsQueries] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         turn: Callable[[], Awaitable[None]] | None = None,
+        shared: Shared | None = None,
     ) -> None:
+        """`shared` holds the limits of all processes of the service; without it, this is the only one."""
         self.settings = settings
+        self.shared = shared or Shared.alone()
         self._turn = turn
         self.key = secret_key(settings)
         self.clock = clock
         self.acl_max_age: timedelta = duration(settings.acl_max_age)
         self.launcher = launcher or _launch
-        self.metrics = Metrics()
-        self.limit = RateLimit(settings.search_rate_limit)
+        self.metrics = Metrics(self.shared)
+        self.limit = RateLimit(settings.search_rate_limit, self.shared, "search")
         self.origins = Origins(settings.trusted_proxies)
-        self.sign_ins = SignIns(settings.sign_in_failures, self.metrics)
+        self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, self.shared)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.metrics_token = metrics_token(settings)
@@ -124,16 +128,16 @@ class Services:
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._embedder_factory = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
-        self.background = Background(self.database, self.metrics)
+        self.background = Background(self.database, self.metrics, self.shared)
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
-        self.audit = Audit(settings.home / "audit", self.database, self.metrics)
+        self.audit = Audit(settings.home / "audit", self.database, self.metrics, self.shared)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)
         self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))
         self.searches = VectorSearch(settings)
         engines = Engines(self.searches, self.database, self.embedder)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
-        model = language_model(settings)
+        model = language_model(settings, self.shared)
         expander = None
         if model is not None and settings.query_expansion != "off":
             expander = Expander(model, self.embedder, settings.query_expansion_seconds)

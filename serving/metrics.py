@@ -1,28 +1,33 @@
 """Prometheus metrics: the app's own counters, and figures of the registry and the index."""
 
+import time
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from resources.servers.shared import Shared
+from serving.metrics_sum import Collected, Family, Sample, Sums, figures, summed
 from sql.web_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
+RESULTS, HIT_RATE, SEARCHES = "rag_search_results_count", "rag_cache_hit_rate", "rag_searches"
 
 
 class Metrics:
     """The app's counters, in a registry of their own so that several apps in one process do not share them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Shared | None = None) -> None:
+        """`shared` is for the sums over several processes."""
+        self._sums = Sums(shared) if shared is not None and shared.workers > 1 else None
+        self._searched_at = 0.0
         self.registry = CollectorRegistry()
         self.latency = Histogram(
             "rag_search_latency_ms", "Time of a search in ms.", buckets=LATENCY_BUCKETS_MS, registry=self.registry
         )
-        self.results = Gauge("rag_search_results_count", "Results of the latest search.", registry=self.registry)
-        self.searches = Counter("rag_searches_total", "Searches.", ["mode", "cached"], registry=self.registry)
-        self.hit_rate = Gauge(
-            "rag_cache_hit_rate", "Share of searches answered from the cache.", registry=self.registry
-        )
+        self.results = Gauge(RESULTS, "Results of the latest search.", registry=self.registry)
+        self.searches = Counter(f"{SEARCHES}_total", "Searches.", ["mode", "cached"], registry=self.registry)
+        self.hit_rate = Gauge(HIT_RATE, "Share of searches answered from the cache.", registry=self.registry)
         self.degraded = Counter(
             "rag_search_degraded_total", "Searches with a warning.", ["code"], registry=self.registry
         )
@@ -42,6 +47,7 @@ class Metrics:
         self._searched = self._from_cache = 0
 
     def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:
+        self._searched_at = time.monotonic()
         self._searched += 1
         self._from_cache += cached
         self.latency.observe(seconds * 1000)
@@ -51,11 +57,33 @@ class Metrics:
         for code in warnings:
             self.degraded.labels(code).inc()
 
+    def publish(self) -> None:
+        """Show this process's figures to the others."""
+        if self._sums is not None:
+            self._sums.publish(figures(self.registry, self._searched_at))
+
     def render(self, totals: Iterable[Figure], points: int | None, size: int | None) -> bytes:
-        """Return the exposition: the app's counters, then figures of the registry (`totals.sql`) and of the index."""
+        """Return the exposition: the app's counters of all processes, then figures of the registry (`totals.sql`) and of the index."""
+        own = self.registry
+        if self._sums is not None:
+            self.publish()
+            own = CollectorRegistry()
+            own.register(Collected(_with_hit_rate(summed(self._sums.parts(), RESULTS))))  # pyright: ignore[reportArgumentType]
         scraped = CollectorRegistry()
         scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
-        return generate_latest(self.registry) + generate_latest(scraped)
+        return generate_latest(own) + generate_latest(scraped)
+
+
+def _with_hit_rate(families: list[Family]) -> list[Family]:
+    """Return the families with the hit rate of all processes, which is no sum."""
+    searches = [one for family in families if family.name == SEARCHES for one in family.samples]
+    counts = [one for one in searches if one.name == f"{SEARCHES}_total"]
+    cached = sum(one.value for one in counts if ("cached", "true") in one.labels)
+    rate = cached / (sum(one.value for one in counts) or 1.0)
+    return [
+        Family(one.name, one.text, one.kind, [Sample(HIT_RATE, (), rate)]) if one.name == HIT_RATE else one
+        for one in families
+    ]
 
 
 class _Scraped:

@@ -5,6 +5,7 @@ from typing import Any
 import uvicorn
 
 from resources.connections import Bounds, bounded
+from resources.servers.shared import Shared
 from resources.settings import Settings
 
 STOP_SECONDS = 10
@@ -13,7 +14,7 @@ KEEP_ALIVE_SECONDS = 75
 first, a request that was just sent would be lost."""
 
 
-def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
+def config(app: Any, settings: Settings, shared: Shared | None = None, **changed: Any) -> uvicorn.Config:
     """Return the configuration. `changed` replaces limits of `resources.connections.Bounds`, for tests."""
     bounds = Bounds(
         connections=settings.http_connections,
@@ -25,7 +26,7 @@ def config(app: Any, settings: Settings, **changed: Any) -> uvicorn.Config:
         host=settings.http_host,
         port=settings.http_port,
         loop="uvloop",
-        http=bounded(bounds._replace(**changed)),
+        http=bounded(bounds._replace(**changed), shared),
         ws="none",
         log_config=None,
         access_log=False,

@@ -33,5 +33,3 @@ class AnswerSettings(BaseModel):
     llm_model: str | None = None
     llm_base_url: str = OPENAI
     llm_api_key: SecretStr | None = None
-    answer_gate: Annotated[float | None, Field(ge=0, le=1)] = None
-    """Questions whose best passage scores lower get no answer. Unset: 0.41 for the bundled model; others are judged by words."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+MOST_WORKERS = 64
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -17,6 +18,8 @@ class ServiceSettings(BaseModel):
     """Folder of all state: databases, lake, keys, logs."""
     http_host: str = "127.0.0.1"
     http_port: Port = 8080
+    serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
+    """Processes of the HTTP service."""
     public_url: str | None = None
     """Address that people use; links in citations start with it."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()

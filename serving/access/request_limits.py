@@ -4,7 +4,6 @@ Each route belongs to one of `CLASSES` by its operation id. The middleware runs 
 caller; on open routes it counts for its address.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +12,8 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
 from resources.connections import Origins
+from resources.servers.shared import Shared
+from resources.servers.tally import Tally
 from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
 from serving.errors import ProblemError, rate_limited
@@ -72,22 +73,21 @@ class RequestLimits(ASGIMiddleware):
 
     scopes = (ScopeType.HTTP,)
 
-    def __init__(self, search_rate: int, origins: Origins, metrics: Metrics) -> None:
+    def __init__(self, search_rate: int, origins: Origins, metrics: Metrics, shared: Shared) -> None:
         self._origins = origins
         self._metrics = metrics
         self._rates = {
-            name: RateLimit(max(1, int(search_rate * kind.share)))
+            name: RateLimit(max(1, int(search_rate * kind.share)), shared, name)
             for name, kind in CLASSES.items()
             if kind.share is not None
         }
         self._unknown_rates = {
-            name: RateLimit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR)
+            name: RateLimit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR, shared, f"{name}, unknown")
             for name, kind in CLASSES.items()
             if kind.share is not None and name not in UNLIMITED_FROM_UNKNOWN
         }
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
-        self._active: Counter[tuple[str, str]] = Counter()
-        self._active_in_total: Counter[str] = Counter()
+        self._active = Tally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
@@ -95,26 +95,26 @@ class RequestLimits(ASGIMiddleware):
         kind, caller = CLASSES[name], self._caller(scope)
         if kind.body_bytes is not None:
             receive = _bounded(scope, receive, kind.body_bytes)
-        if self._active_in_total[name] >= kind.in_total:
+        wanted = [(name, kind.in_total)] + ([(f"{name} {caller}", kind.per_caller)] if caller else [])
+        entered = self._active.enter(*wanted)
+        if entered.reached == 0:
             detail = f"{kind.in_total} requests of this kind ({name}) are in progress, the limit. Try again in 2 s."
             raise ProblemError("overloaded", detail, headers={"Retry-After": "2"})
-        if caller and self._active[name, caller] >= kind.per_caller:
+        if entered.reached == 1:
             raise self._refusal(f"You have {kind.per_caller} requests of this kind ({name}) in progress, the limit.", 1)
+        try:
+            self._check_rate(name, caller)
+            await next_app(scope, receive, send)
+        finally:
+            self._active.leave(entered.slots)
+
+    def _check_rate(self, name: str, caller: str) -> None:
         rate = (self._rates if caller else self._unknown_rates).get(name)
         if rate is not None and (wait := rate.take(caller)) > 0:
             most, where = self._per_minute[name], ""
             if not caller:
                 most, where = most * UNKNOWN_FACTOR, " from this machine, or through a proxy that names no client"
             raise self._refusal(f"At most {most} requests of this kind ({name}) a minute{where}.", wait)
-        self._active_in_total[name] += 1
-        self._active[name, caller] += 1
-        try:
-            await next_app(scope, receive, send)
-        finally:
-            self._active_in_total[name] -= 1
-            self._active[name, caller] -= 1
-            if not self._active[name, caller]:
-                del self._active[name, caller]
 
     def _caller(self, scope: Scope) -> str:
         """Return the caller's email, or on open routes the client's address, empty if it is unknown."""

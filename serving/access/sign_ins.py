@@ -3,15 +3,15 @@
 A credential that was accepted before remains usable, so an attacker cannot lock out other users behind the same address.
 """
 
-import hashlib
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from serving.access.limits import RateLimit
+from resources.servers.shared import Shared
+from serving.access.limits import RateLimit, Recent
 from serving.errors import UnauthorizedError, rate_limited
 from serving.metrics import Metrics
 
-_REMEMBERED = 10_000
 MISSING_FACTOR = 10
 """Limit of requests without a credential, which are cheaper to refuse, as a multiple of the limit of failed sign-ins."""
 UNKNOWN_FACTOR = 20
@@ -19,15 +19,15 @@ UNKNOWN_FACTOR = 20
 
 
 class SignIns:
-    """Counts failures by address and remembers hashes of accepted credentials, in memory."""
+    """Counts failures by address and remembers digests of accepted credentials, for all processes of the service."""
 
-    def __init__(self, per_minute: int, metrics: Metrics) -> None:
+    def __init__(self, per_minute: int, metrics: Metrics, shared: Shared) -> None:
         self._per_minute = per_minute
-        self._failures = RateLimit(per_minute)
-        self._unknown_failures = RateLimit(per_minute * UNKNOWN_FACTOR)
-        self._missing = RateLimit(per_minute * MISSING_FACTOR)
-        self._unknown_missing = RateLimit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR)
-        self._accepted: dict[bytes, None] = {}
+        self._failures = RateLimit(per_minute, shared, "sign-ins")
+        self._unknown_failures = RateLimit(per_minute * UNKNOWN_FACTOR, shared, "sign-ins, unknown")
+        self._missing = RateLimit(per_minute * MISSING_FACTOR, shared, "no token")
+        self._unknown_missing = RateLimit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, shared, "no token, unknown")
+        self._accepted = Recent(shared, "accepted")
         self._metrics = metrics
 
     @contextmanager
@@ -38,8 +38,11 @@ class SignIns:
         stands for all clients of unknown address, who share a larger limit.
         """
         failures = self._failures if origin else self._unknown_failures
-        digest = hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
-        known = digest in self._accepted
+        key = self._accepted.key(credential)
+        with self._accepted.lock:
+            known = self._accepted.get(key) is not None
+            if known:
+                self._accepted.put(key, 0.0, time.monotonic())
         if not known:
             most = self._per_minute * (1 if origin else UNKNOWN_FACTOR)
             self._take(failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token.")
@@ -47,7 +50,8 @@ class SignIns:
             yield
         except UnauthorizedError:
             if known:  # it has expired or was revoked
-                self._accepted.pop(digest, None)
+                with self._accepted.lock:
+                    self._accepted.remove(key)
                 failures.take(origin)
             raise
         except BaseException:
@@ -56,9 +60,8 @@ class SignIns:
             raise
         if not known:
             failures.give_back(origin)
-            self._accepted[digest] = None
-            if len(self._accepted) > _REMEMBERED:
-                del self._accepted[next(iter(self._accepted))]
+            with self._accepted.lock:
+                self._accepted.put(key, 0.0, time.monotonic())
 
     def without_credential(self, origin: str) -> None:
         """Count a request that lacks the required credential. Raises the problem `rate-limited` past the limit."""

@@ -1,9 +1,9 @@
 """A client of language models behind any service with OpenAI's chat completions, whole or streamed.
 
-At most `concurrency` calls run at a time, and people take turns. Three retries with exponential backoff are the SDK's, for rate limits,
-server errors and dropped connections, and only before the first piece of a stream. The deadline is for the whole answer, waiting for
-a turn included, so nothing is asked again while a slow server still writes. A service that fails is left alone for a while. An answer
-that the model did not finish is no answer. Vendor errors end here.
+At most `concurrency` calls run at a time, over all processes of the service, and people take turns. Three retries with exponential
+backoff are the SDK's, for rate limits, server errors and dropped connections, and only before the first piece of a stream. The deadline is
+for the whole answer, waiting for a turn included, so nothing is asked again while a slow server still writes. A service that fails is
+left alone for a while. An answer that the model did not finish is no answer. Vendor errors end here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
+from resources.servers.shared import Shared
 from resources.settings import Settings
 from serving.answers.replies import MalformedError, choice_of, reason_of, text_of
 from serving.answers.styles import Style
@@ -76,12 +77,13 @@ class ChatModel:
         max_tokens: int,
         concurrency: int,
         clock: Callable[[], float] = time.monotonic,
+        shared: Shared | None = None,
     ) -> None:
         """`seconds` and `max_tokens` limit an answer of any style."""
         self._url, self._key, self._model, self._seconds = base_url, api_key, model, seconds
         self._max_tokens = max_tokens
         self._opened: AsyncOpenAI | None = None
-        self._turns = Turns(concurrency)
+        self._turns = Turns(concurrency, shared or Shared.alone())
         self._breaker = Breaker(f"The language model at {base_url}", clock=clock)
         self._tokens_option = "max_tokens"
         self._takes_temperature = True
@@ -251,7 +253,7 @@ class ChatModel:
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
 
 
-def language_model(settings: Settings) -> LanguageModel | None:
+def language_model(settings: Settings, shared: Shared | None = None) -> LanguageModel | None:
     """Return the model that the settings name; None: answers are extractive."""
     if settings.llm_model is None:
         return None
@@ -263,6 +265,7 @@ def language_model(settings: Settings) -> LanguageModel | None:
         settings.llm_timeout_seconds,
         settings.llm_max_tokens,
         settings.llm_concurrency or (1 if _is_local(settings.llm_base_url) else CONCURRENCY),
+        shared=shared,
     )
 
 

@@ -90,8 +90,8 @@ async def _settle(services: Services) -> None:
     """Wait briefly for queued writes, since answers are stored after they are returned."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
-            await services.audit.flush()
-            await services.background.flush()
+            await services.audit.settle()
+            await services.background.settle()
 
 
 def _no_answer() -> ProblemError:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from resources.servers.shared import Shared
 from serving.answers.turns import Turns
 
 
@@ -32,7 +33,7 @@ async def _queue(turns: Turns, people: str) -> tuple[list[str], list[asyncio.Tas
 )
 def test_people_take_turns(people: str, order: str) -> None:
     async def run() -> str:
-        turns = Turns(1)
+        turns = Turns(1, Shared.alone())
         served, tasks = await _queue(turns, people)
         while len(served) < len(people):
             turns.leave()
@@ -45,7 +46,7 @@ def test_people_take_turns(people: str, order: str) -> None:
 
 def test_no_more_than_the_limit_at_a_time() -> None:
     async def run() -> list[int]:
-        turns = Turns(2)
+        turns = Turns(2, Shared.alone())
         served, tasks = await _queue(turns, "abcd")
         counts = [len(served)]
         for _ in range(4):
@@ -61,7 +62,7 @@ def test_no_more_than_the_limit_at_a_time() -> None:
 @pytest.mark.parametrize("granted", [False, True])
 def test_whoever_leaves_the_queue_takes_no_place(granted: bool) -> None:
     async def run() -> None:
-        turns = Turns(1)
+        turns = Turns(1, Shared.alone())
         served, tasks = await _queue(turns, "abc")
         if granted:  # at the very moment that it is given the place
             turns.leave()

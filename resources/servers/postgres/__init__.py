@@ -28,10 +28,13 @@ DATABASE = "concordance"
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
+CONNECTIONS = 100
+WORKER_CONNECTIONS = 16
+"""Further connections for each further process of the HTTP service, whose pools hold 9."""
+
 SERVER = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    "max_connections": "100",
     "shared_buffers": "256MB",
     "work_mem": "16MB",
     "maintenance_work_mem": "128MB",
@@ -96,7 +99,9 @@ class EmbeddedPostgres:
 
     def command(self) -> list[str]:
         """Return the server's command line, which drops root's privileges itself. It contains no secret."""
-        options = {"port": str(self._settings.postgres_port)} | SERVER | self._extra
+        more = WORKER_CONNECTIONS * (self._settings.serving_workers - 1)
+        own = {"port": str(self._settings.postgres_port), "max_connections": str(CONNECTIONS + more)}
+        options = SERVER | own | self._extra
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return run_as([str(binaries() / "postgres"), "-D", str(self.data), *flags], self._account, self._needs())
 

@@ -1,0 +1,182 @@
+"""Several serving processes behind one port: limits, caches and metrics are those of one service, and processes that end are replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from serving.access.request_limits import CLASSES
+from tests.fixtures.serving import Site
+from tests.fixtures.workers import Processes, serving_processes, until
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+SEARCH, ASK = "/api/rag/search", "/api/ask"
+QUESTION = b'{"query": "When is the kettle descaled?"}'
+ONE, TWO = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+
+
+@pytest.fixture
+def company(site: Site, models_home: Path) -> Site:
+    """An installation with a document for Ann and Bob, and the converted model."""
+    (site.settings.home / "models").symlink_to(models_home)
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN, BOB])
+    return site
+
+
+def search(running: Processes, client: httpx.Client, who: str) -> httpx.Response:
+    return client.post(SEARCH, json={"query": "When is the kettle descaled?"}, headers=running.headers(who))
+
+
+def test_limits_and_metrics_are_those_of_all_processes(company: Site) -> None:
+    with (
+        serving_processes(company, search_rate_limit=7, sign_in_failures=5) as running,
+        running.clients() as clients,
+    ):
+        found = [search(running, clients[number % 2], ANN).status_code for number in range(12)]
+        assert found[:7] == [200] * 7
+        assert 429 in found[7:9]
+        assert search(running, clients[0], BOB).status_code == 200
+        searches = 'rag_searches_total{cached="false",mode="hybrid"} '
+        total = found.count(200) + 1
+        for client in clients:  # the other's figures are at most a second old
+            until(lambda: _figure(running, client, searches) + _cached(running, client) == total, "the sum")  # noqa: B023
+
+        assert clients[0].get("/api/sources", headers={**ONE, **running.headers(BOB)}).status_code == 200
+        wrong = {**ONE, "Authorization": "Bearer nonsense"}
+        guesses = [clients[number % 2].get("/api/sources", headers=wrong).status_code for number in range(8)]
+        assert guesses[:5] == [401] * 5
+        assert 429 in guesses[5:7]
+        # a credential that one process has accepted is known to the other, so Bob is not locked out
+        assert clients[1].get("/api/sources", headers={**ONE, **running.headers(BOB)}).status_code == 200
+        assert clients[1].get("/api/sources", headers={**TWO, "Authorization": "Bearer x"}).status_code == 401
+
+
+def _figure(running: Processes, client: httpx.Client, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)}(\S+)$", running.metrics(client), re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+def _cached(running: Processes, client: httpx.Client) -> float:
+    return _figure(running, client, 'rag_searches_total{cached="true",mode="hybrid"} ')
+
+
+def test_connections_are_limited_over_all_processes(company: Site) -> None:
+    with serving_processes(company, http_connections=6) as running:
+        opened = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(20)]
+        for connection in opened:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        processes = [running.leader.pid, *(one.pid for one in running.followers)]
+        until(lambda: 1 <= sum(len(running.peers(pid)) for pid in processes) <= 6, "the limit")
+        for connection in opened:
+            connection.close()
+
+
+def test_a_permission_change_is_seen_by_all_processes_at_once(company: Site) -> None:
+    with serving_processes(company) as running, running.clients() as clients:
+        for client in clients:
+            answers = [search(running, client, ANN).json() for _ in range(2)]
+            assert [len(answer["results"]) for answer in answers] == [1, 1]
+            assert answers[1]["cached"]
+        company.sql("UPDATE documents SET permissions = %s", [BOB])  # as a sync does before it changes the index
+        assert [search(running, client, ANN).json()["results"] for client in clients] == [[], []]
+        assert [len(search(running, client, BOB).json()["results"]) for client in clients] == [1, 1]
+        company.sql("UPDATE documents SET permissions = %s", [ANN, BOB])
+        assert [len(search(running, client, ANN).json()["results"]) for client in clients] == [1, 1]
+        doc_id = company.sql("SELECT doc_id FROM documents")[0][0]
+        assert clients[0].get(f"/api/documents/{doc_id}", headers=running.headers(ANN)).status_code == 200
+        company.sql("UPDATE documents SET state = 'deleted'")
+        assert [search(running, client, ANN).json()["results"] for client in clients] == [[], []]
+
+
+def test_an_answer_of_one_process_is_known_to_the_other(company: Site) -> None:
+    with serving_processes(company) as running, running.clients() as clients:
+        for asked, other in (clients, reversed(clients)):
+            answer = asked.post(ASK, content=QUESTION, headers=_json(running.headers(ANN))).json()
+            kept = other.get(f"/api/answers/{answer['answer_id']}", headers=running.headers(ANN))
+            assert kept.status_code == 200, kept.text
+
+
+def _json(headers: dict[str, str]) -> dict[str, str]:
+    return {**headers, "Content-Type": "application/json"}
+
+
+def test_a_killed_process_is_replaced_and_its_requests_are_not_counted(company: Site) -> None:
+    limit = CLASSES["answer"].per_caller
+    with serving_processes(company) as running:
+        busy = [running.begin(ANN, ASK, QUESTION) for _ in range(limit)]
+        until(lambda: _ask(running) == 429, "the limit")
+        [killed] = running.followers
+        held = running.peers(killed.pid)
+        assert 0 < len(held) < limit, "each process has some of the connections"
+        killed.kill()
+        until(lambda: _ask(running) == 200, "requests of the killed process no longer counted")
+        running.wait()
+        assert killed.pid not in [one.pid for one in running.followers]
+        for connection in busy:
+            connection.close()
+        log = running.log.read_text()
+        assert '"action": "worker_ended"' in log
+        assert '"worker": 1' in log
+
+
+def _ask(running: Processes) -> int:
+    return httpx.post(
+        f"{running.url}{ASK}", content=QUESTION, headers=_json(running.headers(ANN)), timeout=60
+    ).status_code
+
+
+def test_sigterm_finishes_requests_in_all_processes(company: Site) -> None:
+    with serving_processes(company) as running:
+        begun = [running.begin(ANN, ASK, QUESTION) for _ in range(4)]
+        processes = [running.leader, *running.followers]
+        until(lambda: sum(len(running.peers(one.pid)) for one in processes) == len(begun), "all requests")
+        assert all(running.peers(one.pid) for one in processes), "each process has some of them"
+        running.leader.terminate()
+        until(lambda: not _accepts(running.port), "no new connections")
+        for connection in begun:
+            with closing(connection):
+                connection.sendall(QUESTION[-1:])
+                assert connection.recv(12) == b"HTTP/1.1 200"
+        assert psutil.wait_procs(processes, timeout=60)[1] == []
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_followers_end_with_a_killed_leader(company: Site) -> None:
+    with serving_processes(company, count=3) as running:
+        followers = running.followers
+        assert len(followers) == 2
+        os.kill(followers[0].pid, signal.SIGSTOP)  # even one that hangs
+        os.kill(running.leader.pid, signal.SIGKILL)
+        assert psutil.wait_procs(followers, timeout=60)[1] == []
+        assert not _accepts(running.port)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_replaced(company: Site) -> None:
+    with serving_processes(company) as running:
+        [hung] = running.followers
+        hung.suspend()
+        until(lambda: not hung.is_running() or hung.status() == psutil.STATUS_ZOMBIE, "the end of the hung process")
+        running.wait()
+        assert "worker_silent" in running.log.read_text()
+
+
+@pytest.mark.slow
+def test_a_leader_that_hangs_is_ended_by_a_follower(company: Site) -> None:
+    with serving_processes(company) as running:
+        processes = [running.leader, *running.followers]
+        running.leader.suspend()
+        until(lambda: not running.followers and not _accepts(running.port), "the end of all processes")
+        assert psutil.wait_procs(processes, timeout=60)[1] == []

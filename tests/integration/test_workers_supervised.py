@@ -1,0 +1,127 @@
+"""Several serving processes under the supervisor: it knows one service, whose standby takes over with processes of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from orchestration.supervision import run_state
+from orchestration.supervision.environment import child_environment
+from orchestration.supervision.service import Service
+from orchestration.supervision.services import services
+from orchestration.supervision.supervisor import Supervisor
+from resources.servers.processes import free_port
+from resources.settings import Settings
+from tests.fixtures.serving import Site
+from tests.fixtures.workers import ROOT, Processes, until
+
+SERVING = "serving"
+SUPERVISE = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from orchestration.supervision.supervisor import Supervisor
+from resources.settings import load
+from tests.integration.test_workers_supervised import alone
+settings = load()
+Supervisor(settings, alone(settings)).start()
+threading.Event().wait()
+"""
+
+
+def alone(settings: Settings) -> list[list[Service]]:
+    """Return the HTTP service as the only one."""
+    return [[service for stage in services(settings) for service in stage if service.name == SERVING]]
+
+
+@pytest.fixture
+def settings(site: Site, models_home: Path) -> Settings:
+    """Settings for two serving processes."""
+    (site.settings.home / "models").symlink_to(models_home)
+    return site.settings.model_copy(update={"http_port": free_port(), "serving_workers": 2})
+
+
+@pytest.fixture
+def supervisor(settings: Settings) -> Iterator[Supervisor]:
+    supervisor = Supervisor(settings, alone(settings))
+    supervisor.start()
+    yield supervisor
+    supervisor.stop()
+
+
+@pytest.fixture
+def killed_supervisor(settings: Settings) -> Iterator[None]:
+    """A supervisor that was killed when its service was complete."""
+    environment = {
+        **child_environment(settings),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }  # part of the fingerprint
+    process = subprocess.Popen([sys.executable, "-c", SUPERVISE, str(ROOT)], env=environment, cwd=settings.home)
+    until(lambda: process.poll() is not None or run_state.running(settings), "the supervisor")
+    until(lambda: standby(settings), "a standby")
+    process.kill()
+    process.wait()
+    yield
+    run_state.stop(settings)
+
+
+def leader(settings: Settings) -> int | None:
+    found = run_state.read(settings).services[SERVING].identity
+    return None if found is None else found.pid
+
+
+def standby(settings: Settings) -> int | None:
+    found = run_state.read(settings).services.get(SERVING)
+    return None if found is None or found.standby is None else found.standby.pid
+
+
+def serving(site: Site, settings: Settings) -> Processes:
+    """Return the processes that serve, once all of them do."""
+    pid = until(lambda: leader(settings), "a leader")
+    running = Processes(site, psutil.Process(pid), 2, settings.http_port, settings.home / "logs" / f"{SERVING}.log")
+    running.wait()
+    return running
+
+
+def runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def assert_takes_over(site: Site, settings: Settings, running: Processes) -> None:
+    """Kill the leader: its followers end, and the standby serves with a follower of its own."""
+    successor = until(lambda: standby(settings), "a standby")
+    before = [running.leader, *running.followers]
+    os.kill(running.leader.pid, signal.SIGKILL)
+    assert httpx.get(f"{running.url}/healthz", timeout=60).status_code == 200, "no connection is refused"
+    until(lambda: not any(map(runs, before)), "the end of all processes")
+    until(lambda: leader(settings) == successor, "the standby in its place")
+    after = serving(site, settings)
+    assert {one.pid for one in after.followers}.isdisjoint(one.pid for one in before)
+
+
+def test_the_standby_takes_over_from_a_killed_leader(site: Site, settings: Settings, supervisor: Supervisor) -> None:
+    running = serving(site, settings)
+    assert_takes_over(site, settings, running)
+    after = serving(site, settings)
+    processes = [after.leader, *after.followers]
+    supervisor.stop()
+    assert not any(map(runs, processes))
+
+
+def test_a_new_supervisor_adopts_all_processes(site: Site, settings: Settings, killed_supervisor: None) -> None:
+    before = serving(site, settings)
+    supervisor = Supervisor(settings, alone(settings))
+    supervisor.start()
+    try:
+        after = serving(site, settings)
+        assert (after.leader, after.followers) == (before.leader, before.followers)
+        assert_takes_over(site, settings, after)
+    finally:
+        supervisor.stop()

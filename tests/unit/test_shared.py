@@ -1,0 +1,211 @@
+"""Memory that several processes share, here seen by two of them in one process: counts, limits, turns, metrics, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from resources.core.errors import ServiceUnavailableError
+from resources.servers.shared import Numbers, Progress, Shared
+from resources.servers.tally import ROOM, Tally
+from resources.settings import load
+from serving.access.limits import RateLimit
+from serving.access.sign_ins import SignIns
+from serving.answers.turns import Turns
+from serving.errors import ProblemError, UnauthorizedError
+from serving.metrics import Metrics
+from serving.workers.server import Pulse
+
+SECRET = "s" * 40
+
+
+@pytest.fixture
+def pair() -> tuple[Shared, Shared]:
+    """The leader and a follower."""
+    leader = Shared.create(2, SECRET)
+    return leader, Shared.attach(1, 2, SECRET, os.dup(leader.fd))
+
+
+def test_a_rate_is_counted_over_all_processes(pair: tuple[Shared, Shared]) -> None:
+    limits = [RateLimit(5, shared, "search", clock=lambda: 0.0) for shared in pair]
+    assert [limits[number % 2].take("ann") == 0 for number in range(7)] == [True] * 5 + [False] * 2
+    limits[0].give_back("ann")
+    assert limits[1].take("ann") == 0
+    assert limits[1].take("bob") == 0
+
+
+def test_no_key_can_be_read_in_the_memory(pair: tuple[Shared, Shared]) -> None:
+    leader, _ = pair
+    RateLimit(5, leader, "search").take("ann@acme.com")
+    Tally(leader, "requests", 10).enter(("read ann@acme.com", 5))
+    content = os.pread(leader.fd, os.fstat(leader.fd).st_size, 0)
+    assert any(content)
+    assert b"ann@acme" not in content
+    assert Shared.alone().digest("ann") != Shared.alone().digest("ann")
+
+
+def test_counts_are_limited_over_all_processes_and_cleared_with_one(pair: tuple[Shared, Shared]) -> None:
+    leader, follower = (Tally(shared, "requests", 10) for shared in pair)
+    entries = [one.enter(("all", 4), ("ann", 3)) for one in (leader, follower, follower)]
+    assert [one.reached for one in entries] == [None, None, None]
+    assert leader.enter(("all", 4), ("ann", 3)).reached == 1
+    assert follower.enter(("all", 4), ("bob", 3)).reached is None
+    assert leader.enter(("all", 4), ("bob", 3)).reached == 0
+    assert leader.by_worker("all") == [1, 3]
+    pair[0].clear(1)
+    assert leader.by_worker("all") == [1, 0]
+    leader.leave(entries[0].slots)
+    assert leader.by_worker("ann") == [0, 0]
+
+
+def test_a_refused_entry_counts_for_none_of_its_keys(pair: tuple[Shared, Shared]) -> None:
+    tally = Tally(pair[0], "requests", 10)
+    assert tally.enter(("all", 9), ("ann", 0)).reached == 1
+    assert tally.by_worker("all") == [0, 0]
+
+
+def test_keys_that_are_no_longer_counted_leave_room_for_others() -> None:
+    tally = Tally(Shared.alone(), "requests", 50)
+    for number in range(50 * ROOM * 20):
+        entry = tally.enter((f"caller {number}", 1))
+        assert entry.reached is None
+        tally.leave(entry.slots)
+    full = [tally.enter((f"caller {number}", 1)).reached for number in range(50 * ROOM * 20)]
+    assert full[:50] == [None] * 50
+    assert 50 < full.count(None) <= 50 * ROOM + 16, "beyond its room it refuses instead of forgetting"
+
+
+def test_failed_sign_ins_and_accepted_credentials_are_known_to_all_processes(pair: tuple[Shared, Shared]) -> None:
+    first, second = (SignIns(2, Metrics(), shared) for shared in pair)
+    with first.attempt("192.0.2.1", "right"):
+        pass
+
+    def fail(sign_ins: SignIns) -> None:
+        with sign_ins.attempt("192.0.2.1", "wrong"):
+            raise UnauthorizedError("token-invalid", "Wrong.")
+
+    for sign_ins in (first, second):
+        with pytest.raises(UnauthorizedError):
+            fail(sign_ins)
+    for sign_ins in (first, second):
+        with pytest.raises(ProblemError):
+            fail(sign_ins)
+        with sign_ins.attempt("192.0.2.1", "right"):
+            pass
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 (the condition is in other tasks)
+            await asyncio.sleep(0.005)
+
+
+def test_people_take_turns_over_all_processes(pair: tuple[Shared, Shared]) -> None:
+    async def run() -> list[str]:
+        leader, follower = (Turns(1, shared) for shared in pair)
+        order: list[str] = []
+
+        async def call(turns: Turns, person: str) -> None:
+            await turns.take(person)
+            order.append(person)
+            turns.leave()
+
+        await leader.take("a")
+        tasks = [
+            asyncio.create_task(call(turns, person))
+            for turns, person in [(leader, "a"), (follower, "a"), (follower, "b"), (leader, "c")]
+        ]
+        await asyncio.sleep(0)
+        assert order == []
+        leader.leave()
+        await _until(lambda: len(order) == 4)
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(run()) == ["a", "b", "c", "a"]
+
+
+def test_the_calls_of_a_process_that_ended_give_way(pair: tuple[Shared, Shared]) -> None:
+    async def run() -> None:
+        leader, follower = (Turns(1, shared) for shared in pair)
+        await follower.take("a")
+        ended = asyncio.create_task(follower.take("b"))
+        waiting = asyncio.create_task(leader.take("c"))
+        await asyncio.sleep(0)
+        pair[0].clear(1)
+        await asyncio.wait_for(waiting, 60)
+        ended.cancel()
+        leader.leave()
+        await asyncio.wait_for(leader.take("d"), 60)
+
+    asyncio.run(run())
+
+
+def test_metrics_are_summed_and_those_of_a_process_that_ended_are_kept(pair: tuple[Shared, Shared]) -> None:
+    leader, follower = (Metrics(shared) for shared in pair)
+    follower.searched(mode="hybrid", cached=True, seconds=0.01, results=3, warnings=())
+    leader.searched(mode="hybrid", cached=False, seconds=0.01, results=4, warnings=("x",))
+    follower.searched(mode="hybrid", cached=False, seconds=0.01, results=5, warnings=())
+    leader.audit_waiting.set(2)
+    follower.audit_waiting.set(3)
+    leader.publish()
+    follower.publish()
+    for metrics in (leader, follower):
+        shown = metrics.render((), None, None).decode()
+        assert 'rag_searches_total{cached="false",mode="hybrid"} 2.0' in shown
+        assert "rag_search_latency_ms_count 3.0" in shown
+        assert "rag_search_results_count 5.0" in shown
+        assert f"rag_cache_hit_rate {1 / 3}" in shown
+        assert "serving_audit_waiting 5.0" in shown
+        assert 'rag_search_degraded_total{code="x"} 1.0' in shown
+    pair[0].clear(1)
+    shown = leader.render((), None, None).decode()
+    assert "rag_search_latency_ms_count 3.0" in shown
+    assert "rag_search_results_count 4.0" in shown
+    assert "serving_audit_waiting 2.0" in shown
+
+
+def test_one_process_waits_for_the_work_of_another(pair: tuple[Shared, Shared]) -> None:
+    async def run() -> None:
+        leader, follower = (Progress(shared, "writes") for shared in pair)
+        follower.queued(3)
+        follower.done(2)
+        waiting = asyncio.create_task(leader.others())
+        await asyncio.sleep(0)
+        follower.queued(5)  # later work is not waited for
+        assert not waiting.done()
+        follower.done(1)
+        await asyncio.wait_for(waiting, 60)
+        follower.queued(1)
+        waiting = asyncio.create_task(leader.others())
+        pair[0].clear(1)
+        await asyncio.wait_for(waiting, 60)
+
+    asyncio.run(run())
+
+
+def test_a_process_of_another_version_is_refused(pair: tuple[Shared, Shared]) -> None:
+    leader, follower = pair
+    Numbers(leader, "processes", 2)
+    with pytest.raises(ServiceUnavailableError, match="Restart"):
+        Numbers(follower, "processes", 2000)
+    with pytest.raises(ServiceUnavailableError, match="Restart"):
+        Numbers(follower, "others", 2)
+
+
+def test_a_process_is_silent_after_looks_without_a_beat() -> None:
+    beats = iter([1, 1, 1, 2, 2])
+    pulse = Pulse(lambda: next(beats))
+    assert [pulse.look() for _ in range(4)] == [1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("count", ["0", "65", "two"])
+def test_the_number_of_processes_is_checked(count: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_SERVING_WORKERS", count)
+    with pytest.raises(Exception, match="CONCORDANCE_SERVING_WORKERS"):
+        load()
