@@ -1,11 +1,12 @@
 """Measure searches end to end, and compare them with the vector server alone and two alternative libraries on the same data.
 
 Reports p50/p95/p99 with one client, searches per second with eight, the time of each step, and memory.
-`python -m bench.search [--chunks 10000 50000 100000] [--seconds 20] [--no-peers] [--json FILE|-]`. A synthetic company
+`python -m bench.search [--chunks 10000 50000 100000] [--workers 1] [--seconds 20] [--no-peers] [--json FILE|-]`. A synthetic company
 (`bench/search_data.py`) is indexed by the production stages into real services in a temporary folder, which grows from size to size;
 only the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
 documents: query embedded by the bundled model, hybrid, ten results, permission recheck, citations. Settings are the defaults except
-the rate limit. Every query is sent once, so that nothing comes from the cache. The load generator runs on the same machine.
+the rate limit; with `--workers 1 2` each size is measured with one and with two serving processes. Every query is sent once for each
+count, so that nothing comes from the cache. The load generator runs on the same machine.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def main() -> None:
         signal.signal(number, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, nargs="+", default=[10_000, 50_000, 100_000])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1], help="numbers of serving processes to measure")
     parser.add_argument("--seconds", type=float, default=20, help="duration of the load with eight clients")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", help="file for the figures, - for standard output")
@@ -74,11 +76,17 @@ def main() -> None:
             wanted = -(-size // SECTIONS)
             setup = grow(settings, company, folder / "texts", documents, wanted - documents)
             documents = wanted
-            one = _measure(settings, company, folder, pids, size, arguments.seconds)
+            first, *more = arguments.workers
+            one = _measure(settings, company, folder, pids, size, arguments.seconds, first)
             one["setup_s"] = setup
             one["peers"] = _peers(folder, left_out)
             figures["sizes"][str(size)] = one
             _print(size, one)
+            for workers in more:
+                others = _measure(settings, company, folder, pids, size, arguments.seconds, workers)
+                others |= {"setup_s": setup, "peers": {}}
+                one.setdefault("by_workers", {})[str(workers)] = others
+                _print(size, others)
     figures["took_s"] = round(time.monotonic() - began)
     say(f"took {figures['took_s']} s in total")
     if arguments.json == "-":
@@ -88,14 +96,21 @@ def main() -> None:
 
 
 def _measure(
-    settings: Settings, company: Company, folder: Path, pids: Mapping[str, int], size: int, seconds: float
+    settings: Settings,
+    company: Company,
+    folder: Path,
+    pids: Mapping[str, int],
+    size: int,
+    seconds: float,
+    workers: int,
 ) -> dict[str, Any]:
     wanted = {
         "HOME": str(settings.home),
         "POSTGRES_PORT": str(settings.postgres_port),
         "QDRANT_URL": settings.qdrant_url or "",
         "HTTP_PORT": str(free_port()),
-        "SEARCH_RATE_LIMIT": "1000000",
+        "LIMITS": "search_rate_limit=1000000",
+        "SERVING_WORKERS": str(workers),
     }
     environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
     token = mint(settings, EMAIL, groups(), False, timedelta(hours=1))
@@ -105,7 +120,7 @@ def _measure(
     prepare(settings, folder, access, single, size)
     others = psutil.cpu_percent(interval=2)  # before the benchmark uses the machine
     say(f"measuring; {others:.0f} % of the machine is used by other processes")
-    with serving(environment, folder / "serving.log") as (port, pid):
+    with serving(environment, folder / "serving.log", workers) as (port, pid):
         job = Job(
             port=port,
             path="/api/rag/search",
@@ -113,7 +128,7 @@ def _measure(
             headers={"Authorization": f"Bearer {token}"},
             must_hold='"cached":false',
         )
-        _ask(job, folder, warm)
+        _ask(job._replace(clients=1 if workers == 1 else 4 * workers), folder, warm)  # each process gets some
         alone = _ask(job, folder, single)
         running = {"serving": pid, **pids}
         before = _cpu(running)
@@ -127,6 +142,7 @@ def _measure(
     outside = float(np.median(np.subtract(alone["milliseconds"], alone["inside_ms"])))
     found["http"] = round(outside - found["sign_in"] - found["encode"], 2)
     return {
+        "workers": workers,
         "busy_otherwise_percent": others,
         "p50_ms": _percentile(alone, 50),
         "p95_ms": _percentile(alone, 95),
@@ -276,7 +292,8 @@ def _print(size: int, one: Mapping[str, Any]) -> None:
         )
         rows.append((f"{name}, in process", said))
     print(
-        f"\n{size:,} chunks (set up in {one['setup_s']} s; {one['results']} results and {one['rounds']} rounds per search)"
+        f"\n{size:,} chunks, serving processes: {one['workers']} (set up in {one['setup_s']} s;"
+        f" {one['results']} results and {one['rounds']} rounds per search)"
     )
     for label, said in rows:
         print(f"  {label:24} {said}", flush=True)

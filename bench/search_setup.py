@@ -118,9 +118,10 @@ def _compact(stores: Stores) -> None:
 
 
 @contextmanager
-def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, int]]:
-    """Yield the port and process id of the HTTP service."""
+def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the port and process id of the HTTP service, once all of its processes have started."""
     port = int(environment["CONCORDANCE_HTTP_PORT"])
+    before = log.read_text().count('"serving_started"') if log.exists() else 0
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "serving"], cwd=ROOT, env=dict(environment), stdout=out, stderr=out
@@ -129,7 +130,8 @@ def serving(environment: Mapping[str, str], log: Path) -> Iterator[tuple[int, in
         deadline = time.monotonic() + 60
         while True:
             try:
-                if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
+                ready = httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+                if ready and log.read_text().count('"serving_started"') - before >= workers:
                     break
             except httpx.TransportError:
                 pass
