@@ -1,7 +1,7 @@
 """Measure searches end to end, and compare them with the vector server alone and two alternative libraries on the same data.
 
 Reports p50/p95/p99 with one client, searches per second with eight, the time of each step, and memory.
-`python -m bench.search [--chunks 10000 50000 100000] [--workers 1] [--seconds 20] [--no-peers] [--json FILE|-]`. A synthetic company
+`python -m bench.search [--chunks 10000 50000 100000] [--workers 1] [--seconds 20] [--no-peers]`. The last line is JSON. A synthetic company
 (`bench/search_data.py`) is indexed by the production stages into real services in a temporary folder, which grows from size to size;
 only the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
 documents: query embedded by the bundled model, hybrid, ten results, permission recheck, citations. Settings are the defaults except
@@ -62,7 +62,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1], help="numbers of serving processes to measure")
     parser.add_argument("--seconds", type=float, default=20, help="duration of the load with eight clients")
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--json", help="file for the figures, - for standard output")
     arguments = parser.parse_args()
     began = time.monotonic()
     figures: dict[str, Any] = {"cpus": os.cpu_count(), "aims_at_100000": AIMS, "sizes": {}}
@@ -89,10 +88,7 @@ def main() -> None:
                 _print(size, others)
     figures["took_s"] = round(time.monotonic() - began)
     say(f"took {figures['took_s']} s in total")
-    if arguments.json == "-":
-        print(json.dumps(figures))
-    elif arguments.json:
-        Path(arguments.json).write_text(json.dumps(figures, indent=1))
+    print(json.dumps(figures))
 
 
 def _measure(

@@ -23,7 +23,7 @@ from serving.access.request_limits import RequestLimits
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.pages import LocalSwagger, docs_file, page_style
+from serving.pages import LocalSwagger, docs_file, home, page_style
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.book import ask_book, ask_selection, track
 from serving.routes.citations import format_citations
@@ -133,6 +133,7 @@ def create_app(
         readyz,
         metrics,
         docs_file,
+        home,
         view_document,
         page_style,
         open_session,

@@ -321,6 +321,9 @@ def test_health_metrics_docs_and_headers(site: Site, running: Running) -> None:
         "qdrant_collection_size 1536.0",
     )
     assert "@" not in text
+    home = running.http.get("/")
+    assert home.status_code == 200
+    assert f"curl {PUBLIC_URL}/api/rag/search" in home.text
     page = running.http.get("/docs")
     assert "swagger-ui-bundle.js" in page.text
     assert "://" not in page.text, "the page loads nothing from another host"
