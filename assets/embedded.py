@@ -34,8 +34,12 @@ WRITE_CHUNKS = 2000
 log = structlog.get_logger("embedding")
 
 
-def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> dict[str, float]:
+def embed_missing(
+    job: SyncJob, target: Target, pending: Sequence[Pending], known: set[str] | None = None
+) -> dict[str, float]:
     """Embed chunks that have no vector yet, within the month's budget. Returns counts, tokens and cost.
+
+    `known`, the result of `embedded_hashes`, receives the hashes of the embedded texts.
 
     Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
     """
@@ -43,19 +47,26 @@ def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> d
     if not pending:
         return totals
     table = embedded_table(target.collection.model, target.collection.dimensions)
-    known = set(job.stores.lake.scan(table).select("text_hash").collect()["text_hash"])
+    if known is None:
+        known = embedded_hashes(job, target)
     for part in batches(pending, WINDOW_DOCUMENTS):
         texts = texts_of(job.stores, part, target.profiles)
         todo = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
-        known.update(todo["text_hash"])
         totals["chunks"] += texts.height
         totals["reused"] += texts.height - todo.height
         for piece in todo.iter_slices(WRITE_CHUNKS):
             tokens, cost = _embed(job, target, table, piece)
+            known.update(piece["text_hash"])  # not before: another thread would index the text without its vector
             totals["embedded"] += piece.height
             totals["tokens"] += tokens
             totals["cost_usd"] += cost
     return totals
+
+
+def embedded_hashes(job: SyncJob, target: Target) -> set[str]:
+    """Return the hashes of all texts that have a vector of the target's model."""
+    table = embedded_table(target.collection.model, target.collection.dimensions)
+    return set(job.stores.lake.scan(table).select("text_hash").collect()["text_hash"])
 
 
 def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float]:
@@ -70,7 +81,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
         check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
         vectors.append(rows)
         tokens += used
-        job.counts.embedded += piece.height
+        job.count(embedded=piece.height)
         job.progress("embedded")
     now = datetime.now(UTC)
     matrix = np.concatenate(vectors)
@@ -78,8 +89,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
     cost = tokens / 1e6 * price
     month = month_key(now)
     stores.collections.add_usage(month=month, model=model.model, texts=texts.height, tokens=tokens, cost_usd=cost)
-    job.counts.tokens += tokens
-    job.counts.cost_usd += cost
+    job.count(tokens=tokens, cost_usd=cost)
     return tokens, cost
 
 

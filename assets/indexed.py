@@ -6,7 +6,7 @@ and a repetition overwrites the same points. Removals come first, then payload u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -34,10 +34,13 @@ REMOVE_DOCUMENTS = 500
 REFRESHES = 4
 
 
-def remove_gone(job: SyncJob, collection: IndexCollection) -> int:
-    """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion."""
+def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[str] = ()) -> int:
+    """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion.
+
+    Documents that another thread is writing (`busy`) are left out.
+    """
     stores = job.stores
-    rows = stores.index.to_remove()
+    rows = [row for row in stores.index.to_remove() if row.doc_id not in busy]
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row.doc_id for row in part]
@@ -63,7 +66,7 @@ def remove_gone(job: SyncJob, collection: IndexCollection) -> int:
             stores.collections.raise_version()
             if receipts:
                 stores.index.save_receipts(rows=receipts)
-        job.counts.deleted += sum(row.state in GONE for row in part)
+        job.count(deleted=sum(row.state in GONE for row in part))
         job.progress("indexed")
     return len(rows)
 
@@ -74,8 +77,9 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
     name = active.collection.name
     rows = stores.index.payloads_to_update(collection=name, signatures=active.signatures())
     for part in batches(rows, REMOVE_DOCUMENTS):
-        write_payloads(stores, name, part)
-        job.counts.synced += len(part)
+        with job.writing:
+            write_payloads(stores, name, part)
+        job.count(synced=len(part))
         job.progress("indexed")
     for other in secondary_collections(stores, name):
         for part in batches(stores.index.payloads_to_update(collection=other, signatures=None), REMOVE_DOCUMENTS):

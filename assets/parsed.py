@@ -7,6 +7,7 @@ with a larger limit. Workers alternate between the uploads of different people.
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from assets.stages.parse import PARSER_VERSION, word_count
 from resources.core.domain import State
 from resources.core.errors import FailedDocumentError
 from resources.core.tables import table
+from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.syncing import StageResult, SyncJob
@@ -37,8 +39,11 @@ log = structlog.get_logger("sync")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def parse_missing(job: SyncJob, pending: Sequence[Pending]) -> StageResult:
-    """Parse contents without a text in the lake and write each document's outcome to the registry."""
+def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | None = None) -> StageResult:
+    """Parse contents without a text in the lake and write each document's outcome to the registry.
+
+    Without a `pool`, it starts one for these documents.
+    """
     stores = job.stores
     by_key = {document.content_key: document for document in pending}
     verdicts = _verdicts(stores, by_key)
@@ -48,7 +53,7 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending]) -> StageResult:
     rows: list[dict[str, Any]] = []
     unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
-    for row in _parse(stores, todo, unread):
+    for row in _parse(job, todo, unread, pool):
         rows.append(row)
         totals["parsed" if row["status"] == "ok" else row["status"]] += 1
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
@@ -97,17 +102,19 @@ def _verdicts(stores: Stores, keys: dict[str, Pending]) -> dict[str, dict[str, A
     return {row["content_key"]: row for row in frame.iter_rows(named=True)}
 
 
-def _parse(stores: Stores, todo: Sequence[Pending], unread: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _parse(
+    job: SyncJob, todo: Sequence[Pending], unread: dict[str, dict[str, Any]], pool: ParserPool | None
+) -> Iterator[dict[str, Any]]:
     """Yield a lake row for each file that was tried.
 
     A file whose stored bytes are missing or damaged is added to `unread` instead and retried once its bytes are back.
     """
     if not todo:
         return
+    stores, slow = job.stores, job.slow
     settings = stores.settings
     books = {document.content_key for document in todo if is_book(document.tags)}
     owners = {document.content_key: _person(stores, document) for document in todo}
-    slow: set[str] = set()
 
     def queue(owner: str) -> Iterator[ParseJob]:
         for document in todo:
@@ -117,12 +124,8 @@ def _parse(stores: Stores, todo: Sequence[Pending], unread: dict[str, dict[str, 
                 return  # do not delay other people's documents; the next sync continues with these
             yield _job(stores, document)
 
-    with ParserPool(
-        workers=min(settings.parse_workers, len(todo)),
-        seconds=settings.parse_seconds,
-        memory_mb=settings.parse_memory_mb,
-    ) as pool:
-        for outcome in pool.run(*map(queue, dict.fromkeys(owners.values()))):
+    with nullcontext(pool) if pool is not None else parser_pool(settings, len(todo)) as parsers:
+        for outcome in parsers.run(*map(queue, dict.fromkeys(owners.values()))):
             if (
                 outcome.document is None
                 and (owner := owners[outcome.key])
@@ -133,6 +136,12 @@ def _parse(stores: Stores, todo: Sequence[Pending], unread: dict[str, dict[str, 
                 unread[outcome.key] = {"status": "failed", "reason": outcome.error, "attempts": 0}
             else:
                 yield _judge(outcome, book=outcome.key in books)
+
+
+def parser_pool(settings: Settings, jobs: int) -> ParserPool:
+    return ParserPool(
+        workers=min(settings.parse_workers, jobs), seconds=settings.parse_seconds, memory_mb=settings.parse_memory_mb
+    )
 
 
 def _person(stores: Stores, document: Pending) -> str:
@@ -201,5 +210,6 @@ def _write_outcomes(
             job.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)
             touched.add(document.partition)
     if rows:
-        job.stores.documents.set_outcomes(rows=rows)
+        with job.writing:
+            job.stores.documents.set_outcomes(rows=rows)
     return touched

@@ -30,10 +30,13 @@ COUNTED = ("seen", "fetched", "rewritten", "refused", "deleted", "failed", "held
 T = TypeVar("T")
 
 
-def collect(job: SyncJob, source: Source, *, relist: bool = False) -> StageResult:
+def collect(
+    job: SyncJob, source: Source, *, relist: bool = False, stored: Callable[[StageResult], None] | None = None
+) -> StageResult:
     """Synchronise the lake and the registry with the source.
 
-    With `relist`, partitions are listed from the beginning; content with an unchanged version is still not fetched.
+    With `relist`, partitions are listed from the beginning; content with an unchanged version is still not fetched. `stored` is
+    called after each batch with the result so far.
 
     Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions awaiting approval), calls by method.
     """
@@ -41,14 +44,16 @@ def collect(job: SyncJob, source: Source, *, relist: bool = False) -> StageResul
     result = StageResult(dict.fromkeys(COUNTED, 0))
     try:
         _prepare(stores, source)
-        _collect_all(job, source, result, relist=relist or job.full)
+        _collect_all(job, source, result, stored, relist=relist or job.full)
     except AuthorizationError as error:
         _pause(stores, str(error))
         raise
     finally:
         if not capabilities(stores.source).user_supplied and not stores.connection.broken:
             follow_origins(stores.connection)
-        costs = merged([job.tally, source.tally])
+        if not any(tally is source.tally for tally in job.tallies):
+            job.tallies.append(source.tally)
+        costs = merged([job.tally, *job.tallies])
         if not stores.connection.broken:
             stores.jobs.save_calls(job_id=job.job_id, **costs)
     result.counts["calls"] = costs["calls"]
@@ -63,7 +68,9 @@ def _prepare(stores: Stores, source: Source) -> None:
         stores.partitions.save_directory(rows=people)
 
 
-def _collect_all(job: SyncJob, source: Source, result: StageResult, *, relist: bool) -> None:
+def _collect_all(
+    job: SyncJob, source: Source, result: StageResult, stored: Callable[[StageResult], None] | None, *, relist: bool
+) -> None:
     stores = job.stores
     known = stores.partitions.partition_names()
     available = _call(source.partitions)
@@ -77,7 +84,7 @@ def _collect_all(job: SyncJob, source: Source, result: StageResult, *, relist: b
         if job.partitions is not None and partition not in job.partitions:
             continue
         try:
-            _collect_partition(job, source, partition, result, relist=relist)
+            _collect_partition(job, source, partition, result, stored, relist=relist)
         except LostPartitionError as error:
             job.fault(partition, "raw", str(error), skipped=True)
             _hide_partition(job, partition, result)
@@ -122,7 +129,15 @@ def _unknown_partitions(job: SyncJob, available: list[str], known: list[str]) ->
     return faults
 
 
-def _collect_partition(job: SyncJob, source: Source, partition: str, result: StageResult, *, relist: bool) -> None:
+def _collect_partition(
+    job: SyncJob,
+    source: Source,
+    partition: str,
+    result: StageResult,
+    stored: Callable[[StageResult], None] | None,
+    *,
+    relist: bool,
+) -> None:
     cursor = None if relist else job.stores.partitions.saved_cursor(partition=partition)
     batches = PartitionSync(job, source, partition, result, begun=cursor is not None)
     last = "delta"
@@ -131,6 +146,8 @@ def _collect_partition(job: SyncJob, source: Source, partition: str, result: Sta
         if batch.notice is not None:
             job.fault(partition, "raw", batch.notice, skipped=True)
         job.progress("raw")
+        if stored is not None:
+            stored(result)
         last = batch.listing
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
@@ -155,7 +172,7 @@ def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], r
     if not gone:
         return
     append(stores, [], list(gone.items()))
-    with stores.connection.transaction():
+    with job.writing, stores.connection.transaction():
         deleted = tombstone(stores, list(gone), times)
         stores.collections.raise_version()
     result.touched.update(gone.values())
@@ -165,7 +182,7 @@ def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], r
 def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
     """Hide the documents of a partition that can no longer be read; it is listed from the beginning once it can."""
     stores = job.stores
-    with stores.connection.transaction():
+    with job.writing, stores.connection.transaction():
         stores.partitions.reset_partition(partition=partition)
         stores.partitions.forget(partition=partition)
         stores.partitions.end_listing(partition=partition)

@@ -1,8 +1,8 @@
 """Measure ingest: documents per minute by stage and overall, compared with the embedder's rate in the same run.
 
-Also measures a sync of 50,000 unchanged documents, and the time from an upload until it is searchable through all services.
-`python -m bench.ingest [--documents 2000] [--unchanged 50000] [--no-upload]`. All data is in a temporary folder. The last line is
-JSON.
+Also measures a sync of 50,000 unchanged documents, and the time from an upload until it is searchable through all services, alone and
+beside a text of 5 MB. `python -m bench.ingest [--documents 2000] [--unchanged 50000] [--no-upload] [--compare]`. All data is in a temporary
+folder. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ import hashlib
 import json
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import psutil
 
 from assets import pipeline
 from assets.index import targets
 from assets.index.agreement import agree, totals
+from bench.ingest_uploads import beside_large_file, upload_to_searchable, vocabulary_of_samples
 from orchestration.supervision.supervisor import start as start_set
 from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import BUNDLED_MODEL, Settings, load
 from resources.stores.clients import Stores
+from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
-from serving.access.auth import mint
 
 WORDS_A_DOCUMENT = 400
 SEED = 7
+RATE_CHUNKS = 2000
 
 
 def main() -> None:
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--unchanged", type=int, default=50_000)
     parser.add_argument("--no-upload", action="store_true")
+    parser.add_argument("--compare", action="store_true", help="also sync as many documents stage after stage")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"documents": arguments.documents}
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
@@ -59,8 +61,12 @@ def main() -> None:
         supervisor = start_set(settings)
         try:
             if not arguments.no_upload:
-                figures["upload_to_searchable_s"] = _upload(settings)
+                figures["upload_to_searchable_s"] = upload_to_searchable(settings)
+                figures |= beside_large_file(settings)
+                _say("uploads", figures)
             _fresh(settings, folder / "texts", arguments.documents, figures)
+            if arguments.compare:
+                _stage_after_stage(settings, folder / "other", arguments.documents, figures)
             _without_embedding(settings, folder / "quick", arguments.documents, figures)
             _nothing_changed(settings, folder / "many", arguments.unchanged, figures)
             figures["peak_rss_mb"] = _peak()
@@ -86,7 +92,7 @@ def _write(folder: Path, documents: int, seed: int) -> None:
     """Write documents of about 400 words, drawn from the sample company by Zipf's law so that tokens resemble prose."""
     rng = np.random.default_rng(seed)
     spell = random.Random(seed)
-    vocabulary = _vocabulary()
+    vocabulary = vocabulary_of_samples()
     spell.shuffle(vocabulary)
     weights = 1 / np.arange(1, len(vocabulary) + 1)
     weights /= weights.sum()
@@ -104,24 +110,22 @@ def _write(folder: Path, documents: int, seed: int) -> None:
         target.write_text("".join(parts))
 
 
-def _vocabulary() -> list[str]:
-    """Return the distinct words of the sample company's texts, in a fixed order."""
-    texts = Path(__file__).resolve().parents[1] / "examples"
-    words = {
-        word for file in sorted(texts.rglob("*.md")) for word in re.findall(r"[a-z]{2,}", file.read_text().lower())
-    }
-    return sorted(words)
-
-
-def _run(settings: Settings, *, seeded: bool = False) -> tuple[SyncJob, dict[str, float], dict[str, Any]]:
-    """Sync once in this process and return the run, seconds by stage and the counts of each stage."""
+def _run(
+    settings: Settings, *, seeded: bool = False, overlapped: bool = False
+) -> tuple[SyncJob, dict[str, float], dict[str, Any]]:
+    """Sync once in this process and return the run, seconds (`all` and by stage) and the counts of each stage."""
     seconds: dict[str, float] = {}
     with without_embedding(seeded), open_sync(settings, SourceName.FILES, requested_by="bench") as job:
+        started = time.perf_counter()
         done: dict[str, Any] = {}
-        for stage in STAGES:
-            started = time.perf_counter()
-            done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
-            seconds[stage] = time.perf_counter() - started
+        if overlapped:
+            done = dict(pipeline.sync(job))
+        else:
+            for stage in STAGES:
+                began = time.perf_counter()
+                done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
+                seconds[stage] = time.perf_counter() - began
+        seconds["all"] = time.perf_counter() - started
         if not agree(totals(job.stores)):
             sys.exit(f"The stores do not agree: {totals(job.stores)}")
     return job, seconds, done
@@ -161,17 +165,21 @@ def _fresh(settings: Settings, folder: Path, documents: int, figures: dict[str, 
     from resources.embedding import embedder
 
     embedder(settings).embed_counted(["warm up"])
-    job, seconds, done = _run(settings)
-    whole = sum(seconds.values())
+    used = _cpu_seconds()
+    with _first_results(settings, figures):
+        job, seconds, done = _run(settings, overlapped=True)
+    used = _cpu_seconds() - used
+    whole = seconds.pop("all")
     chunks = done["chunked"]["chunks"]
     figures |= {
         "documents_per_min": round(documents / whole * 60),
         "chunks": chunks,
         "chunks_per_s": round(chunks / whole, 1),
-        "embedder_chunks_per_s": round(_embedder_rate(settings, job.stores), 1),
-        "stage_seconds": {stage: round(took, 2) for stage, took in seconds.items()},
-        "stage_documents_per_min": {stage: round(documents / took * 60) for stage, took in seconds.items()},
     }
+    alone = _cpu_seconds()
+    figures["embedder_chunks_per_s"] = round(_embedder_rate(settings, job.stores), 1)
+    figures["cpu_ms_per_chunk"] = round(used / chunks * 1000, 2)
+    figures["embedder_cpu_ms_per_chunk"] = round((_cpu_seconds() - alone) / min(chunks, RATE_CHUNKS) * 1000, 2)
     figures["share_of_embedder_rate"] = round(figures["chunks_per_s"] / figures["embedder_chunks_per_s"], 3)
     _say("fresh", figures)
 
@@ -180,7 +188,7 @@ def _embedder_rate(settings: Settings, stores: Stores) -> float:
     """Return the rate of the embedder alone on the same texts."""
     from resources.embedding import embedder
 
-    texts = stores.lake.scan("chunked").select("text").head(2000).collect()["text"].to_list()
+    texts = stores.lake.scan("chunked").select("text").head(RATE_CHUNKS).collect()["text"].to_list()
     model = embedder(settings)
     started = time.perf_counter()
     for start in range(0, len(texts), settings.embedding_batch * 4):
@@ -188,10 +196,59 @@ def _embedder_rate(settings: Settings, stores: Stores) -> float:
     return len(texts) / (time.perf_counter() - started)
 
 
+@contextmanager
+def _first_results(settings: Settings, figures: dict[str, Any]) -> Generator[None]:
+    """Record after how many seconds the first documents of the block's sync are searchable."""
+    started, ended = time.perf_counter(), threading.Event()
+
+    def watch() -> None:
+        with session(settings.postgres_dsn, autocommit=True) as connection:
+            query = "SELECT 1 FROM active_entries AS e JOIN documents AS d USING (doc_id) WHERE d.source = 'files' AND e.content <> ''"
+            while not connection.execute(f"{query} LIMIT 1").fetchone():
+                if ended.wait(0.2):
+                    return
+            figures["first_results_s"] = round(time.perf_counter() - started, 1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _stage_after_stage(settings: Settings, folder: Path, documents: int, figures: dict[str, Any]) -> None:
+    _write(folder, documents, SEED + 3)
+    used = _cpu_seconds()
+    job, seconds, done = _run(_with_root(settings, "other", folder))
+    used = _cpu_seconds() - used
+    chunks, whole = done["chunked"]["chunks"], seconds.pop("all")
+    figures["stage_after_stage"] = {
+        "chunks_per_s": round(chunks / whole, 1),
+        "share_of_embedder_rate": round(chunks / whole / _embedder_rate(settings, job.stores), 3),
+        "cpu_ms_per_chunk": round(used / chunks * 1000, 2),
+        "stage_seconds": {stage: round(took, 2) for stage, took in seconds.items()},
+        "stage_documents_per_min": {stage: round(documents / took * 60) for stage, took in seconds.items()},
+    }
+    _say("stage after stage", figures)
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and the processes that it started, including those that have ended."""
+    used = os.times()
+    total = used.user + used.system + used.children_user + used.children_system
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
 def _without_embedding(settings: Settings, folder: Path, documents: int, figures: dict[str, Any]) -> None:
     _write(folder, documents, SEED + 1)
     _, seconds, _ = _run(_with_root(settings, "quick", folder), seeded=True)
-    whole = sum(seconds.values())
+    whole = seconds.pop("all")
     figures["documents_per_min_without_embedding"] = round(documents / whole * 60)
     figures["stage_seconds_without_embedding"] = {stage: round(took, 2) for stage, took in seconds.items()}
     _say("without embedding", figures)
@@ -207,34 +264,11 @@ def _nothing_changed(settings: Settings, folder: Path, documents: int, figures: 
     figures["unchanged_documents"] = documents
     figures["unchanged_setup_s"] = round(time.perf_counter() - started, 1)
     figures["unchanged_setup_stage_seconds"] = {stage: round(took, 2) for stage, took in seconds.items()}
-    _, seconds, done = _run(settings, seeded=True)
+    _, seconds, done = _run(settings, seeded=True, overlapped=True)
     if done["indexed"]["documents"] or done["raw"]["fetched"]:
         sys.exit(f"The sync did work although nothing had changed: {done}")
-    figures["nothing_changed_s"] = round(sum(seconds.values()), 2)
-    figures["nothing_changed_stage_seconds"] = {stage: round(took, 2) for stage, took in seconds.items()}
+    figures["nothing_changed_s"] = round(seconds.pop("all"), 2)
     _say("nothing changed", figures)
-
-
-def _upload(settings: Settings) -> float:
-    """Return the seconds from upload to search result, through HTTP, Dagster and both stores; the median of three."""
-    token = mint(settings, "bench@example.org")
-    took: list[float] = []
-    with httpx.Client(base_url=settings.base_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-        for number in range(3):
-            word = f"quixotropolis{number}"
-            text = f"# Note {number}\n\nThe password of the old lighthouse is {word}, said the keeper twice.\n".encode()
-            started = time.perf_counter()
-            client.post("/api/upload", files={"file": (f"note-{number}.md", text, "text/markdown")}).raise_for_status()
-            while True:
-                found = client.post("/api/rag/search", json={"query": word, "mode": "keyword"})
-                if found.status_code == 200 and found.json()["results"]:
-                    break
-                if time.perf_counter() - started > 120:
-                    sys.exit("The upload was not found within two minutes.")
-                time.sleep(1.0)
-            took.append(time.perf_counter() - started)
-    print("upload to searchable, s:", [round(value, 2) for value in took], file=sys.stderr, flush=True)
-    return round(sorted(took)[1], 2)
 
 
 def _peak() -> dict[str, int]:
@@ -242,8 +276,11 @@ def _peak() -> dict[str, int]:
     import resource
 
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    children = {child.pid: child for child in psutil.Process().children(recursive=True)}
-    return {"pipeline": own, "set": sum(child.memory_info().rss for child in children.values()) // 1_000_000}
+    total = 0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            total += child.memory_info().rss
+    return {"pipeline": own, "set": total // 1_000_000}
 
 
 def _say(what: str, figures: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The sync job and schedule of each source, sensors for waiting uploads and events, and an alert when a run fails."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -39,9 +39,15 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
 
 
 def _request(
-    source: SourceName, requested_by: str, partitions: Sequence[str] | None = None
+    source: SourceName,
+    requested_by: str,
+    partitions: Sequence[str] | None = None,
+    accepted: Callable[[], None] = lambda: None,
 ) -> dg.RunRequest | dg.SkipReason:
-    """Create the job row and request its run, unless the source is not set up, paused, or being synced."""
+    """Create the job row and request its run, or add the request to the running sync, unless the source is not set up or paused.
+
+    `accepted` is called in the first two cases.
+    """
     settings = load()
     if not configured(settings, source):
         return dg.SkipReason(spec_of(source).help)
@@ -56,9 +62,14 @@ def _request(
             f"Paused: {state.paused_reason} The sync is retried within an hour; start one to retry now."
         )
     try:
-        job = create_job(settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by)
+        job = create_job(
+            settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by, merge=True
+        )
     except BusyError as error:
+        if error.merged:
+            accepted()
         return dg.SkipReason(f"{error} Job {error.job_id}.")
+    accepted()
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
 
 
@@ -70,7 +81,7 @@ def _retry_due(state: SourceState, credentials: str) -> bool:
 
 
 def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:
-    """Return the schedule of a source, enabled by default; a tick is skipped while a sync of the source runs."""
+    """Return the schedule of a source, enabled by default; a tick during a sync of the source is added to it."""
 
     @dagster_api.schedule(
         name=f"every_{minutes}_minutes_{source.value}",
@@ -116,11 +127,12 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.Se
             found = waiting(connection, source)
         if found is None:
             return dg.SkipReason("No events are waiting.")
-        request = _request(source, REQUESTED_BY, found.partitions)
-        if isinstance(request, dg.RunRequest):
+
+        def accepted() -> None:
             with session(load().postgres_dsn) as connection:
                 asked(connection, found)
-        return request
+
+        return _request(source, REQUESTED_BY, found.partitions, accepted)
 
     return look
 

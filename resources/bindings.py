@@ -59,6 +59,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             selected = context.run.asset_selection
             keys_of_run = selected if selected is not None else _all_stages(source)
             self._open[source].planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value}
+            self._open[source].considerate = True
         return self._open[source]
 
     def current(self, source: SourceName) -> SyncJob:

@@ -71,17 +71,28 @@ def close_lost(connection: Connection, running: Running) -> bool:
 
 
 def create_job(
-    dsn: str, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
+    dsn: str,
+    source: SourceName,
+    *,
+    partitions: Sequence[str] | None,
+    full: bool,
+    requested_by: str,
+    merge: bool = False,
 ) -> Started:
-    """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died."""
+    """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died.
+
+    With `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one.
+    """
+    wanted = list(partitions) if partitions else None
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         jobs = Jobs(connection)
         for _ in range(3):
             row = jobs.insert_job(
                 source=source.value,
-                partitions=list(partitions) if partitions else None,
+                partitions=wanted,
                 full_sync=full,
                 requested_by=requested_by,
+                accepts=merge,
             )
             if row is not None:
                 return row
@@ -90,6 +101,13 @@ def create_job(
                 continue
             # a job whose process is waiting for the lock is not lost, however long that takes
             if _is_held(connection, _lock_key(source)) or not close_lost(connection, running):
+                added = jobs.add_request(source=source.value, partitions=wanted, full_sync=full) if merge else None
+                if added is not None:
+                    raise BusyError(
+                        f"A sync of {source.value} is already running; this request was added to it.",
+                        added.job_id,
+                        merged=True,
+                    )
                 raise BusyError(f"A sync of {source.value} is already running.", running.job_id)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
 

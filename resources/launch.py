@@ -54,14 +54,17 @@ def start_sync(
 ) -> StartedSync:
     """Create the job and launch its Dagster run. Blocks for about 0.5 s.
 
-    Raises `InvalidRequestError` if the source is not set up, `BusyError` if it is already being synced, `StorageFullError` or
+    Raises `InvalidRequestError` if the source is not set up, `BusyError` if it is already being synced, in most cases with the request
+    added to that sync (`merged`), `StorageFullError` or
     `StorageReadOnlyError` if a disk keeps it from starting, and `NotRunningError` if Dagster does not answer for another reason.
     The job is closed again.
     """
     if not configured(settings, source):
         raise InvalidRequestError(spec_of(source).help)
     try:
-        job = create_job(settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by)
+        job = create_job(
+            settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by, merge=True
+        )
     except ServiceUnavailableError as error:
         raise disk.cause(settings) or error from error
     try:

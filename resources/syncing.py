@@ -5,10 +5,11 @@ A job is created before its run (`resources.jobs.create_job`), and `open_sync` c
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import psycopg
@@ -16,7 +17,7 @@ import structlog
 
 from resources.alerts import alert_if_unhealthy
 from resources.core.domain import STAGES, SourceName
-from resources.core.errors import BusyError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError, BusyError, ServiceUnavailableError
 from resources.core.retrying import Tally
 from resources.jobs import WAIT_SECONDS, close_lost, create_job, end_job, lock, unlock
 from resources.settings import Settings
@@ -53,8 +54,15 @@ class StageResult:
     """Content keys left to the next sync to parse."""
 
     def add(self, other: StageResult) -> None:
-        self.counts |= {name: self.counts.get(name, 0) + count for name, count in other.counts.items()}
+        self.counts |= _sums(self.counts, other.counts)
         self.touched |= other.touched
+        self.deferred |= other.deferred
+
+
+def _sums(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: count + counts.get(name, 0) if isinstance(count, int | float) else count for name, count in more.items()
+    }
 
 
 @dataclass
@@ -69,19 +77,60 @@ class SyncJob:
     planned: set[str] = field(default_factory=set[str])
     """Stages that this sync is supposed to complete; one that ends before one of them has failed."""
     results: dict[str, StageResult] = field(default_factory=dict[str, StageResult])
-    """Results of the completed stages."""
+    """Results of the stages so far."""
+    completed: set[str] = field(default_factory=set[str])
+    overlapped: bool = False
+    """The first stage has run all of them; the others only return their results."""
+    failures: dict[str, Exception] = field(default_factory=dict[str, Exception])
+    """Errors of overlapping stages, raised by the stage that they belong to."""
+    slow: set[str] = field(default_factory=set[str])
+    """People one of whose files exceeded the time for parsing in this sync; their other files wait for the next one."""
+    considerate: bool = False
+    """Lower this process's priority before long work, for the rest of its life."""
     error: str | None = None
     tally: Tally = field(default_factory=Tally)
     """Repeated fetches."""
+    tallies: list[Tally] = field(default_factory=list[Tally])
+    """Calls of the sources that it opened."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    writing: threading.RLock = field(default_factory=threading.RLock)
+    """Held while rows of several documents are written: two threads that lock the same rows in different orders deadlock."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _reported_at: float = 0.0
 
     @property
     def touched(self) -> set[str]:
         """Partitions in which the completed stages changed anything."""
-        return {partition for result in self.results.values() for partition in result.touched}
+        return {partition for stage in self.completed for partition in self.results[stage].touched}
+
+    @contextmanager
+    def beside(self) -> Generator[SyncJob]:
+        """Yield the same sync with stores and a connection of their own, for another thread."""
+        stores = self.stores
+        connection = connect(stores.settings.postgres_dsn, autocommit=True)
+        try:
+            yield replace(self, stores=Stores(stores.settings, stores.source, connection))
+        finally:
+            connection.close()
+
+    def count(self, **more: float) -> None:
+        """Add to the counts, from any thread."""
+        with self._lock:
+            for name, number in more.items():
+                setattr(self.counts, name, getattr(self.counts, name) + number)
+
+    def add(self, stage: str, result: StageResult) -> None:
+        """Add to a stage's result, from any thread."""
+        with self._lock:
+            self.results.setdefault(stage, StageResult()).add(result)
 
     def progress(self, stage: str, *, force: bool = False) -> None:
-        """Write stage and counts to the job row, at most once a second; does nothing without a job."""
+        """Write stage and counts to the job row, at most once a second; does nothing without a job.
+
+        Raises `AbortSyncError` once another thread of the sync has ended it.
+        """
+        if self.stopping.is_set():
+            raise AbortSyncError("The sync was stopped.")
         if not self.job_id:
             return
         now = time.monotonic()
@@ -92,10 +141,7 @@ class SyncJob:
     def fault(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> None:
         """Record that one document was skipped or failed; the sync continues."""
         outcome = "skipped" if skipped else "failed"
-        if skipped:
-            self.counts.skipped += 1
-        else:
-            self.counts.failed += 1
+        self.count(**{outcome: 1})
         self.stores.jobs.record_error(
             job_id=self.job_id, source_id=source_id, stage=stage, reason=reason, outcome=outcome
         )
@@ -111,6 +157,7 @@ class SyncJob:
         self.progress(stage, force=True)
         with self.explaining(stage):
             self.results[stage] = work()
+        self.completed.add(stage)
         self.progress(stage, force=True)
         log.info(
             "stage_finished",
@@ -196,7 +243,7 @@ def _claim(stores: Stores, job_id: str | None, partitions: Sequence[str] | None,
 def _close(job: SyncJob) -> None:
     """Write the end of the job; a broken connection is replaced, and if the server is down the next sync closes the row."""
     connection, counts = job.stores.connection, job.counts
-    missing = [stage for stage in STAGES if stage in job.planned - job.results.keys()]
+    missing = [stage for stage in STAGES if stage in job.planned - job.completed]
     if job.error is None and missing:
         job.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
     status = "failed" if job.error else "success"

@@ -162,7 +162,7 @@ def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[
         case ProblemError():
             return problem(request, error.slug, detail, headers=error.headers, **error.extra)
         case errors.BusyError():
-            return problem(request, "sync-busy", detail, job_id=error.job_id)
+            return problem(request, "sync-busy", detail, job_id=error.job_id, merged=error.merged)
         case errors.InvalidRequestError():
             return problem(request, "invalid-request", detail)
         case errors.SkipDocumentError():

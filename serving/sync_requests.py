@@ -1,6 +1,7 @@
 """Starts syncs for events in the background, one for each burst of events.
 
-A sync that cannot be started now (another is running, Dagster is down) is left to the sensor for waiting events.
+While a sync runs, the request is added to it. One that can't be started now (Dagster is down) is left to the sensor for waiting
+events.
 """
 
 import asyncio
@@ -46,7 +47,11 @@ class SyncRequests:
             events = await self._database.in_thread(lambda connection: waiting(connection, source))
             if events is None:
                 return
-            await asyncio.to_thread(self._launch, source, events)
+            try:
+                await asyncio.to_thread(self._launch, source, events)
+            except BusyError as error:
+                if not error.merged:
+                    raise
             await self._database.in_thread(lambda connection: asked(connection, events))
         except (BusyError, NotRunningError, TemporaryError) as error:
             log.info("event_sync_not_started", source=source.value, reason=str(error))

@@ -68,6 +68,17 @@ class Pending(msgspec.Struct, frozen=True):
     attempts: int
     was_indexed: bool
     """True if the index may contain points of it, from an earlier version or an interrupted sync."""
+    size: int
+    """Bytes of its content; 0 if unknown."""
+    changed: float
+    """When the registry row last changed, in seconds since 1970."""
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """Requests that were added to a running sync, as one; `partitions` None: all."""
+
+    partitions: list[str] | None
+    full_sync: bool
 
 
 class Started(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ def _refresh_collection(job: SyncJob, name: str, average: float, signatures: Map
         passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=VERSION)
         refreshed = _refresh(stores, name, average, group, passages)
         done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row)} for row in group]
-        with stores.connection.transaction():
+        with job.writing, stores.connection.transaction():
             stores.index.name_passages(collection=name, **refreshed)
             stores.index.keywords_refreshed(collection=name, rows=done)
             stores.collections.raise_version()

@@ -93,9 +93,9 @@ class PointWriter:
         ids = [entry.document.doc_id for entry in group]
         name = self._collection.name
         # incomplete while their points are written
-        stores.index.begin_entries(
-            collection=name, rows=[{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
-        )
+        entries = [{"doc_id": entry.document.doc_id, **entry.facts} for entry in group]
+        with self._job.writing:
+            stores.index.begin_entries(collection=name, rows=entries)
         facts = {str(row["doc_id"]): row for row in stores.index.rows(doc_ids=ids)}
         group = [
             entry for entry in group if entry.document.doc_id in facts
@@ -137,11 +137,11 @@ class PointWriter:
         stores = self._job.stores
         self._flying = None
         future.result()
-        with stores.connection.transaction():
+        with self._job.writing, stores.connection.transaction():
             stores.index.indexed(collection=self._collection.name, rows=done)
             if self._collection.active:  # otherwise no search result has changed
                 stores.collections.raise_version()
-        self._job.counts.synced += len(done) if self._collection.active else 0
+        self._job.count(synced=len(done) if self._collection.active else 0)
 
     def _send(
         self, rows: Sequence[_PointRow], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]

@@ -157,12 +157,19 @@ def secondary_collections(stores: Stores, active: str) -> list[str]:
 
 
 def run_for_secondary(
-    job: SyncJob, active: Target, stage: str, work: Callable[[Target, list[Pending]], object]
+    job: SyncJob,
+    active: Target,
+    stage: str,
+    work: Callable[[Target, list[Pending]], object],
+    doc_ids: Sequence[str] | None = None,
 ) -> None:
-    """Also run a stage for the collection under construction. Its errors do not fail the sync: the reindex catches up."""
+    """Also run a stage for the collection under construction, for these documents or all that it lacks.
+
+    Its errors do not fail the sync: the reindex catches up.
+    """
     try:
         secondary = building(job.stores)
-        if secondary is not None and (documents := pending(job, secondary, active=active)):
+        if secondary is not None and (documents := pending(job, secondary, doc_ids=doc_ids, active=active)):
             work(secondary, documents)
     except ConcordanceError as error:
         log.warning("building_behind", job_id=job.job_id, stage=stage, reason=str(error))

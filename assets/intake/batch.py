@@ -65,7 +65,7 @@ class PartitionSync:
         emptied = [(key, known[key].partition) for key in unreadable if key in known and has_content(known[key])]
         rows += [refusal_row(job, refusal, known.get(refusal.source_id)) for refusal in plan.refuse]
         append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
-        with stores.connection.transaction():
+        with job.writing, stores.connection.transaction():
             if rows:
                 stores.documents.save_documents(rows=rows)
             gone = tombstone(stores, list(plan.delete), batch.deleted_at)
@@ -151,5 +151,5 @@ def tombstone(stores: Stores, deleted: list[str], times: Mapping[str, datetime])
 
 def count_deleted(job: SyncJob, gone: list[Hidden]) -> int:
     """Count deletions, in the job only those of documents never indexed: the others are counted when they leave the index."""
-    job.counts.deleted += sum(not row.indexed for row in gone)
+    job.count(deleted=sum(not row.indexed for row in gone))
     return len(gone)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
@@ -20,9 +20,6 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError
 from resources.settings import Settings, load
 from sql.commands import Commands
-
-if TYPE_CHECKING:
-    from resources.launch import StartedSync
 
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 60.0
@@ -45,15 +42,20 @@ def sync(
     settings = with_running_simulators(load())
     _check_running(settings)
     note_changed(settings)
-    job = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
+    job_id, merged = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
     if not wait:
-        report = read_job(settings, job.job_id)
+        report = read_job(settings, job_id)
         if json:
             say_json(public(report))
         else:
-            say(f"Started the sync of {source}: job {job.job_id}. See its progress with: concordance status")
+            done = (
+                f"A sync of {source} is running; added this request to it"
+                if merged
+                else f"Started the sync of {source}"
+            )
+            say(f"{done}: job {job_id}. See its progress with: concordance status")
         return 0
-    report = follow(settings, job.job_id)
+    report = follow(settings, job_id)
     if json:
         say_json(public(report))
     else:
@@ -63,20 +65,27 @@ def sync(
 
 def _start(
     settings: Settings, source: SourceName, *, partitions: list[str] | None, full: bool, wait: bool
-) -> StartedSync:
-    """Start a sync; with `wait`, after the one that is already running."""
+) -> tuple[str, bool]:
+    """Start a sync, or add it to the one that is running; with `wait`, start it after one that does not accept it.
+
+    Returns the job's id, and whether it was running already.
+    """
     from resources.launch import start_sync
 
     while True:
         try:
-            return start_sync(settings, source, partitions=partitions, full=full, requested_by="command line")
+            started = start_sync(settings, source, partitions=partitions, full=full, requested_by="command line")
         except BusyError as error:
+            if error.merged:
+                return error.job_id, True
             if not wait:
                 raise
             note(f"{error} Waiting for job {error.job_id} to end.")
             while read_job(settings, error.job_id)["status"] == "running":
                 _check_running(settings)
                 time.sleep(LOOK_SECONDS)
+        else:
+            return started.job_id, False
 
 
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:

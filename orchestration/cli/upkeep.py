@@ -135,7 +135,9 @@ def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str
 
     try:
         job = start_sync(settings, source, partitions=None, full=False, requested_by="prune approve")
-    except BusyError:
+    except BusyError as error:
+        if error.merged:
+            return error.job_id, f"The running sync removes them: job {error.job_id}."
         return None, "A sync is running; the next one removes them."
     except (NotRunningError, InvalidRequestError) as error:
         return None, f"The next sync removes them. It could not be started now: {error}"

@@ -62,4 +62,4 @@ class DemoClient(Client):
         try:
             return start_sync(self.settings, source, partitions=None, full=False, requested_by="demo").job_id, True
         except BusyError as error:
-            return error.job_id, False
+            return error.job_id, error.merged

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from orchestration.supervision.workers import BEAT, DONE, EVERY_RUN
+from resources import priority
 from resources.core.errors import ServiceUnavailableError
 from resources.launch import JOB_TAG
 from resources.logging import configure, logger
@@ -39,7 +40,7 @@ log = logger("workers")
 
 
 def main() -> int:
-    """Execute tasks until the pool closes the pipe, a run fails, or `RUNS_A_WORKER` are done."""
+    """Execute tasks until the pool closes the pipe, a run fails or lowered the priority, or `RUNS_A_WORKER` are done."""
     settings = load()
     configure(settings.log_level, "workers")
     # Runs may print, so standard output is replaced; only heartbeats go to the pool.
@@ -60,6 +61,8 @@ def main() -> int:
                 settle(settings, instance, task[1:])
             elif _execute_run_command_body(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
                 return 0  # a run that failed or was interrupted may have left the process in any state
+            if priority.lowered():
+                return 0
             _write(pool, DONE)
     return 0
 

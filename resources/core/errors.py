@@ -98,8 +98,9 @@ class QuotaExceededError(ConcordanceError):
 
 
 class BusyError(ConcordanceError):
-    """A sync of this source is already running; `job_id` identifies it."""
+    """A sync of this source is already running; `job_id` identifies it. `merged`: it also does what was requested."""
 
-    def __init__(self, message: str, job_id: str) -> None:
+    def __init__(self, message: str, job_id: str, *, merged: bool = False) -> None:
         super().__init__(message)
         self.job_id = job_id
+        self.merged = merged

@@ -103,7 +103,8 @@ WHERE
 -- active collection: leave out documents that it holds as wanted and that this collection has never held).
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
-    d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed
+    d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed,
+    coalesce(d.size, 0) AS size, extract(EPOCH FROM d.changed_at)::double precision AS changed
 FROM documents AS d
 LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection
 WHERE

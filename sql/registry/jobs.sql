@@ -1,11 +1,37 @@
 -- Sync jobs: one row per sync, at most one running per source (unique partial index).
 
 -- name: insert_job
--- Returns no row if another one is running.
-INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, status)
-VALUES (:source, :partitions, :full_sync, :requested_by, 'running')
+-- Returns no row if another one is running. accepts: its run takes requests that are added to it.
+INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, accepts, status)
+VALUES (:source, :partitions, :full_sync, :requested_by, :accepts, 'running')
 ON CONFLICT (source) WHERE status = 'running' DO NOTHING
 RETURNING job_id::text AS job_id, started_at;
+
+-- name: add_request
+-- Add a request to the running sync of a source: the union of the partitions (null: all). Returns no row if none accepts requests.
+UPDATE sync_jobs SET
+    more_partitions = CASE
+        WHEN :partitions::text [] IS NULL OR (more_full IS NOT NULL AND more_partitions IS NULL) THEN NULL
+        ELSE ARRAY(SELECT DISTINCT p FROM unnest(coalesce(more_partitions, '{}') || :partitions::text []) AS p ORDER BY p)
+    END,
+    more_full = coalesce(more_full, FALSE) OR :full_sync
+WHERE source = :source AND status = 'running' AND accepts
+RETURNING job_id::text AS job_id, started_at;
+
+-- name: take_requests
+-- Return what was added to a sync and clear it; no row if nothing was.
+WITH added AS (
+    SELECT job_id, more_partitions, more_full FROM sync_jobs WHERE job_id = :job_id AND more_full IS NOT NULL FOR UPDATE
+)
+
+UPDATE sync_jobs AS j SET more_full = NULL, more_partitions = NULL
+FROM added AS a
+WHERE j.job_id = a.job_id
+RETURNING a.more_partitions AS partitions, a.more_full AS full_sync;
+
+-- name: refuse_requests!
+-- Accept no more requests, unless one was added that the sync has not taken.
+UPDATE sync_jobs SET accepts = FALSE WHERE job_id = :job_id AND more_full IS NULL;
 
 -- name: running_job
 -- The running job of a source, and its age in seconds.

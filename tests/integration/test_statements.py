@@ -38,6 +38,7 @@ WRITTEN = {"jsonb": JsonText, "_uuid": ArrayText, "_text": list[str | None]}
 FILTERED = {
     "Pending.content_hash",
     "Pending.content_key",
+    "Requested.full_sync",
     "Checked.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),

@@ -1,0 +1,107 @@
+"""The documents that a sync has yet to process, handed to its threads in waves, small documents first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from sql.rows import Pending
+
+FIRST_WAVE = 64
+LAST_WAVE = 1000
+"""Documents of a wave. It doubles from the first on, for early results, and shrinks towards the end, when the threads after the first
+one would otherwise work alone.
+"""
+WAVE_BYTES = 4 * 2**20
+EXPRESS_DOCUMENTS = 50
+EXPRESS_BYTES = 256 * 2**10
+SMALL_BYTES = 64 * 2**10
+"""Documents that need not wait for a wave: so many, of so many bytes in total, each of at most this size."""
+
+
+class Backlog:
+    """Pending documents: those that wait, and those in the hands of a thread, which no other thread may write or remove. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.busy: set[str] = set()
+        """Ids of the documents in hand."""
+        self._changed = threading.Condition()
+        self._waiting: list[Pending] = []
+        """Sorted, the next one last."""
+        self._taken: set[tuple[str, str]] = set()
+        self._wave = FIRST_WAVE
+        self._ended = False
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """True if no document waits or is in hand."""
+        return not self._waiting and not self.busy
+
+    def refill(self, pending: Sequence[Pending]) -> None:
+        """Replace the waiting documents by those of `pending` that have not been taken before with the same content."""
+        with self._changed:
+            found = [one for one in pending if one.doc_id not in self.busy and _version(one) not in self._taken]
+            self._waiting = sorted(found, key=_urgency, reverse=True)
+            self._changed.notify_all()
+
+    def express(self) -> list[Pending]:
+        """Take small documents, as many as are processed within seconds."""
+        with self._changed:
+            return self._take(EXPRESS_DOCUMENTS, EXPRESS_BYTES, SMALL_BYTES)
+
+    def wave(self) -> list[Pending] | None:
+        """Take the next wave; waits until there is one. Returns None after `end`."""
+        with self._changed:
+            while not self._waiting and not self._ended:
+                self._changed.wait()
+            if self._ended:
+                return None
+            most = max(FIRST_WAVE, min(self._wave, len(self._waiting) // 4))
+            self._wave = min(LAST_WAVE, self._wave * 2)
+            return self._take(most, WAVE_BYTES)
+
+    def done(self, documents: Sequence[Pending]) -> None:
+        """Release documents."""
+        with self._changed:
+            self.busy.difference_update(one.doc_id for one in documents)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until documents are released, for at most so long."""
+        with self._changed:
+            if not self.idle and not self._ended:
+                self._changed.wait(seconds)
+
+    def end(self) -> None:
+        """Hand out no more waves."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _take(self, most: int, size: int, largest: int | None = None) -> list[Pending]:
+        """Take up to `most` documents of `size` bytes in total; without `largest`, at least one."""
+        taken: list[Pending] = []
+        total = 0
+        while self._waiting and len(taken) < most:
+            total += self._waiting[-1].size
+            if total > size and (taken or largest is not None):
+                break
+            if largest is not None and self._waiting[-1].size > largest:
+                break
+            taken.append(self._waiting.pop())
+        self._taken.update(map(_version, taken))
+        self.busy.update(one.doc_id for one in taken)
+        return taken
+
+
+def _version(document: Pending) -> tuple[str, str]:
+    return document.doc_id, document.content_key
+
+
+def _urgency(document: Pending) -> tuple[int, float, str]:
+    """Sort small documents before large ones (sizes that differ by less than a factor of four count as equal), then new before old."""
+    return max(0, document.size // 4096).bit_length() // 2, -document.changed, document.doc_id

@@ -1,0 +1,76 @@
+"""The stages after `raw` as functions of a list of documents, for the active collection and one under construction."""
+
+from collections.abc import Container, Sequence
+
+from assets.chunked import batches, chunk_missing
+from assets.embedded import embed_missing
+from assets.index.keywords import refresh_keyword_vectors
+from assets.index.targets import Target, run_for_secondary
+from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
+from assets.raw import raw_table
+from resources.core.tables import embedded_table
+from resources.syncing import StageResult, SyncJob
+from sql.rows import Pending
+from sql.sources import Events
+
+COMPACT_BATCH = 50_000
+
+
+def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
+    """Chunk texts that have no chunks yet. `ids` limits the collection under construction to these documents, here and below."""
+    counts = chunk_missing(job, documents, active.profiles, active.tokenizer())
+    run_for_secondary(job, active, "chunked", lambda other, rows: chunk_missing(
+        job, rows, other.profiles, other.tokenizer()
+    ), ids)  # fmt: skip
+    return StageResult(counts)
+
+
+def embed(
+    job: SyncJob,
+    active: Target,
+    documents: Sequence[Pending],
+    ids: Sequence[str] | None = None,
+    known: set[str] | None = None,
+) -> StageResult:
+    """Embed chunks that have no vector yet; see `embed_missing` for `known`."""
+    counts = embed_missing(job, active, documents, known)
+    run_for_secondary(job, active, "embedded", lambda other, rows: embed_missing(job, other, rows), ids)
+    return StageResult(counts)
+
+
+def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
+    """Write documents to both stores."""
+    # before the active collection: once it has these documents, they are no longer recognisable as new
+    run_for_secondary(job, active, "indexed", lambda other, rows: _write(job, other, rows), ids)
+    return _write(job, active, documents)
+
+
+def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageResult:
+    result = StageResult({"documents": 0, "points": 0})
+    for part in batches(documents, COMPACT_BATCH):
+        result.add(index_missing(job, target, part))
+    return result
+
+
+def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
+    """Remove deleted documents and update changed payloads and names, except of documents that another thread is writing."""
+    result = StageResult({"removed": remove_gone(job, active.collection, busy=busy)})
+    result.add(update_payloads(job, active))
+    result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active)
+    return result
+
+
+def finish(job: SyncJob, active: Target) -> None:
+    """Show documents again whose events are processed, refresh permission checks, and compact the lake."""
+    stores, collection = job.stores, active.collection
+    events = Events(stores.connection)
+    events.show(source=stores.source.value)
+    events.members_read(source=stores.source.value)
+    refresh_checks(stores, collection)
+    for table in (
+        raw_table(stores.source),
+        "parsed",
+        "chunked",
+        embedded_table(collection.model, collection.dimensions),
+    ):
+        stores.lake.compact(table)

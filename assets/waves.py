@@ -1,0 +1,291 @@
+"""A sync whose stages overlap: pending documents pass through them in waves, small ones first.
+
+Three threads parse and chunk, embed, and index, each with a connection of its own and about a wave behind the previous one. A wave is
+written to the stores in the same order as by stages that run one after another, so a sync that is killed continues where it stopped.
+Meanwhile the main thread lists the source, again for each request that is added to the sync, and passes small new documents through all
+stages itself: however much is waiting, a note is searchable within seconds.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from assets import steps
+from assets.backlog import Backlog
+from assets.embedded import embedded_hashes
+from assets.index.collection import ensure_collection
+from assets.index.targets import Target, active_target, pending
+from assets.parsed import parse_missing, parser_pool
+from assets.parsing.pool import ParserPool
+from resources import priority
+from resources.core.domain import STAGES, State
+from resources.core.errors import ConcordanceError
+from resources.syncing import StageResult, SyncJob
+from sql.rows import Pending
+
+EARLY_DOCUMENTS = 1000
+"""Documents of a listing after which waves begin, before it ends."""
+SAMPLE_DOCUMENTS = 100
+SAMPLE_BYTES = 16 * 2**20
+"""Documents that decide a new collection's mean length of passages: so many, of so many bytes in total."""
+LOOK_SECONDS = 0.5
+
+Step = Callable[[SyncJob, Sequence[Pending]], StageResult]
+Collect = Callable[[SyncJob, Callable[[StageResult], None]], StageResult]
+
+
+class Waves:
+    """One sync of all stages. `collect` synchronises the registry with the source and calls its argument after each batch.
+
+    Errors of the stages after the first are left in `job.failures`; other documents continue as far as they can.
+    """
+
+    def __init__(self, job: SyncJob, collect: Collect) -> None:
+        self._job = job
+        self._collect = collect
+        self._backlog = Backlog()
+        self._active: Target | None = None
+        self._known: set[str] = set()
+        self._prepared: set[str] = set()
+        """Ids of documents that were parsed and chunked for the sample."""
+        self._threads: list[threading.Thread] = []
+        self._refilled = 0.0
+
+    def run(self) -> None:
+        """Sync until nothing is pending and every request is done."""
+        job = self._job
+        for stage in STAGES:
+            job.add(stage, StageResult())
+        job.results["indexed"].counts |= {"documents": 0, "points": 0}
+        try:
+            job.add("raw", self._collect(job, self._stored))
+            with self._failing("indexed"):
+                self._bring_up_to_date()
+        except BaseException:
+            job.stopping.set()
+            raise
+        finally:
+            self._end()
+
+    def _bring_up_to_date(self) -> None:
+        """Process what is pending, list the source again for each request, and end once there is nothing of either."""
+        job = self._job
+        while True:
+            found = self._round()
+            while not self._backlog.idle and not job.failures:
+                if self._requested():
+                    self._round()
+                self._backlog.wait(LOOK_SECONDS)
+            if job.failures:
+                return
+            if found:
+                continue  # content that changed while it was being indexed is pending again
+            steps.finish(job, self._target)
+            if not job.job_id or job.stores.jobs.refuse_requests(job_id=job.job_id):
+                return
+            self._requested()
+
+    def _round(self) -> bool:
+        """Remove and update what has changed, take in what is pending, and pass its small documents through. Return True if any is."""
+        job = self._job
+        job.add("indexed", steps.settle(job, self._target, self._backlog.busy))
+        self._refill()
+        express = self._backlog.express()
+        found = bool(express) or self._backlog.waiting
+        self._start()
+        if express:
+            with self._releasing(express), parser_pool(job.stores.settings, len(express)) as parsers:
+                self._pass(job, express, {**self._preparing(parsers), "embedded": self._embed, "indexed": self._index})
+        return found
+
+    def _requested(self) -> bool:
+        """List the source again if that was requested; return True if it was. An error then fails the sync in the end."""
+        job = self._job
+        found = job.stores.jobs.take_requests(job_id=job.job_id) if job.job_id else None
+        if found is None:
+            return False
+        if job.partitions is not None:
+            job.partitions = None if found.partitions is None else sorted({*job.partitions, *found.partitions})
+        job.full = job.full or found.full_sync
+        view = replace(job, partitions=found.partitions, full=found.full_sync)
+        try:
+            job.add("raw", self._collect(view, self._stored))
+        except ConcordanceError as error:
+            view.error = str(error)
+        job.error = view.error or job.error
+        return True
+
+    def _stored(self, result: StageResult) -> None:
+        """Begin before a long listing ends, and take in what it has stored since."""
+        if self._job.failures or (self._active is None and result.counts["seen"] < EARLY_DOCUMENTS):
+            return
+        if not self._backlog.waiting and time.monotonic() - self._refilled > LOOK_SECONDS:
+            with self._failing("indexed"):
+                self._refill()
+                self._start()
+
+    @property
+    def _target(self) -> Target:
+        if self._active is None:
+            self._active = self._open()
+        return self._active
+
+    def _open(self) -> Target:
+        """Return the target with its collection in place; a new collection is measured by a sample of the pending documents."""
+        job, active = self._job, active_target(self._job.stores)
+        sample: list[Pending] = []
+        if job.stores.collections.collection(name=active.collection.name) is None:
+            sample = _sample(self._pending(active))
+            with parser_pool(job.stores.settings, max(1, len(sample))) as parsers:
+                self._pass(job, sample, {"parsed": partial(_parse, parsers), "chunked": partial(_chunk, active)})
+            self._prepared.update(one.doc_id + one.content_key for one in sample)
+        self._known = embedded_hashes(job, active)
+        return ensure_collection(job.stores, active, sample)
+
+    def _pending(self, active: Target) -> list[Pending]:
+        return pending(self._job, active, everything=self._job.full, rejected=True)
+
+    def _refill(self) -> None:
+        self._backlog.refill(self._pending(self._target))
+        self._refilled = time.monotonic()
+
+    def _start(self) -> None:
+        """Start the threads if documents wait for them."""
+        if self._threads or not self._backlog.waiting:
+            return
+        if self._job.considerate:
+            priority.lower()
+        parsed: queue.Queue[list[Pending] | None] = queue.Queue(1)
+        embedded: queue.Queue[list[Pending] | None] = queue.Queue(1)
+        for work in (
+            partial(self._prepare, parsed),
+            partial(self._thread, {"embedded": self._embed}, parsed.get, embedded.put),
+            partial(self._thread, {"indexed": self._index}, embedded.get, None),
+        ):
+            self._threads.append(threading.Thread(target=work, name="waves", daemon=True))
+            self._threads[-1].start()
+
+    def _prepare(self, parsed: queue.Queue[list[Pending] | None]) -> None:
+        settings = self._job.stores.settings
+        with parser_pool(settings, settings.parse_workers) as parsers:
+            self._thread(self._preparing(parsers), self._backlog.wave, parsed.put)
+
+    def _thread(
+        self,
+        work: Mapping[str, Step],
+        take: Callable[[], list[Pending] | None],
+        give: Callable[[list[Pending] | None], None] | None,
+    ) -> None:
+        """Pass wave after wave through stages and on to the next thread. After an error, or if the next thread had one, drop them."""
+        waves = iter(take, None)
+        try:
+            with self._failing(next(iter(work))), self._job.beside() as job:
+                for wave in waves:
+                    with self._releasing(wave) as released:
+                        if self._dropped(work):
+                            continue
+                        self._pass(job, wave, work)
+                        if give is not None and not self._dropped(work):
+                            released.clear()
+                            give(wave)
+            for (
+                wave
+            ) in waves:  # none are left unless the block failed; the thread before must not wait for room in the queue
+                self._backlog.done(wave)
+        finally:
+            if give is not None:
+                give(None)
+
+    def _dropped(self, work: Mapping[str, Step]) -> bool:
+        """Return True if one of these stages or a later one has failed."""
+        first = min(map(STAGES.index, work))
+        return any(STAGES.index(stage) >= first for stage in self._job.failures)
+
+    def _end(self) -> None:
+        """End the threads: after the waves in hand, or at once if the sync is stopping."""
+        self._backlog.end()
+        for thread in self._threads:
+            thread.join()
+
+    def _pass(self, job: SyncJob, documents: Sequence[Pending], work: Mapping[str, Step]) -> None:
+        """Pass documents through stages, up to the first error."""
+        for stage, step in work.items():
+            if stage in self._job.failures:
+                return
+            with self._failing(stage):
+                job.add(stage, step(job, documents))
+
+    @contextmanager
+    def _failing(self, stage: str) -> Generator[None]:
+        """Record an error of the block as the stage's."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the stage raises it when its turn comes
+            self._job.failures.setdefault(stage, error)
+            self._backlog.end()
+
+    @contextmanager
+    def _releasing(self, documents: Sequence[Pending]) -> Generator[list[Sequence[Pending]]]:
+        """Release documents after the block, unless it clears the list that it gets."""
+        held = [documents]
+        try:
+            yield held
+        finally:
+            for one in held:
+                self._backlog.done(one)
+
+    def _preparing(self, parsers: ParserPool) -> dict[str, Step]:
+        return {
+            "parsed": self._unprepared(partial(_parse, parsers)),
+            "chunked": self._unprepared(partial(_chunk, self._target)),
+        }
+
+    def _unprepared(self, step: Step) -> Step:
+        """Return the step without the documents that the sample has taken through it."""
+
+        def work(job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+            rest = [one for one in documents if one.doc_id + one.content_key not in self._prepared]
+            return step(job, rest) if rest else StageResult()
+
+        return work
+
+    def _embed(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+        return steps.embed(job, self._target, documents, _ids(documents), self._known)
+
+    def _index(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+        """Index documents as the registry has them now; what changed since they were taken remains pending."""
+        keys = {one.doc_id: one.content_key for one in documents}
+        rows = pending(job, self._target, doc_ids=list(keys), everything=job.full)
+        todo = [row for row in rows if row.state == State.LIVE and row.content_key == keys[row.doc_id]]
+        return steps.index(job, self._target, todo, list(keys))
+
+
+def _ids(documents: Sequence[Pending]) -> list[str]:
+    return [one.doc_id for one in documents]
+
+
+def _parse(parsers: ParserPool, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+    return parse_missing(job, documents, parsers)
+
+
+def _chunk(active: Target, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+    return steps.chunk(job, active, documents, _ids(documents))
+
+
+def _sample(documents: Sequence[Pending]) -> list[Pending]:
+    """Return documents evenly spaced by size."""
+    ordered = sorted(documents, key=lambda one: (one.size, one.doc_id))
+    found: list[Pending] = []
+    total = 0
+    for one in ordered[:: max(1, -(-len(ordered) // SAMPLE_DOCUMENTS))]:
+        total += one.size
+        if found and total > SAMPLE_BYTES:
+            break
+        found.append(one)
+    return found

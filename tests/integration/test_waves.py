@@ -1,0 +1,199 @@
+"""A sync whose stages overlap: small documents overtake large ones, requests are added to it, and errors leave the rest indexed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from assets import pipeline
+from assets.index import targets
+from resources.core.domain import SourceName
+from resources.core.errors import AbortSyncError, BusyError
+from resources.core.ports import Embedder
+from resources.jobs import create_job
+from resources.settings import Settings
+from resources.stores.postgres import session
+from resources.syncing import SyncJob, open_sync
+from sql.rows import Requested
+from sql.sync import Jobs
+from tests.fixtures.installation import Installation
+
+NOTE = "# Note\n\nThe otters moved to the new pond on Monday.\n"
+LARGE = (
+    "# Annals\n\n"
+    + "\n\n".join(f"In year {year} the mill ground {year * 7} sacks of rye." for year in range(1600))
+    + "\n"
+)
+FILES = SourceName.FILES
+
+
+class Watched:
+    """The real embedder, which calls a function before it embeds a large document."""
+
+    def __init__(self, inner: Embedder, before: Callable[[], None]) -> None:
+        self._inner = inner
+        self._before = before
+        self.model, self.dimensions, self.window = inner.model, inner.dimensions, inner.window
+        self.price_per_million = inner.price_per_million
+
+    def embed_counted(self, texts: Sequence[str]) -> Any:
+        if any("sacks of rye" in text for text in texts):
+            self._before()
+        return self._inner.embed_counted(texts)
+
+
+@pytest.fixture
+def filled(installation: Installation) -> Installation:
+    """An installation whose collection exists."""
+    installation.write("first.md", "# First\n\nThe first document.\n")
+    installation.sync()
+    return installation
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None]) -> None:
+    real = targets.embedder_of
+
+    def watched(settings: Settings, row: Mapping[str, Any]) -> Watched:
+        return Watched(real(settings, row), before)
+
+    monkeypatch.setattr(targets, "embedder_of", watched)
+
+
+def request(installation: Installation, partitions: Sequence[str] | None = None, *, full: bool = False) -> str:
+    """Ask for a sync as users do, and return the id of the job."""
+    dsn = installation.settings.postgres_dsn
+    try:
+        return create_job(dsn, FILES, partitions=partitions, full=full, requested_by="test", merge=True).job_id
+    except BusyError as error:
+        return error.job_id if error.merged else ""
+
+
+def sync(installation: Installation, job_id: str) -> SyncJob:
+    with open_sync(installation.settings, FILES, job_id=job_id) as job:
+        installation.last = dict(pipeline.sync(job))
+    return job
+
+
+def paths(installation: Installation) -> set[str]:
+    return {point["path"] for point in installation.points()}
+
+
+def eventually(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_note_is_searchable_while_a_large_file_is_embedded(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is listed together with the large file, and one that is requested later, from the running sync."""
+    requested: list[str] = []
+
+    def large_file_begins() -> None:
+        eventually(lambda: "note.md" in paths(filled))
+        if not requested:
+            filled.write("later.md", NOTE.replace("otters", "herons"))
+            requested.append(request(filled))
+        eventually(lambda: "later.md" in paths(filled))
+        assert "annals.md" not in paths(filled)
+
+    watch(monkeypatch, large_file_begins)
+    filled.write("annals.md", LARGE)
+    filled.write("note.md", NOTE)
+    job_id = request(filled)
+    job = sync(filled, job_id)
+    assert requested == [job_id]
+    assert (job.error, job.counts.synced) == (None, 3)
+    assert paths(filled) == {"first.md", "note.md", "later.md", "annals.md"}
+    assert filled.last["raw"]["fetched"] == 3
+    assert (
+        filled.last["parsed"]["parsed"] == filled.last["chunked"]["chunked"] == filled.last["indexed"]["documents"] == 3
+    )
+    assert filled.sync().counts.synced == 0
+    assert filled.agrees()
+
+
+def test_a_document_that_changes_while_it_is_processed_is_indexed_once_more(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is deleted meanwhile leaves nothing behind."""
+    changed: list[str] = []
+
+    def large_file_begins() -> None:
+        if not changed:
+            filled.write("annals.md", NOTE)
+            filled.root.joinpath("second.md").unlink()
+            changed.append(request(filled))
+            with session(filled.settings.postgres_dsn) as connection:
+                eventually(
+                    lambda: not connection.execute("SELECT 1 FROM sync_jobs WHERE more_full IS NOT NULL").fetchall()
+                )
+
+    watch(monkeypatch, large_file_begins)
+    filled.write("annals.md", LARGE)
+    filled.write("second.md", LARGE.replace("rye", "rye and oats"))
+    assert sync(filled, request(filled)).error is None
+    assert changed
+    assert {point["chunk_text"] for point in filled.points() if point["path"] == "annals.md"} == {
+        "Note\n\nThe otters moved to the new pond on Monday."
+    }
+    assert paths(filled) == {"first.md", "annals.md"}
+    assert filled.sync().counts.synced == 0
+    assert filled.agrees()
+
+
+def test_an_error_of_one_stage_leaves_other_documents_indexed(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def large_file_begins() -> None:
+        eventually(lambda: "note.md" in paths(filled))
+        raise AbortSyncError("The model is gone.")
+
+    filled.write("annals.md", LARGE)
+    filled.write("note.md", NOTE)
+    with monkeypatch.context() as patch:
+        watch(patch, large_file_begins)
+        with pytest.raises(AbortSyncError, match="The model is gone"):
+            filled.sync()
+    assert paths(filled) == {"first.md", "note.md"}
+    assert filled.rows("SELECT status, error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1") == [
+        {"status": "failed", "error_message": "The model is gone."}
+    ]
+    assert filled.sync().counts.synced == 1
+    assert filled.agrees()
+
+
+def test_many_documents_are_each_indexed_once(installation: Installation) -> None:
+    """More than pass through at once, with texts that several of them have, in a first sync."""
+    for number in range(150):
+        installation.write(f"{number:03}.md", f"# Report {number}\n\nPart {number % 60} of the plan is done.\n")
+    job = installation.sync()
+    assert (job.error, job.counts.synced) == (None, 150)
+    assert installation.last["indexed"]["documents"] == 150
+    assert installation.agrees()
+    assert installation.sync().counts.synced == 0
+
+
+def test_requests_are_added_to_a_running_sync_until_it_ends(installation: Installation) -> None:
+    job_id = request(installation, ["docs"])
+    with session(installation.settings.postgres_dsn, autocommit=True) as connection:
+        jobs = Jobs(connection)
+        assert jobs.take_requests(job_id=job_id) is None
+        request(installation, ["b", "docs"])
+        request(installation, ["a"], full=True)
+        assert jobs.refuse_requests(job_id=job_id) == 0
+        assert jobs.take_requests(job_id=job_id) == Requested(["a", "b", "docs"], full_sync=True)
+        request(installation, ["a"])
+        assert request(installation) == job_id
+        assert jobs.take_requests(job_id=job_id) == Requested(None, full_sync=False)
+        assert jobs.refuse_requests(job_id=job_id) == 1
+        with pytest.raises(BusyError) as busy:
+            create_job(
+                installation.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test", merge=True
+            )
+        assert (busy.value.job_id, busy.value.merged) == (job_id, False)

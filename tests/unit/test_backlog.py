@@ -1,0 +1,79 @@
+"""Waves of pending documents: their order, their size, and what is not handed out twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assets.backlog import EXPRESS_DOCUMENTS, FIRST_WAVE, LAST_WAVE, SMALL_BYTES, WAVE_BYTES, Backlog
+from sql.rows import Pending
+
+
+def document(name: str, size: int = 100, changed: float = 0, content: str = "1", **facts: Any) -> Pending:
+    plain = dict.fromkeys(("source_id", "partition", "content_hash", "mime_type", "title", "profile", "state"), "")
+    return Pending(
+        doc_id=name, content_key=content, size=size, changed=changed, description=None, owner=None, tags={}, attempts=0,
+        was_indexed=False, **(plain | facts),
+    )  # fmt: skip
+
+
+def names(documents: list[Pending] | None) -> list[str]:
+    assert documents is not None
+    return [one.doc_id for one in documents]
+
+
+def test_small_documents_come_first_and_of_those_the_newest() -> None:
+    backlog = Backlog()
+    backlog.refill([
+        document("book", size=5_000_000), document("old", changed=1), document("report", size=300_000), document("new", changed=2)
+    ])  # fmt: skip
+    assert names(backlog.wave()) == ["new", "old", "report"]
+    assert names(backlog.wave()) == ["book"]
+
+
+def test_waves_grow_and_shrink_towards_the_end() -> None:
+    backlog = Backlog()
+    backlog.refill([document(f"{number:05}") for number in range(10_000)])
+    sizes: list[int] = []
+    while backlog.waiting:
+        sizes.append(len(names(backlog.wave())))
+    assert sizes[:5] == [FIRST_WAVE, 2 * FIRST_WAVE, 4 * FIRST_WAVE, 8 * FIRST_WAVE, LAST_WAVE]
+    assert sizes[-1] <= FIRST_WAVE
+    assert sum(sizes) == 10_000
+
+
+def test_a_wave_is_limited_in_bytes_but_never_empty() -> None:
+    backlog = Backlog()
+    backlog.refill(
+        [document("a", size=WAVE_BYTES - 1), document("b", size=WAVE_BYTES - 1), document("c", size=WAVE_BYTES * 20)]
+    )
+    assert [names(backlog.wave()) for _ in range(3)] == [["a"], ["b"], ["c"]]
+
+
+def test_express_documents_are_few_and_small() -> None:
+    backlog = Backlog()
+    backlog.refill([document(f"{number:03}") for number in range(EXPRESS_DOCUMENTS + 10)])
+    assert len(backlog.express()) == EXPRESS_DOCUMENTS
+    backlog.refill([document("large", size=SMALL_BYTES + 1)])
+    assert backlog.express() == []
+    assert names(backlog.wave()) == ["large"]
+
+
+def test_a_document_in_hand_is_not_handed_out_and_later_only_with_new_content() -> None:
+    backlog = Backlog()
+    backlog.refill([document("a")])
+    held = backlog.express()
+    assert not backlog.idle
+    backlog.refill([document("a"), document("a", content="2")])
+    assert backlog.express() == []
+    backlog.done(held)
+    backlog.refill([document("a")])
+    assert (backlog.express(), backlog.idle) == ([], True)
+    backlog.refill([document("a", content="2")])
+    assert names(backlog.express()) == ["a"]
+
+
+def test_no_wave_after_the_end() -> None:
+    backlog = Backlog()
+    backlog.refill([document("a")])
+    backlog.end()
+    assert backlog.wave() is None
