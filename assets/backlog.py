@@ -48,6 +48,12 @@ class Backlog:
             self._waiting = sorted(found, key=_urgency, reverse=True)
             self._changed.notify_all()
 
+    def admit(self, pending: Sequence[Pending]) -> list[Pending]:
+        """Refill and take the express documents, before a thread that waits for a wave can."""
+        with self._changed:
+            self.refill(pending)
+            return self.express()
+
     def express(self) -> list[Pending]:
         """Take small documents, as many as are processed within seconds."""
         with self._changed:

@@ -72,6 +72,7 @@ class Waves:
             raise
         finally:
             self._end()
+            job.stopping.clear()
 
     def _bring_up_to_date(self) -> None:
         """Process what is pending, list the source again for each request, and end once there is nothing of either."""
@@ -95,8 +96,7 @@ class Waves:
         """Remove and update what has changed, take in what is pending, and pass its small documents through. Return True if any is."""
         job = self._job
         job.add("indexed", steps.settle(job, self._target, self._backlog.busy))
-        self._refill()
-        express = self._backlog.express()
+        express = self._backlog.admit(self._pending(self._target))
         found = bool(express) or self._backlog.waiting
         self._start()
         if express:
@@ -115,7 +115,7 @@ class Waves:
         job.full = job.full or found.full_sync
         view = replace(job, partitions=found.partitions, full=found.full_sync)
         try:
-            job.add("raw", self._collect(view, self._stored))
+            job.add("raw", self._collect(view, lambda _: None))
         except ConcordanceError as error:
             view.error = str(error)
         job.error = view.error or job.error
@@ -127,7 +127,8 @@ class Waves:
             return
         if not self._backlog.waiting and time.monotonic() - self._refilled > LOOK_SECONDS:
             with self._failing("indexed"):
-                self._refill()
+                self._backlog.refill(self._pending(self._target))
+                self._refilled = time.monotonic()
                 self._start()
 
     @property
@@ -150,10 +151,6 @@ class Waves:
 
     def _pending(self, active: Target) -> list[Pending]:
         return pending(self._job, active, everything=self._job.full, rejected=True)
-
-    def _refill(self) -> None:
-        self._backlog.refill(self._pending(self._target))
-        self._refilled = time.monotonic()
 
     def _start(self) -> None:
         """Start the threads if documents wait for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from assets.backlog import EXPRESS_DOCUMENTS, FIRST_WAVE, LAST_WAVE, SMALL_BYTES, WAVE_BYTES, Backlog
@@ -77,3 +78,13 @@ def test_no_wave_after_the_end() -> None:
     backlog.refill([document("a")])
     backlog.end()
     assert backlog.wave() is None
+
+
+def test_express_documents_are_taken_before_a_waiting_thread_takes_them_as_a_wave() -> None:
+    backlog = Backlog()
+    waves: list[list[Pending] | None] = []
+    thread = threading.Thread(target=lambda: waves.append(backlog.wave()))
+    thread.start()
+    assert names(backlog.admit([document("note"), document("large", size=SMALL_BYTES + 1)])) == ["note"]
+    thread.join()
+    assert names(waves[0]) == ["large"]
