@@ -191,9 +191,8 @@ class Waves:
                         if give is not None and not self._dropped(work):
                             released.clear()
                             give(wave)
-            for (
-                wave
-            ) in waves:  # none are left unless the block failed; the thread before must not wait for room in the queue
+            # None are left unless the block failed; the thread before must not wait for room in the queue.
+            for wave in waves:
                 self._backlog.done(wave)
         finally:
             if give is not None:
