@@ -2,16 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
-from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Message, Scope
 
 from resources.servers.shared import Shared
@@ -23,7 +19,7 @@ from serving.access.request_limits import RequestLimits
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.pages import LocalSwagger, docs_file, home, page_style
+from serving.pages import docs_document, docs_file, docs_page, home, page_style
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.book import ask_book, ask_selection, track
 from serving.routes.citations import format_citations
@@ -58,13 +54,6 @@ _HEADERS = (
 )
 
 
-def _release() -> str:
-    try:
-        return version("concordance")
-    except PackageNotFoundError:
-        return "0"
-
-
 async def _secure(message: Message, scope: Scope) -> None:
     """Add the security headers to every response, errors included, and forbid caching."""
     if message["type"] != "http.response.start":
@@ -92,18 +81,6 @@ def create_app(
     """
     specs()  # read from the installed packages now, instead of during the first request
     services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn, shared=shared)
-    openapi = OpenAPIConfig(
-        title="Concordance",
-        version=_release(),
-        description="Search a company's knowledge with citations; each caller is shown only what that caller may read.",
-        path="/docs",
-        render_plugins=[LocalSwagger(path="/"), JsonRenderPlugin(path="/openapi.json")],
-        components=Components(
-            security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer", bearer_format="JWT or API key")}
-        ),
-        security=[{"bearer": []}],
-        use_handler_docstrings=True,
-    )
     handlers: list[Any] = [
         search,
         ask,
@@ -132,6 +109,8 @@ def create_app(
         healthz,
         readyz,
         metrics,
+        docs_page,
+        docs_document,
         docs_file,
         home,
         view_document,
@@ -151,7 +130,7 @@ def create_app(
         before_send=[_secure],
         lifespan=[lifespan],
         state=State({"services": services}, deep_copy=False),
-        openapi_config=openapi,
+        openapi_config=None,
         request_max_body_size=MAX_BODY_BYTES,
         logging_config=None,
         debug=False,

@@ -9,12 +9,15 @@ import math
 import uuid
 from typing import Any, NamedTuple
 
+import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from msgspec import UNSET, UnsetType
 
 from resources.core import errors
 from resources.logging import logger
 from resources.stores import disk
+from serving.invalid import FieldError, faults
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
@@ -99,6 +102,36 @@ PROBLEMS: dict[str, ProblemType] = {
 }
 """Problem types by the last part of their `type`."""
 
+DOCUMENTATION = "/docs"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, as RFC 9457 problem details. Test `type` or `status`; `title` and `detail` are for people."""
+
+    type: str
+    """`/problems/` and the stable name of the problem."""
+    title: str
+    """The problem in a few words, the same for every problem of this type."""
+    status: int
+    """The HTTP status of the response."""
+    detail: str
+    """What is wrong with this request, and what to do about it."""
+    instance: str
+    """The path of the request."""
+    documentation: str
+    """The path of the route's documentation."""
+    errors: list[FieldError] | UnsetType = UNSET
+    """Of an invalid request: what is wrong with each field."""
+    job_id: str | UnsetType = UNSET
+    """Of `sync-busy`: the sync that is running."""
+    merged: bool | UnsetType = UNSET
+    """Of `sync-busy`: true if the request was added to that sync, which ends once it is done."""
+    error_id: str | UnsetType = UNSET
+    """Of `internal`: the ID under which the error was logged."""
+    error: str | UnsetType = UNSET
+    """On `/api/rag.search` only: Outline's name of the error."""
+
+
 NOTHING_SAVED = {
     "storage-full": "The disk of this installation is full, so nothing was saved.",
     "storage-read-only": "The disk of this installation is not writable, so nothing was saved.",
@@ -136,6 +169,18 @@ def rate_limited(detail: str, seconds: float) -> ProblemError:
     return ProblemError("rate-limited", f"{detail} Try again in {wait} s.", headers={"Retry-After": wait})
 
 
+def documentation_of(handler: Any) -> str:
+    """Return the path of a route's documentation, or of the whole interface's for an unknown path."""
+    operation, tags = getattr(handler, "operation_id", None), getattr(handler, "tags", None)
+    return f"{DOCUMENTATION}#/{tags[0]}/{operation}" if operation and tags else DOCUMENTATION
+
+
+def _handler(request: Request[Any, Any, Any]) -> Any:
+    """Return the handler of a request, or None if its path is unknown."""
+    scope: Any = request.scope
+    return scope.get("route_handler")
+
+
 def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: Any) -> Response[dict[str, Any]]:
     """Return a response with problem details of a type of `PROBLEMS`."""
     kind = PROBLEMS[slug]
@@ -147,6 +192,7 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
         "status": status,
         "detail": detail,
         "instance": request.url.path,
+        "documentation": documentation_of(_handler(request)),
     }
     return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
@@ -200,12 +246,10 @@ def _disk_problem(request: Request[Any, Any, Any]) -> str | None:
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
-    faults: list[dict[str, str]] = []
-    for fault in error.extra if isinstance(error.extra, list) else []:
-        field = fault.get("key") or fault.get("source") or "body"
-        faults.append({"field": str(field), "message": str(fault.get("message", ""))})
-    detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults) or error.detail
-    return problem(request, "invalid-request", detail, errors=faults)
+    """Name each invalid field, what is wrong with it and what is allowed."""
+    found = faults(request, error)
+    detail = "; ".join(str(fault) for fault in found) or error.detail
+    return problem(request, "invalid-request", detail, errors=found)
 
 
 _BY_STATUS = {

@@ -27,25 +27,64 @@ MAX_VALUE = 2000
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
+TagFilter = Annotated[
+    dict[str, Any],
+    Meta(
+        max_length=MAX_TAGS,
+        title="TagFilter",
+        description='Values by the name of a tag: `{"dataset": "company", "topic": ["rent", "lease"]}`.',
+        extra_json_schema={
+            "propertyNames": {"pattern": f"^{_TAG.pattern}$"},
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string", "maxLength": MAX_VALUE},
+                    {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+                    {"type": "boolean"},
+                    {
+                        "type": "array",
+                        "items": {"type": "string", "maxLength": MAX_VALUE},
+                        "minItems": 1,
+                        "maxItems": MAX_VALUES,
+                    },
+                ]
+            },
+        },
+    ),
+]
+
+
 class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
     start: Annotated[str, Meta(max_length=64)] | None = None
+    """The first day (`2026-01-01`) or moment (RFC 3339). Null: from the beginning."""
     end: Annotated[str, Meta(max_length=64)] | None = None
-    field: Literal["modified_at", "created_at"] = "modified_at"
+    """The last day, included, or the last moment. Null: until now."""
+    field: Annotated[
+        Literal["modified_at", "created_at"], Meta(title="DateField", description="The date of a document.")
+    ] = "modified_at"
+    """The date that must be in the range."""
 
 
 class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Filters of a search: any value of a list may match, and every given filter must match."""
 
     source_types: Annotated[list[SourceType], ShortList] = []
+    """Sources: `google_drive`, `slack`, `upload`, `files`, or another installed one. Empty: all."""
     collection_ids: Annotated[list[Name], ShortList] = []
+    """File roots or folders with everything below them, Drive folders, Slack channels or upload days. Empty: all."""
     document_ids: Annotated[list[Name], Meta(max_length=1000)] = []
+    """IDs of documents (`doc_id`). Empty: all."""
     mime_types: Annotated[list[Name], ShortList] = []
+    """MIME types, such as `application/pdf`. Empty: all."""
     authors: Annotated[list[Name], ShortList] = []
-    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
+    """Authors: emails, or names as the source gives them. Empty: all."""
+    tags: TagFilter = {}
+    """Tags that a document must have: a value, or a list of which one must match. At most 50."""
     date_range: DateRange | None = None
+    """The dates of the documents. Null: all."""
     include_archived: bool = False
+    """True to include documents tagged `lifecycle: archived`."""
 
 
 def _moment(text: str, field: str, *, end: bool) -> datetime:

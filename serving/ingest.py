@@ -27,7 +27,7 @@ from serving.access.rights import Rights
 from serving.access.sharing import check_provenance, check_share, check_tenant
 from serving.database import CALL_SECONDS
 from serving.errors import ProblemError
-from serving.schemas import MAX_TAGS, Name
+from serving.schemas import Name, NewTags
 from serving.uploads import clean_name, one_line, too_large
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
@@ -49,15 +49,25 @@ class IngestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     blob_path: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
+    """A file in a file root: `ROOT/folder/file.pdf`, or its address in the root's storage."""
     content: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
+    """The text of the document."""
     content_base64: Annotated[bytes, Meta(max_length=MAX_CONTENT)] | None = None
+    """The bytes of the document, in Base64."""
     filename: Annotated[str, Meta(max_length=1000)] | None = None
+    """Name of the file, which tells its type. Null: derived from the content."""
     content_type: Annotated[str, Meta(max_length=200)] | None = None
+    """MIME type of the content. Null: that of `filename`, otherwise Markdown."""
     doc_id: Annotated[str, Meta(pattern=OWN_ID)] | None = None
+    """Your own name of the document: letters, digits and `._:-`. Null: the content identifies it."""
     title: Annotated[str, Meta(max_length=500)] | None = None
+    """Title of the document. Null: that of the file."""
     description: Annotated[str, Meta(max_length=10_000)] | None = None
-    tags: Annotated[dict[str, Any], Meta(max_length=MAX_TAGS)] = {}
+    """Description of the document. Null: that of the file."""
+    tags: NewTags = {}
+    """Tags of the document. `tenant` and `dataset` are required unless the file root gives them."""
     share: Annotated[list[Name], Meta(max_length=200)] = []
+    """Principals who may read the document besides you, such as `domain:acme.com`."""
 
 
 class IngestContent(NamedTuple):

@@ -7,13 +7,14 @@ administrators therefore only see, for each source, how many documents they may 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import SourceName
 from resources.sources import label
+from serving.schemas import Moment
 from sql.web_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20
@@ -25,17 +26,24 @@ class SkippedReason(msgspec.Struct, frozen=True):
     """A reason for which documents were skipped, and their number."""
 
     reason: str
+    """Why documents were skipped."""
     count: int
+    """Number of documents."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Documents by state; the deletion of `held_deletions` of them waits for approval."""
 
     live: int
+    """Documents that can be found."""
     skipped: int
+    """Documents that cannot be indexed."""
     failed: int
+    """Documents whose indexing failed."""
     lost_access: int
+    """Documents that the source no longer grants access to."""
     held_deletions: int
+    """Documents whose deletion waits for approval."""
 
 
 class Partition(Totals, frozen=True, kw_only=True):
@@ -45,56 +53,89 @@ class Partition(Totals, frozen=True, kw_only=True):
     """
 
     partition: str
+    """ID of the root, channel or upload day."""
     title: str | None
+    """Its title; null if it has none."""
     source_count: int | None
-    counted_at: datetime | None
+    """Number of documents that the source counts; null if it has not counted."""
+    counted_at: Moment | None
+    """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
-    lost_at: datetime | None
-    last_sync_at: datetime | None
-    acl_checked_at: datetime | None
+    """Why documents were skipped, the most frequent reason first."""
+    lost_at: Moment | None
+    """When the partition could no longer be read; null if it can be read."""
+    last_sync_at: Moment | None
+    """End of the latest successful sync; null if there was none."""
+    acl_checked_at: Moment | None
+    """When permissions were last read from the source; null if never."""
     complete: bool | None
+    """True if every document that the source counts is accounted for; null if unknown."""
 
 
 class Paused(msgspec.Struct, frozen=True):
     """Syncs are paused until the source is repaired; the reason is for administrators."""
 
-    since: datetime
+    since: Moment
+    """When syncs were paused."""
     reason: str | None
+    """Why; null for users who are not administrators."""
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True):
     """The latest sync. Counts and `error_message` are for administrators; others see times rounded down to the minute."""
 
     job_id: str
-    status: str
+    """ID of the sync."""
+    status: Annotated[
+        Literal["running", "success", "failed"], Meta(title="SyncState", description="The state of a sync.")
+    ]
+    """The state of the sync."""
     stage: str | None
-    started_at: datetime
-    completed_at: datetime | None
+    """The stage that it is in; null before the first."""
+    started_at: Moment
+    """When it started."""
+    completed_at: Moment | None
+    """When it ended; null while it runs."""
     documents_synced: int | None
+    """Documents added or changed; null unless you are an administrator."""
     documents_skipped: int | None
+    """Documents that cannot be indexed; null unless you are an administrator."""
     documents_deleted: int | None
+    """Documents deleted; null unless you are an administrator."""
     documents_failed: int | None
+    """Documents whose indexing failed; null unless you are an administrator."""
     chunks_embedded: int | None
+    """Passages embedded; null unless you are an administrator."""
     error_message: str | None
+    """Why the sync failed; null if it did not, or unless you are an administrator."""
 
 
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """A source. `last_sync_at` is the end of its latest successful sync; `partitions` are for administrators."""
 
     source: str
+    """Name of the source."""
     label: str
+    """Name of the source for people."""
     configured: bool
+    """True if the source is set up."""
     paused: Paused | None
-    last_sync_at: datetime | None
+    """Why syncs wait; null if they run."""
+    last_sync_at: Moment | None
+    """End of the latest successful sync; null if there was none."""
     last_job: LastJob | None
+    """The latest sync; null if there was none."""
     totals: Totals
+    """Documents by state: those that you may read, or all for administrators."""
     partitions: list[Partition] | UnsetType = UNSET
+    """Documents by root, channel or upload day; absent unless you are an administrator."""
 
 
 class SourcesResponse(msgspec.Struct, frozen=True):
     """All sources, configured or not."""
 
     sources: list[SourceReport]
+    """All sources."""
 
 
 def report(

@@ -28,7 +28,7 @@ MAX_PART_HEADERS = 4
 
 
 class MultipartEvent(NamedTuple):
-    """The start of a file (`name` is its file name), a piece of its data, or a complete field."""
+    """The start of a file (`name` is its file name, `data` the name of its part), a piece of its data, or a complete field."""
 
     kind: Literal["file", "data", "field"]
     name: str

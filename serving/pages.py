@@ -1,19 +1,22 @@
 """The layout of HTML pages, the start page, and the API documentation (Swagger UI). Nothing is loaded from another host."""
 
+from functools import lru_cache
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from litestar import MediaType, Request, Response, get
+import msgspec
+from litestar import Litestar, MediaType, Request, Response, get
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.exceptions import NotFoundException
-from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.params import FromPath
 
 from resources.core.errors import ConfigurationError
 from serving.deps import Services
+from serving.openapi.document import build
 
 MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
 START = "start.js"
@@ -92,11 +95,34 @@ def static_folder() -> Path:
     return Path(spec.origin).parent / "static"
 
 
-class LocalSwagger(OpenAPIRenderPlugin):
-    """Renders /docs with the files of `static_folder`."""
+def _release() -> str:
+    try:
+        return version("concordance")
+    except PackageNotFoundError:
+        return "0"
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002 (the page fetches the schema)
-        return _PAGE
+
+@lru_cache(1)
+def _document(app: Litestar) -> bytes:
+    return msgspec.json.encode(build(app, _release()))
+
+
+@get("/docs", operation_id="docsPage", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
+def docs_page() -> Response[bytes]:
+    """Show the interface with the files of `static_folder`."""
+    return Response(_PAGE, media_type=MediaType.HTML)
+
+
+@get(
+    "/docs/openapi.json",
+    operation_id="docsDocument",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    sync_to_thread=True,
+)
+def docs_document(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return the OpenAPI document. It is composed for the first request."""
+    return Response(_document(request.app), media_type=MediaType.JSON)
 
 
 @get(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,23 +11,29 @@ from serving.citations.links import link
 from serving.retrieval.explain import parts
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
-from serving.schemas import Citation
+from serving.schemas import Citation, Moment, Tags
 
 
 class Span(msgspec.Struct, frozen=True):
     """A range of characters, `end` exclusive."""
 
     start: int
+    """The first character, counted from 0."""
     end: int
+    """The character after the last one."""
 
 
 class DocumentReference(msgspec.Struct, frozen=True):
     """Another document with an identical passage, which the caller may read."""
 
     doc_id: str
+    """ID of the document."""
     title: str
+    """Title of the document."""
     source_type: str
+    """The source of the document."""
     link: str
+    """Opens the document at the passage."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,48 +44,86 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     similar passages) decide the order only. `expansions` are texts that a language model added to the query."""
 
     dense_score: float | None
+    """Cosine of the query and the passage, -1 to 1. Null in mode `keyword`, and without embeddings."""
     dense_rank: int | None
+    """Rank among the results of this response by `dense_score`, from 1; null without it."""
     dense_weight: float
+    """Share of the cosine in `fused_score`, 0 to 1."""
     floor: float
+    """The cosine that counts as 0."""
     keyword_score: float | None
+    """Share of the query's words in the passage, its headings and the title, 0 to 1. Null in mode `vector`."""
     keyword_rank: int | None
+    """Rank among the results of this response by `keyword_score`, from 1; null without it."""
     fused_score: float
+    """The rescaled cosine and `keyword_score` by their weights, 0 to 1."""
     fusion: str | None
+    """How the two searches were combined into the order of the results; null for one search."""
     agreement: float
+    """Share of each score that is taken from the most similar passages; 0 for one search."""
     boosts: dict[str, float]
+    """Factors of the score by name, such as `recency: 1.05`."""
     rerank_score: float | None
+    """The cross-encoder's score, 0 to 1; null if the results were not reranked."""
     parts: dict[str, float]
+    """What each step adds to `relevance_score`, which is their sum."""
     expansions: list[str] | UnsetType = UNSET
+    """Texts that a language model added to the query; absent if there are none."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One passage. `highlights` are spans of the query's words within `snippet`."""
 
     doc_id: str
+    """ID of the document."""
     chunk_id: str
+    """ID of the passage."""
     chunk_index: int
+    """Position of the passage in the document, from 0."""
     title: str
+    """Title of the document."""
     source_type: str
+    """The source of the document, such as `files`."""
     source_id: str
+    """ID of the document at its source. For a file in a folder that you may not know, its `doc_id`."""
     collection_id: str | None
+    """File root, Drive folder, Slack channel or upload day. Null for a folder that you may not know."""
     path: str
+    """The folders that you may know, and the file name."""
     mime_type: str
+    """MIME type of the document."""
     owner: str | None
-    tags: dict[str, Any]
+    """Email or name of the document's owner; null if unknown."""
+    tags: Tags
+    """Tags of the document."""
     chunk_text: str
+    """The passage."""
     snippet: str
+    """About 100 characters of the passage, around the query's words."""
     highlights: list[Span]
+    """The query's words in `snippet`."""
     section_path: list[str]
+    """Headings above the passage, outermost first."""
     page_start: int | None
+    """First page or slide of the passage, from 1; null for documents without pages."""
     page_end: int | None
+    """Last page or slide of the passage; null for documents without pages."""
     relevance_score: float
-    created_at: datetime | None
-    modified_at: datetime | None
-    acl_checked_at: datetime | None
+    """Relevance of the passage, 0 to 1. Results are not always in the order of this score."""
+    created_at: Moment | None
+    """When the document was created; null if unknown."""
+    modified_at: Moment | None
+    """When the document was last modified; null if unknown."""
+    acl_checked_at: Moment | None
+    """When permissions were last read from the source; null if unknown."""
     also_in: list[DocumentReference]
+    """Other documents with the same passage that you may read."""
     citation: Citation
+    """The citation of the passage."""
     neighbours: list[Neighbour] | UnsetType = UNSET
+    """The passages around this one, in order; absent unless requested."""
     explain: Explanation | UnsetType = UNSET
+    """How the passage was scored; absent unless requested."""
 
 
 def link_of(passage: Passage, base_url: str, offset: int = 0) -> str:

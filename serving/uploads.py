@@ -17,22 +17,30 @@ from resources.core.permissions import normalize
 from resources.sources.sidecars import check_plain
 from resources.stores.blobs import BlobWriter
 from serving.errors import ProblemError
+from serving.invalid import fault_of
 from serving.multipart import Multipart
-from serving.schemas import MAX_TAGS, Name
+from serving.schemas import Name, NewTags
 
 BUFFER_BYTES = 1024 * 1024
 _DRAIN_FACTOR = 4
 _MAX_NAME = 200
 _MB = 1024 * 1024
+FILE = "file"
+"""Name of the part that contains the file."""
+FIELDS = ("metadata", "title", "description", "tags", "share")
 
 
 class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     """The uploader's metadata; `share` lists the principals that may read the file in addition to the uploader."""
 
     title: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    """Title of the document. Null: that of the file."""
     description: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
-    tags: Annotated[dict[str, Any], msgspec.Meta(max_length=MAX_TAGS)] = {}
+    """Description of the document. Null: none."""
+    tags: NewTags = {}
+    """Tags of the document. `source`, `tenant` and `dataset` are reserved for administrators."""
     share: Annotated[list[Name], msgspec.Meta(max_length=200)] = []
+    """Principals who may read the file besides you, such as `domain:acme.com`."""
 
 
 class Received(NamedTuple):
@@ -71,8 +79,10 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
             tags = msgspec.json.decode(fields["tags"][0], type=dict[str, Any]) if fields.get("tags") else {}
             flat = {name: fields[name][0] for name in ("title", "description") if name in fields}
             metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, UploadMetadata)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(f"metadata.{fault_of(UploadMetadata, error)}") from None
     except msgspec.DecodeError as error:
-        raise InvalidRequestError(f"metadata: is not valid: {error}.") from None
+        raise InvalidRequestError(f"metadata: is not valid JSON: {error}.") from None
     try:
         check_plain(metadata.tags)
     except InvalidRequestError as error:
@@ -81,6 +91,19 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
     metadata.description = metadata.description.replace("\x00", "").strip() or None if metadata.description else None
     metadata.share = list(normalize(metadata.share))
     return metadata
+
+
+def _unknown_part(name: str) -> InvalidRequestError:
+    known = ", ".join(f"`{one}`" for one in (FILE, *FIELDS))
+    if name in FIELDS:
+        return InvalidRequestError(f"{name}: must not have a file name; only the part `{FILE}` is a file.")
+    return InvalidRequestError(f"{name[:100]}: is not a known part; allowed: {known}.")
+
+
+def _missing(other: str | None) -> InvalidRequestError:
+    """Return the error of a form without the part `file`; `other` is a part that it has instead."""
+    instead = f", with its file name. The form has the part `{other[:100]}` instead" if other is not None else ""
+    return InvalidRequestError(f"{FILE}: is missing; send the file as a part named `{FILE}`{instead}.")
 
 
 def too_large(limit: int) -> ProblemError:
@@ -102,6 +125,7 @@ class UploadReceiver:
         self._buffer = bytearray()
         self._size = 0
         self._fields: dict[str, list[str]] = {}
+        self._unknown: str | None = None
 
     async def receive(self, stream: AsyncIterator[bytes], announced: int | None) -> Received:
         """Read the stream. `announced` is its `Content-Length`.
@@ -121,7 +145,9 @@ class UploadReceiver:
             await _discard(stream, drain)
             raise
         if self._file_name is None:
-            raise InvalidRequestError("file: is missing; send the file as a part named `file`.")
+            raise _missing(self._unknown)
+        if self._unknown is not None:
+            raise _unknown_part(self._unknown)
         if self._size == 0:
             raise InvalidRequestError("file: is empty.")
         await self._flush()
@@ -130,8 +156,12 @@ class UploadReceiver:
     async def _feed(self, piece: bytes) -> None:
         for event in self._multipart.feed(piece) if piece else ():
             if event.kind == "field":
+                if event.name not in FIELDS:
+                    self._unknown = self._unknown or event.name
                 self._fields.setdefault(event.name, []).append(event.data.decode("utf-8", "replace"))
             elif event.kind == "file":
+                if (part := event.data.decode("utf-8", "replace")) != FILE:
+                    raise _unknown_part(part) if self._file_name is not None else _missing(part)
                 if self._file_name is not None:
                     raise InvalidRequestError("file: send one file at a time.")
                 self._file_name = clean_name(event.name)

@@ -25,21 +25,32 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     """Stages that the document has passed. `chunked` counts chunks in Postgres, `embedded` points in Qdrant (null: unavailable)."""
 
     seen: bool = False
+    """True if the source has listed it."""
     parsed: bool = False
+    """True if its text was read."""
     chunked: int = 0
+    """Number of its passages in Postgres."""
     embedded: int | None = 0
+    """Number of its passages in the vector index; null if the index does not answer."""
     indexed: bool = False
+    """True if all passages can be found."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Why a document is or is not found. `rank` counts from 1; null if the document is not among the first 50."""
 
     found: bool = False
+    """True if you may see the document."""
     state: str | None = None
+    """The state of the document; null if not found."""
     reason: str | None = None
+    """The first cause for which it is not found; null if there is none."""
     stages: Stages = Stages()
+    """The stages that it has passed."""
     permitted: bool = False
+    """True if you may read it."""
     rank: int | None = None
+    """Its rank for `query` among the first 50 documents, from 1; null if it is not among them."""
 
 
 def parameters(named: Reference) -> dict[str, Any]:

@@ -58,7 +58,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("feedback", "trackConversation", "deleteDocument", "startSync", "connectGoogle"), "write"),
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
-    **dict.fromkeys(("home", "viewDocument", "docsFile", "pageStyle"), "open"),
+    **dict.fromkeys(("home", "viewDocument", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     "upload": "upload",
     "ingest": "ingest",

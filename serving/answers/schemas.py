@@ -1,6 +1,5 @@
 """Requests and responses of the answer service, the events of a stream, kept answers, and feedback."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +10,7 @@ from serving.answers.support import Verdict
 from serving.citations.format import Format
 from serving.filters import Filters
 from serving.results import Result
-from serving.schemas import Name, Question, Warning_
+from serving.schemas import AnswerMode, Fusion, Moment, Name, Question, SearchMode, Warning_
 from serving.understanding.filters import Understand, Understood
 
 MAX_HISTORY = 5
@@ -21,15 +20,19 @@ MAX_HISTORY = 5
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An earlier message of the conversation."""
 
-    role: Literal["user", "assistant"]
+    role: Annotated[Literal["user", "assistant"], Meta(title="MessageRole", description="Who wrote a message.")]
+    """Who wrote the message."""
     content: Annotated[str, Meta(max_length=20_000)]
+    """The text of the message."""
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text that the reader selected in a document: the question is about it, and answered from that document alone."""
 
     document_id: Name
+    """ID of the document (`doc_id`)."""
     text: Annotated[str, Meta(min_length=1, max_length=5000)]
+    """The selected text."""
 
 
 class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,18 +42,31 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     query: Question
+    """The question: 1 to 1000 characters after white space is collapsed."""
     top_k: Annotated[int, Meta(ge=1, le=20)] = 5
+    """Number of documents to answer from."""
     passages: Annotated[int, Meta(ge=1, le=30)] | None = None
+    """Number of passages of these documents. Null: that of the style."""
     style: StyleName | None = None
-    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
-    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
+    """How the language model writes. Null: `chat` with a `conversation_history`, else `short`."""
+    mode: SearchMode = "hybrid"
+    """How to search."""
+    fusion: Fusion | None = None
+    """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Leave out passages with a lower `relevance_score`. Null: those hardly about the question are left out."""
     filters: Filters | None = None
+    """Filters that every source must match. Null: none."""
     understand: Understand = True
+    """Apply the filters that the question states in words: true, false, or the kinds to apply."""
     conversation_history: Annotated[list[Message], Meta(max_length=100)] = []
+    """Earlier messages, oldest first; the last 5 are used."""
     selection: Selection | None = None
+    """Text that the question is about; only its document is searched. Null: all documents."""
     citation_format: Format = "inline"
+    """The format of `citation.text`."""
     stream: bool = False
+    """True for server-sent events, as with the header `Accept: text/event-stream`."""
 
     @property
     def written(self) -> Style:
@@ -65,23 +81,41 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     answer_id: str
+    """ID of the answer, for `GET /api/answers/{answer_id}` and feedback."""
     query_id: str
+    """ID of the search in the audit log."""
     answer: str
+    """The text. `[n]` refers to `sources[n - 1]`."""
     found: bool
-    mode: Literal["model", "extractive", "none"]
+    """False if the sources do not answer the question."""
+    mode: AnswerMode
+    """Who wrote the answer."""
     model: str | None
+    """The language model; null if none was called."""
     standalone: str | None
+    """The question as it was searched, if earlier messages made it differ; else null."""
     understood: list[Understood]
+    """Filters that the question states in words."""
     sources: list[Result]
+    """The passages, numbered by `citation.index`."""
     cited: list[int]
+    """Numbers of the sources that the answer cites."""
     sentences: list[Verdict]
+    """The sentences of the answer, and whether their sources support them."""
     removed_citations: int
+    """Number of invented citations that were removed."""
     removed_links: int
+    """Number of links that were removed."""
     cached: bool
+    """True if the text comes from the answer cache; sources and permissions are current."""
     held_back: int
+    """Number of documents left out because their permissions were checked too long ago."""
     latency_ms: float
+    """Time spent in the service, in milliseconds."""
     model_ms: float
+    """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning_]
+    """Reasons why the answer may be incomplete or uncertain."""
 
 
 class AnswerEvent(msgspec.Struct, frozen=True):
@@ -91,50 +125,150 @@ class AnswerEvent(msgspec.Struct, frozen=True):
     data: dict[str, Any] | AnswerResponse
 
 
+class SourcesEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of the event `sources`, the first of a stream."""
+
+    answer_id: str
+    """ID of the answer."""
+    query_id: str
+    """ID of the search in the audit log."""
+    sources: list[Result]
+    """The passages, numbered by `citation.index`."""
+    understood: list[Understood]
+    """Filters that the question states in words."""
+    warnings: list[Warning_]
+    """Reasons why the answer may be incomplete."""
+
+
+class TokenEvent(msgspec.Struct, frozen=True):
+    """The data of the event `token`, which is repeated."""
+
+    text: str
+    """The next part of the answer."""
+
+
+class RestartEvent(msgspec.Struct, frozen=True):
+    """The data of the event `restart`: discard the text so far, and go on with the tokens that follow."""
+
+    warnings: list[Warning_]
+    """Why the answer is written again."""
+
+
+class CheckEvent(msgspec.Struct, frozen=True):
+    """The data of the event `check`, after the last token."""
+
+    sentences: list[Verdict]
+    """The sentences of the answer, and whether their sources support them."""
+    removed_citations: int
+    """Number of invented citations that were removed."""
+    removed_links: int
+    """Number of links that were removed."""
+
+
+class ErrorEvent(msgspec.Struct, frozen=True):
+    """The data of the event `error`, which ends a stream early."""
+
+    detail: str
+    """What went wrong, and what to do about it."""
+
+
+class StreamEvent(msgspec.Struct, frozen=True):
+    """A server-sent event of an answer: `sources`, then `token` repeatedly, `check` and `done`.
+
+    A `restart` voids the tokens before it. `error` ends a stream early.
+    """
+
+    event: Annotated[
+        Literal["sources", "token", "restart", "check", "done", "error"],
+        Meta(
+            title="StreamEventName",
+            description="The data is a `SourcesEvent`, `TokenEvent`, and so on; of `done` an `AnswerResponse`.",
+        ),
+    ]
+    """The name of the event."""
+    data: Annotated[str, Meta(extra_json_schema={"contentMediaType": "application/json"})]
+    """The data, as JSON."""
+
+
 class KeptSource(msgspec.Struct, frozen=True):
     """A source as it is today. `revoked`: deleted, or you may no longer read it; then every other field is null."""
 
     index: int
-    status: Literal["current", "changed", "revoked"]
+    """Number of the source, from 1."""
+    status: Annotated[
+        Literal["current", "changed", "revoked"],
+        Meta(
+            title="SourceState",
+            description="`changed`: the passage has another text now. `revoked`: it was deleted, or you may no longer read it.",
+        ),
+    ]
+    """The state of the passage today."""
     cited: bool
+    """True if the answer cites it."""
     doc_id: str | None = None
+    """ID of the document; null if revoked."""
     chunk_id: str | None = None
+    """ID of the passage; null if revoked."""
     title: str | None = None
+    """Title of the document; null if revoked."""
     link: str | None = None
+    """Opens the document at the passage; null if revoked."""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer as it was given, and what became of its sources. With a revoked source its text is withheld (null)."""
 
     answer_id: str
+    """ID of the answer."""
     query_id: str
+    """ID of the search in the audit log."""
     query: str
+    """The question."""
     standalone: str | None
+    """The question as it was searched, if earlier messages made it differ; else null."""
     answer: str | None
+    """The text; null if a source is revoked."""
     found: bool
-    mode: str
+    """False if the sources did not answer the question."""
+    mode: AnswerMode
+    """Who wrote the answer."""
     model: str | None
-    created_at: datetime
+    """The language model; null if none was called."""
+    created_at: Moment
+    """When the question was asked."""
     completed: bool
+    """False if the reader left during streaming."""
     changed: bool
+    """True if the text of a source has changed."""
     revoked: bool
+    """True if a source was deleted or may no longer be read."""
     sources: list[KeptSource]
+    """The sources as they are today."""
     sentences: list[Verdict]
+    """The sentences of the answer; empty if a source is revoked."""
     removed_citations: int
+    """Number of invented citations that were removed."""
     latency_ms: float
+    """Time spent in the service, in milliseconds."""
 
 
 class FeedbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether an answer, or a search, was good. Name one of the two ids; `expected_document` is what should have been found."""
 
-    verdict: Literal["good", "bad"]
+    verdict: Annotated[Literal["good", "bad"], Meta(title="FeedbackVerdict", description="A rating.")]
+    """Your rating."""
     answer_id: Name | None = None
+    """An answer of yours. Give this or `query_id`."""
     query_id: Name | None = None
+    """A search of yours. Give this or `answer_id`."""
     comment: Annotated[str, Meta(max_length=5000)] | None = None
+    """What was good or bad. Null: no comment."""
     expected_document: Name | None = None
+    """ID of the document that should have been found (`doc_id`). Null: none in particular."""
 
 
 class FeedbackResponse(msgspec.Struct, frozen=True):
     """The stored feedback."""
 
     feedback_id: str
+    """ID of the feedback."""

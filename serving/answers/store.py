@@ -6,7 +6,7 @@ Once one is not (deleted, access withdrawn), the text that was made from it is w
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -18,6 +18,7 @@ from serving.database import Database
 from serving.results import link_of
 from serving.retrieval.passage import Passage
 from serving.retrieval.registry import recheck
+from serving.schemas import AnswerMode
 from sql.web import WebQueue, WebReads
 
 
@@ -101,7 +102,7 @@ async def load(
         standalone=None if revoked else kept.standalone,
         answer=None if revoked else kept.answer,
         found=kept.found,
-        mode=kept.mode,
+        mode=cast("AnswerMode", kept.mode),
         model=kept.model,
         created_at=kept.created_at,
         completed=kept.completed,

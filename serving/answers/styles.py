@@ -1,9 +1,18 @@
 """The styles of an answer: what the language model is told, how much it is shown, how long and how freely it may write."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-StyleName = Literal["short", "comprehensive", "chat", "page"]
+from msgspec import Meta
+
+StyleName = Annotated[
+    Literal["short", "comprehensive", "chat", "page"],
+    Meta(
+        title="AnswerStyle",
+        description="`short`: one to three sentences. `comprehensive`: three to six paragraphs. `chat`: at most two short paragraphs."
+        " `page`: one paragraph for a reader of the text.",
+    ),
+]
 
 
 class Style(NamedTuple):

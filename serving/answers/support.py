@@ -9,16 +9,24 @@ sentence counts as unsupported: a false alarm costs a look at the source, a miss
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from serving.answers.citations import Sentence
 from serving.answers.subjects import swapped
 from serving.answers.words import UNITS, Measures, content, digits, holds, measures, negated, numbers, opposed, units
 from serving.retrieval.highlight import pieces
 
-Reason = Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning"]
+Reason = Annotated[
+    Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning"],
+    Meta(
+        title="UnsupportedReason",
+        description="What the sources lack. `uncited`: no source is cited. `empty`: nothing is said."
+        " `subject`: it is said of something else.",
+    ),
+]
 
 ENOUGH = 0.75
 """Share of a sentence's words that is enough if its source contains them."""
@@ -52,11 +60,17 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """A sentence of an answer: `answer[start:end]`, the sources that it cites, and whether they say so."""
 
     text: str
+    """The sentence."""
     start: int
+    """First character of the sentence in `answer`, from 0."""
     end: int
+    """The character after the last one of the sentence."""
     citations: list[int]
+    """Numbers of the sources that it cites."""
     supported: bool
+    """True if these sources say so."""
     reason: Reason | None = None
+    """Why it is not supported; absent if it is."""
 
 
 class Claim(NamedTuple):

@@ -3,11 +3,20 @@
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
 
 from resources.sources import capabilities, label
 
-Format = Literal["inline", "key", "footnote", "endnote", "prose"]
+Format = Annotated[
+    Literal["inline", "key", "footnote", "endnote", "prose"],
+    Meta(
+        title="CitationFormat",
+        description="`inline`: `[1] Title (Files, Nov 10)`. `key`: `[1] 2025-11-10 | Files | Title`. `footnote`, `endnote`: with the link."
+        " `prose`: `According to [Chapter - Section]`.",
+    ),
+]
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 

@@ -91,10 +91,15 @@ class Neighbour(msgspec.Struct, frozen=True):
     """A chunk before or after the result's."""
 
     chunk_id: str
+    """ID of the passage."""
     chunk_index: int
+    """Position of the passage in the document, from 0."""
     chunk_text: str
+    """The passage."""
     page_start: int | None
+    """First page or slide of the passage, from 1; null for documents without pages."""
     page_end: int | None
+    """Last page or slide of the passage; null for documents without pages."""
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):

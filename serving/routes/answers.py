@@ -5,12 +5,12 @@ import contextlib
 import uuid
 from collections.abc import AsyncGenerator
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody
+from litestar.params import JSONBody, PathParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from resources.core.domain import Access
@@ -21,12 +21,19 @@ from serving.answers.schemas import (
     AnswerEvent,
     AnswerResponse,
     AskRequest,
+    CheckEvent,
+    ErrorEvent,
     FeedbackRequest,
     FeedbackResponse,
     KeptAnswer,
+    RestartEvent,
+    SourcesEvent,
+    StreamEvent,
+    TokenEvent,
 )
 from serving.deps import Services
 from serving.errors import ProblemError
+from serving.openapi.describe import EVENTS, JSON, Answer, described
 from serving.references import parse_id
 from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit
@@ -35,6 +42,7 @@ from sql.web import WebReads
 SETTLE_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
 
+EXAMPLE_ID = "3f9d3c1e-8a55-4c7a-9d0e-5b1f0a2c4d6e"
 log = logger("serving")
 
 
@@ -70,6 +78,13 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
     status_code=200,
     tags=["answers"],
     summary="Answer a question from the documents",
+    opt=described(
+        request={"query": "How many unused holidays may I carry over?", "top_k": 5},
+        components=(SourcesEvent, TokenEvent, RestartEvent, CheckEvent, ErrorEvent),
+        answers={
+            200: Answer("The answer, whole or as server-sent events", {JSON: AnswerResponse, EVENTS: StreamEvent})
+        },
+    ),
 )
 async def ask(
     request: Request[Access, Any, Any], data: JSONBody[AskRequest], services: NamedDependency[Services]
@@ -103,9 +118,12 @@ def _no_answer() -> ProblemError:
     operation_id="getAnswer",
     tags=["answers"],
     summary="An answer and its sources today",
+    opt=described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}),
 )
 async def get_answer(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    answer_id: Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")],
 ) -> KeptAnswer:
     """Return an answer to the user who asked, with the current state of each source: current, changed or revoked."""
     known_id = parse_id(answer_id, _no_answer())
@@ -128,7 +146,17 @@ def _id(name: str, text: str | None) -> str | None:
     return None if text is None else parse_id(text, InvalidRequestError(f"{name}: {text!r} is not a valid ID."))
 
 
-@post("/api/feedback", operation_id="feedback", status_code=201, tags=["answers"], summary="Rate an answer or a search")
+@post(
+    "/api/feedback",
+    operation_id="feedback",
+    status_code=201,
+    tags=["answers"],
+    summary="Rate an answer or a search",
+    opt=described(
+        problems=("not-found",),
+        request={"verdict": "bad", "answer_id": EXAMPLE_ID, "comment": "That was last year."},
+    ),
+)
 async def feedback(
     request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], services: NamedDependency[Services]
 ) -> FeedbackResponse:

@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, post
@@ -18,6 +18,7 @@ from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.filters import Filters
+from serving.openapi.describe import described
 from serving.references import page
 from serving.results import Result
 from serving.routes.leaving import unless_left
@@ -35,58 +36,81 @@ class BookQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question; `collection_id` keeps it to one book (a root or a folder of it). Each is answered without the earlier ones."""
 
     query: Question
+    """The question: 1 to 1000 characters."""
     collection_id: Collection | None = None
+    """A book: a root, or a folder of it. Null: all."""
 
 
 class LocalQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question about `context`, the text that the reader selected in the page `source_file` (its path or address)."""
 
     query: Question
+    """The question: 1 to 1000 characters."""
     context: Annotated[str, Meta(min_length=1, max_length=5000)]
+    """The text that the reader selected."""
     source_file: Annotated[str, Meta(min_length=1, max_length=2000)]
+    """Path or address of the page with that text."""
     collection_id: Collection | None = None
+    """A book: a root, or a folder of it. Null: all."""
 
 
 class BookSource(msgspec.Struct, frozen=True):
     """A place in the book; `link` opens it."""
 
     file: str
+    """Path of the file, or its title."""
     section: str
+    """The heading above the passage, or the title."""
     link: str
+    """Opens the file at the passage."""
 
 
 class BookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer from the book alone; `[n]` in it is `sources[n - 1]`. `unsupported` are sentences that their sources do not support."""
 
     answer: str
+    """The text. `[n]` refers to `sources[n - 1]`."""
     sources: list[BookSource]
+    """Places in the book that the answer was made from."""
     answer_id: str
+    """ID of the answer, for `GET /api/answers/{answer_id}` and feedback."""
     unsupported: list[str]
+    """Sentences that no source supports."""
     warnings: list[Warning_]
+    """Reasons why the answer may be incomplete or uncertain."""
 
 
 class TrackedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A source as it was shown."""
 
     file: Annotated[str, Meta(max_length=4000)]
+    """Path of the file."""
     section: Annotated[str, Meta(max_length=4000)] = ""
+    """The heading above the passage."""
     link: Annotated[str, Meta(max_length=4000)] = ""
+    """Address of the passage."""
 
 
 class TrackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question and its answer as the reader saw them; `timestamp` is ISO 8601."""
 
     query: Annotated[str, Meta(max_length=5000)]
+    """The question."""
     answer: Annotated[str, Meta(max_length=50_000)]
-    timestamp: datetime
+    """The answer as it was shown."""
+    timestamp: Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
+    """When the question was asked (RFC 3339); UTC without an offset."""
     sources: Annotated[list[TrackedSource], Meta(max_length=100)] = []
+    """The sources as they were shown."""
 
 
 class TrackResponse(msgspec.Struct, frozen=True):
     """The conversation is being stored in the background."""
 
     conversation_id: str
-    status: str = "accepted"
+    """ID of the stored conversation."""
+    status: Literal["accepted"] = "accepted"
+    """The conversation is being stored."""
 
 
 def to_ask(query: str, collection_id: str | None, selection: Selection | None = None) -> AskRequest:
@@ -132,7 +156,14 @@ def _source(result: Result) -> BookSource:
     return BookSource(result.path or result.title, section, result.citation.link)
 
 
-@post("/ask", operation_id="askBook", status_code=200, tags=["answers"], summary="Answer a question, as the book asks")
+@post(
+    "/ask",
+    operation_id="askBook",
+    status_code=200,
+    tags=["compatibility"],
+    summary="Answer a question, as the book asks",
+    opt=described(request={"query": "How many unused holidays may I carry over?"}),
+)
 async def ask_book(
     request: Request[Access, Any, Any], data: JSONBody[BookQuestion], services: NamedDependency[Services]
 ) -> BookAnswer:
@@ -146,8 +177,16 @@ async def ask_book(
     "/ask-local",
     operation_id="askBookSelection",
     status_code=200,
-    tags=["answers"],
+    tags=["compatibility"],
     summary="Answer about selected text, as the book asks",
+    opt=described(
+        problems=("not-found",),
+        request={
+            "query": "What does this mean?",
+            "context": "Strictly for the executive team.",
+            "source_file": "company/executive/project-sandpiper.md",
+        },
+    ),
 )
 async def ask_selection(
     request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], services: NamedDependency[Services]
@@ -164,7 +203,21 @@ async def ask_selection(
     return from_answer(await unless_left(request, services.answers.ask(ask, request.user, fallback=False)))
 
 
-@post("/track", operation_id="trackConversation", status_code=202, tags=["answers"], summary="Log a conversation")
+@post(
+    "/track",
+    operation_id="trackConversation",
+    status_code=202,
+    tags=["compatibility"],
+    summary="Log a conversation",
+    opt=described(
+        request={
+            "query": "How many holidays do I have?",
+            "answer": "You have 28 days a year [1].",
+            "timestamp": "2026-11-22T10:00:00Z",
+            "sources": [{"file": "hr/holidays.md", "section": "Holidays"}],
+        }
+    ),
+)
 async def track(
     request: Request[Access, Any, Any], data: JSONBody[TrackRequest], services: NamedDependency[Services]
 ) -> TrackResponse:

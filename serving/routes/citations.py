@@ -13,6 +13,7 @@ from resources.core.errors import InvalidRequestError
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
 from serving.deps import Services
+from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.schemas import Name
 from sql.web import WebReads
@@ -22,23 +23,31 @@ class FormattedCitation(msgspec.Struct, frozen=True):
     """A citation of one document."""
 
     index: int
+    """The number of the citation, from 1."""
     text: str
+    """The citation in the requested format."""
     link: str
+    """Opens the document."""
     source_type: str
+    """The source of the document."""
     doc_id: str
+    """ID of the document."""
 
 
 class CitationsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Documents to cite, numbered in this order."""
 
     doc_ids: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+    """IDs of 1 to 100 documents; they are numbered in this order."""
     format: Format = "inline"
+    """The format of the citations."""
 
 
 class CitationsResponse(msgspec.Struct, frozen=True):
     """Citations of the documents that the caller may read."""
 
     citations: list[FormattedCitation]
+    """The citations, in the requested order."""
 
 
 @post(
@@ -47,6 +56,7 @@ class CitationsResponse(msgspec.Struct, frozen=True):
     status_code=200,
     tags=["search"],
     summary="Format citations",
+    opt=described(request={"doc_ids": ["b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706"], "format": "footnote"}),
 )
 async def format_citations(
     request: Request[Access, Any, Any], data: JSONBody[CitationsRequest], services: NamedDependency[Services]

@@ -16,6 +16,7 @@ from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.filters import Filters, narrowing
+from serving.openapi.describe import described
 from serving.results import Result, link_of
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import Passage
@@ -34,62 +35,89 @@ class DriveSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """A search; `folder_id` includes what lies below it."""
 
     query: Question
+    """1 to 1000 characters."""
     folder_id: Id | None = None
+    """A folder with everything below it. Null: all."""
     file_id: Id | None = None
+    """A file: its ID in Drive or Slack, or its `doc_id`. Null: all."""
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = CHAT_PASSAGES
+    """Number of passages."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message; the latest five of `conversation_history` are used."""
 
     message: Question
+    """The message: 1 to 1000 characters."""
     folder_id: Id | None = None
+    """A folder with everything below it. Null: all."""
     file_id: Id | None = None
+    """A file: its ID in Drive or Slack, or its `doc_id`. Null: all."""
     conversation_history: Annotated[list[Message], Meta(max_length=100)] = []
+    """Earlier messages, oldest first; the last 5 are used."""
 
 
 class File(msgspec.Struct, frozen=True, rename="camel"):
     """A document; `id` is Drive's for a file there, else ours. Either is taken as `file_id`."""
 
     id: str
+    """Drive's ID of a file there, otherwise the `doc_id`."""
     name: str
+    """Title of the document."""
     path: str
+    """The folders that you may know, and the file name."""
     mime_type: str
+    """MIME type of the document."""
     web_view_link: str
+    """Opens the document at the passage."""
 
 
 class DriveResult(msgspec.Struct, frozen=True, rename="camel"):
     """A passage; `highlights` are the query's words in the snippet."""
 
     file: File
+    """The document."""
     snippet: str
+    """About 100 characters of the passage."""
     relevance_score: float
+    """Relevance of the passage, 0 to 1."""
     highlights: list[str]
+    """The query's words in `snippet`."""
 
 
 class DriveSearchResponse(msgspec.Struct, frozen=True):
     """Relevant passages, best first, at most `limit`."""
 
     results: list[DriveResult]
+    """The passages, best first."""
     warnings: list[Warning_]
+    """Reasons why the results may be incomplete."""
 
 
 class ChatSource(msgspec.Struct, frozen=True, rename="camel"):
     """What the answer was made from; `[n]` in the message is the n-th."""
 
     file: File
+    """The document."""
     snippet: str
+    """About 100 characters of the passage."""
     relevance_score: float
+    """Relevance of the passage, 0 to 1."""
 
 
 class ChatResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An answer. `unsupported` are sentences that their sources do not support."""
 
     message: str
+    """The answer. `[n]` refers to `sources[n - 1]`."""
     sources: list[ChatSource]
+    """What the answer was made from."""
     answer_id: str
+    """ID of the answer, for `GET /api/answers/{answer_id}` and feedback."""
     unsupported: list[str]
+    """Sentences that no source supports."""
     warnings: list[Warning_]
+    """Reasons why the answer may be incomplete or uncertain."""
 
 
 def _filters(folder_id: str | None, file_id: str | None) -> Filters | None:
@@ -121,7 +149,14 @@ def _result(passage: Passage, base_url: str) -> DriveResult:
     return DriveResult(file, cut.text, passage.relevance, highlights)
 
 
-@post("/api/search", operation_id="searchFiles", status_code=200, tags=["search"], summary="Search, as NeuroDrive asks")
+@post(
+    "/api/search",
+    operation_id="searchFiles",
+    status_code=200,
+    tags=["compatibility"],
+    summary="Search, as NeuroDrive asks",
+    opt=described(request={"query": "holiday rules", "limit": 5}),
+)
 async def search_files(
     request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], services: NamedDependency[Services]
 ) -> DriveSearchResponse:
@@ -145,7 +180,20 @@ async def search_files(
 
 
 @post(
-    "/api/chat", operation_id="chat", status_code=200, tags=["answers"], summary="Answer a message, as NeuroDrive asks"
+    "/api/chat",
+    operation_id="chat",
+    status_code=200,
+    tags=["compatibility"],
+    summary="Answer a message, as NeuroDrive asks",
+    opt=described(
+        request={
+            "message": "And how many may I carry over?",
+            "conversation_history": [
+                {"role": "user", "content": "How many holidays do I have?"},
+                {"role": "assistant", "content": "You have 28 days a year [1]."},
+            ],
+        }
+    ),
 )
 async def chat(
     request: Request[Access, Any, Any], data: JSONBody[ChatRequest], services: NamedDependency[Services]

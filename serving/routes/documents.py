@@ -1,13 +1,12 @@
 """`GET /api/documents/{doc_id}` and `DELETE /api/documents/{doc_id}`."""
 
 import json
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, delete, get
 from litestar.di import NamedDependency
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
@@ -18,9 +17,10 @@ from serving.citations.links import link
 from serving.deps import Services
 from serving.documents import rebuild
 from serving.errors import not_found
+from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
-from serving.schemas import Citation
+from serving.schemas import Citation, DocumentId, Moment, Tags
 from sql.web import WebReads, WebSession
 
 DEFAULT_CONTEXT = 1000
@@ -28,55 +28,86 @@ MAX_CONTEXT = 20_000
 MAX_RANGE = 200_000
 MAX_INTEGER = 2**31 - 1
 
-Index = Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)]
-
 
 class DeleteResponse(msgspec.Struct, frozen=True):
     """The document is hidden at once; the next sync deletes its points."""
 
     doc_id: str
-    status: str
+    """ID of the deleted document."""
+    status: Literal["deleted"]
+    """The document is deleted."""
     message: str
+    """What happens next, in words."""
     job_id: str | None = None
+    """The sync that removes it from the index; null if none could be started, and a later one does it."""
 
 
 class DocumentPlace(msgspec.Struct, frozen=True):
     """The cited range, in characters of the whole document's text."""
 
     start: int
+    """First character of the range, from 0."""
     end: int
+    """The character after the last one of the range."""
     chunk_index: int | None
+    """The requested chunk; null for a range."""
     page_start: int | None
+    """First page or slide of the chunk; null if unknown."""
     page_end: int | None
+    """Last page or slide of the chunk; null if unknown."""
     section_path: list[str]
+    """Headings above the chunk, outermost first."""
 
 
 class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A document and the text around a location. `text` begins at character `text_start` of the whole text."""
 
     doc_id: str
+    """ID of the document."""
     title: str
+    """Title of the document."""
     source_type: str
+    """The source of the document, such as `files`."""
     source_id: str
+    """ID of the document at its source. For a file in a folder that you may not know, its `doc_id`."""
     collection_id: str | None
+    """File root, Drive folder, Slack channel or upload day. Null for a folder that you may not know."""
     path: str
+    """The folders that you may know, and the file name."""
     mime_type: str
+    """MIME type of the document."""
     url: str | None
+    """Address of the document at its source; null if it has none."""
     owner: str | None
+    """Email or name of the owner; null if unknown."""
     author: str | None
-    tags: dict[str, Any]
-    created_at: datetime | None
-    modified_at: datetime | None
-    indexed_at: datetime | None
-    acl_checked_at: datetime | None
+    """The author; null if unknown."""
+    tags: Tags
+    """Tags of the document."""
+    created_at: Moment | None
+    """When the document was created; null if unknown."""
+    modified_at: Moment | None
+    """When the document was last modified; null if unknown."""
+    indexed_at: Moment | None
+    """When the document was last indexed; null if unknown."""
+    acl_checked_at: Moment | None
+    """When permissions were last read from the source; null if unknown."""
     language: str | None
+    """The document's language, such as `en`; null if unknown."""
     page_count: int | None
+    """Number of pages or slides; null for documents without pages."""
     chunk_count: int
+    """Number of passages."""
     text: str
+    """The text around the location."""
     text_start: int
+    """First character of `text` in the document, from 0."""
     text_end: int
+    """The character after the last one of `text`."""
     place: DocumentPlace | None
+    """The requested location; null if the request named none."""
     citation: Citation
+    """The citation of the document, in the format `inline`."""
 
 
 async def open_document(
@@ -140,15 +171,30 @@ async def open_document(
     )
 
 
-@get("/api/documents/{doc_id:str}", operation_id="getDocument", tags=["documents"], summary="Text around a cited place")
+@get(
+    "/api/documents/{doc_id:str}",
+    operation_id="getDocument",
+    tags=["documents"],
+    summary="Text around a cited place",
+    opt=described(problems=("not-found",), parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0}),
+)
 async def get_document(
     request: Request[Access, Any, Any],
     services: NamedDependency[Services],
-    doc_id: FromPath[str],
-    chunk: Index = None,
-    start: Index = None,
-    end: Index = None,
-    context: Annotated[int, QueryParameter(ge=0, le=MAX_CONTEXT)] = DEFAULT_CONTEXT,
+    doc_id: DocumentId,
+    chunk: Annotated[
+        int | None, QueryParameter(ge=0, le=MAX_INTEGER, description="Position of a passage (`chunk_index`), from 0.")
+    ] = None,
+    start: Annotated[
+        int | None,
+        QueryParameter(ge=0, le=MAX_INTEGER, description="First character, from 0, instead of `chunk`."),
+    ] = None,
+    end: Annotated[
+        int | None, QueryParameter(ge=0, le=MAX_INTEGER, description="The character after the last one.")
+    ] = None,
+    context: Annotated[
+        int, QueryParameter(ge=0, le=MAX_CONTEXT, description="Characters to return before and after the location.")
+    ] = DEFAULT_CONTEXT,
 ) -> DocumentResponse:
     """Return a document's metadata and its text around the chunk `chunk`, or from `start` to `end`, if the caller may read it."""
     return await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
@@ -160,9 +206,10 @@ async def get_document(
     status_code=200,
     tags=["documents"],
     summary="Delete an upload",
+    opt=described(problems=("not-found",), parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"}),
 )
 async def delete_document(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: FromPath[str]
+    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
 ) -> DeleteResponse:
     """Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 

@@ -5,14 +5,39 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
+from msgspec import UNSET, UnsetType
 from slack_sdk.signature import SignatureVerifier
 
 from resources.core.errors import InvalidRequestError
 from resources.sources.slack.events import Envelope
 from serving.deps import Services
 from serving.errors import UnauthorizedError
+from serving.openapi.describe import described
 
 _decoder = msgspec.json.Decoder(Envelope)
+
+EVENT = {
+    "type": "object",
+    "description": "An event as Slack sends it.",
+    "required": ["type"],
+    "properties": {
+        "type": {"type": "string", "description": "`event_callback`, or `url_verification`."},
+        "challenge": {"type": "string", "description": "Of a `url_verification`: the text to return."},
+        "event_id": {"type": "string", "description": "ID of the event; one that repeats is ignored."},
+        "api_app_id": {"type": "string", "description": "ID of the app that the event was sent to."},
+        "team_id": {"type": "string", "description": "ID of the workspace."},
+        "event": {"type": "object", "description": "The event itself.", "additionalProperties": True},
+    },
+}
+
+
+class SlackReply(msgspec.Struct, frozen=True):
+    """What became of an event."""
+
+    challenge: str | UnsetType = UNSET
+    """Of a `url_verification`: its challenge."""
+    outcome: str | UnsetType = UNSET
+    """Of any other event: `recorded`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
 
 
 @post(
@@ -22,10 +47,17 @@ _decoder = msgspec.json.Decoder(Envelope)
     tags=["sync"],
     summary="Events of Slack",
     exclude_from_auth=True,
+    opt=described(
+        problems=("invalid-request", "token-signature", "service-unavailable", "storage-full", "storage-read-only"),
+        raw_body=EVENT,
+        request={"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"},
+        headers={
+            "X-Slack-Request-Timestamp": "When Slack sent the event, in seconds since 1970; at most five minutes ago.",
+            "X-Slack-Signature": "Slack's signature of the time and the body.",
+        },
+    ),
 )
-async def slack_events(
-    request: Request[Any, Any, Any], services: NamedDependency[Services]
-) -> Response[dict[str, str]]:
+async def slack_events(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[SlackReply]:
     """Record a signed event, hide the documents that it concerns, and request a sync. A repeated event has no effect."""
     secret = services.settings.slack_signing_secret
     if secret is None:
@@ -41,8 +73,8 @@ async def slack_events(
     except msgspec.MsgspecError as error:
         raise InvalidRequestError(f"The body is not a Slack event: {error}") from error
     if envelope.type == "url_verification":
-        return Response({"challenge": envelope.challenge or ""})
-    return Response({"outcome": await services.slack_events.process(envelope)})
+        return Response(SlackReply(challenge=envelope.challenge or ""))
+    return Response(SlackReply(outcome=await services.slack_events.process(envelope)))
 
 
 def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:

@@ -15,6 +15,7 @@ from serving.access.google import CALLBACK, GoogleSignIn, SignInError
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
+from serving.openapi.describe import HTML, JSON, Answer, described
 from serving.pages import page
 
 AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GET /api/auth/google</code>.</p>"
@@ -22,13 +23,36 @@ AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GE
 log = logger("serving")
 
 
-@get("/api/auth/google", operation_id="connectGoogle", tags=["sync"], summary="Connect a Google account for Drive")
+class ConsentPage(msgspec.Struct, frozen=True):
+    """Where to grant access."""
+
+    url: str
+    """Address of Google's consent page, valid for ten minutes and once."""
+
+
+@get(
+    "/api/auth/google",
+    operation_id="connectGoogle",
+    tags=["sync"],
+    summary="Connect a Google account for Drive",
+    opt=described(
+        problems=("admin-only", "source-not-configured"),
+        answers={
+            200: Answer(
+                "With `Accept: application/json`: the address of Google's consent page",
+                {JSON: ConsentPage},
+                example={"url": "https://accounts.google.com/o/oauth2/v2/auth?client_id=example"},
+            ),
+            302: Answer("A redirect to Google's consent page", headers={"Location": "Google's consent page."}),
+        },
+    ),
+)
 async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
     require_admin(request.user)
     address = await _sign_in(services).begin(request.user.email, services.clock())
     if "application/json" in request.headers.get("accept", ""):
-        return Response({"url": address})
+        return Response(ConsentPage(address))
     return Response(None, status_code=302, headers={"Location": address})
 
 
@@ -38,6 +62,20 @@ async def connect_google(request: Request[Access, Any, Any], services: NamedDepe
     tags=["pages"],
     summary="Where Google sends the browser back to",
     exclude_from_auth=True,
+    opt=described(
+        answers={
+            status: Answer(text, {HTML: {"type": "string"}}, example="<!doctype html>…")
+            for status, text in (
+                (200, "The account is connected"),
+                (400, "The sign-in is unknown, has expired, or was refused"),
+                (403, "Access was not granted"),
+                (409, "Google Drive is not set up"),
+                (500, "A setting is wrong"),
+                (502, "Google does not answer as expected"),
+                (503, "A dependency is unavailable"),
+            )
+        },
+    ),
 )
 async def google_callback(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Complete a sign-in that an administrator started, and show the result on a page."""

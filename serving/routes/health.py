@@ -5,40 +5,62 @@ The public responses contain no names, texts, addresses or counts, only whether 
 
 import asyncio
 import hmac
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
+from msgspec import Meta
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from resources.core.errors import ConcordanceError
 from serving.access.auth import access_from, credential_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
+from serving.openapi.describe import JSON, Answer, described
 
 
 class ServiceState(msgspec.Struct, frozen=True):
-    """`state` is `ok`, `down`, `not_loaded` or, of the index, `incomplete`."""
+    """A dependency. Its `state` is `ok`, `down` or, of the index, `incomplete`."""
 
-    state: str
+    state: Annotated[
+        Literal["ok", "down", "incomplete"],
+        Meta(title="DependencyState", description="`incomplete`: the index lacks passages."),
+    ]
+    """The state of the dependency."""
     detail: str | None = None
+    """What is wrong and what to do; null if nothing is."""
 
 
 class Health(msgspec.Struct, frozen=True):
     """The process is alive."""
 
-    status: str
+    status: Literal["ok"]
+    """The process responds."""
 
 
 class Readiness(msgspec.Struct, frozen=True):
     """`status` is `ready`, `degraded` (results come with a warning) or `unavailable`; `services` is for administrators and monitoring."""
 
-    status: str
+    status: Annotated[
+        Literal["ready", "degraded", "unavailable"],
+        Meta(
+            title="ReadinessStatus", description="`degraded`: responses carry a warning; shown to administrators only."
+        ),
+    ]
+    """Whether searches can be answered."""
     services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET
+    """The state of each dependency; absent unless you are an administrator."""
 
 
-@get("/healthz", operation_id="alive", tags=["health"], summary="Alive", exclude_from_auth=True)
+@get(
+    "/healthz",
+    operation_id="alive",
+    tags=["health"],
+    summary="Alive",
+    exclude_from_auth=True,
+    opt=described(example={"status": "ok"}),
+)
 async def healthz() -> Health:
     """Report that the process answers."""
     return Health("ok")
@@ -60,7 +82,19 @@ async def _postgres(services: Services) -> ServiceState:
     return ServiceState("ok") if answers else ServiceState("down", "does not answer")
 
 
-@get("/readyz", operation_id="ready", tags=["health"], summary="State of each dependency", exclude_from_auth=True)
+@get(
+    "/readyz",
+    operation_id="ready",
+    tags=["health"],
+    summary="State of each dependency",
+    exclude_from_auth=True,
+    opt=described(
+        answers={
+            200: Answer("Searches can be answered", {JSON: Readiness}, example={"status": "ready"}),
+            503: Answer("Searches cannot be answered", {JSON: Readiness}, example={"status": "unavailable"}),
+        },
+    ),
+)
 async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Readiness]:
     """Return whether searches can be answered; 503 when neither Qdrant nor Postgres can.
 
@@ -99,7 +133,24 @@ async def _may_see_details(request: Request[Any, Any, Any], services: Services) 
         return False
 
 
-@get("/metrics", operation_id="metrics", tags=["health"], summary="Prometheus metrics", exclude_from_auth=True)
+@get(
+    "/metrics",
+    operation_id="metrics",
+    tags=["health"],
+    summary="Prometheus metrics",
+    exclude_from_auth=True,
+    opt=described(
+        problems=("token-missing",),
+        security=[{"metricsToken": []}],
+        answers={
+            200: Answer(
+                "The metrics in Prometheus's text format",
+                {"text/plain": {"type": "string"}},
+                example="# HELP rag_search_latency_ms Time of a search\\n# TYPE rag_search_latency_ms histogram\\n",
+            )
+        },
+    ),
+)
 async def metrics(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:
     """Return the Prometheus exposition. Requires the metrics token; metrics of a dependency that is down are left out."""
     if not hmac.compare_digest(credential_of(request).encode(), services.metrics_token.encode()):

@@ -1,12 +1,13 @@
 """`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody
+from litestar.params import JSONBody
+from msgspec import Meta
 
 from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
@@ -14,8 +15,10 @@ from resources.logging import logger
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT, IngestRequest, ingest
+from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync
+from serving.schemas import JobId
 from sql.web import WebReads
 from sql.web_rows import IngestState
 
@@ -26,27 +29,45 @@ class IngestResponse(msgspec.Struct, frozen=True):
     """The document is stored and waits for its sync."""
 
     job_id: str
+    """ID of the job, for `GET /api/ingest/{job_id}`."""
     doc_id: str
+    """ID of the document."""
     status: Literal["queued"] = "queued"
+    """The document waits for its sync."""
+
+
+IngestStatus = Annotated[
+    Literal["queued", "running", "success", "failed"],
+    Meta(title="IngestStatus", description="The state of a job: `queued` until a sync has seen the document."),
+]
 
 
 class Counts(msgspec.Struct, frozen=True):
     """What the index holds of the document."""
 
     documents: int
+    """1 once the document is indexed, otherwise 0."""
     chunks: int
+    """Number of passages."""
     pages: int
+    """Number of pages or slides; 0 for documents without pages."""
 
 
 class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a job. `stage` is the one it is in, or that it ended in; `error` is set when it failed."""
 
     job_id: str
+    """ID of the job."""
     doc_id: str
-    status: Literal["queued", "running", "success", "failed"]
+    """ID of the document."""
+    status: IngestStatus
+    """The state of the job."""
     stage: str | None
+    """The stage that the document is in, or in which the job ended; null before the first."""
     counts: Counts
+    """What the index holds of the document."""
     error: str | None
+    """Why the job failed; null otherwise."""
 
 
 @post(
@@ -56,6 +77,20 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     tags=["documents"],
     summary="Ingest a document",
     request_max_body_size=MAX_CONTENT,
+    opt=described(
+        problems=(
+            "sharing-not-allowed",
+            "not-found",
+            "quota-exceeded",
+            "unsupported-type",
+            "too-many-waiting",
+        ),
+        request={
+            "content": "# Tea\\n\\nTea is served at four.",
+            "doc_id": "tea",
+            "tags": {"tenant": "example", "dataset": "notes"},
+        },
+    ),
 )
 async def start_ingest(
     request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
@@ -76,9 +111,15 @@ async def start_ingest(
     return IngestResponse(ingested.job_id, doc_id)
 
 
-@get("/api/ingest/{job_id:str}", operation_id="ingestStatus", tags=["documents"], summary="How an ingest went")
+@get(
+    "/api/ingest/{job_id:str}",
+    operation_id="ingestStatus",
+    tags=["documents"],
+    summary="How an ingest went",
+    opt=described(problems=("not-found",), parameters={"job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1"}),
+)
 async def ingest_status(
-    request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
 ) -> IngestJob:
     """Return the state of a job to the user who started it."""
     missing = ProblemError("not-found", "There is no such job, or it is not yours.")
@@ -90,7 +131,7 @@ async def ingest_status(
 
 
 def _job(job: IngestState) -> IngestJob:
-    status: Literal["queued", "running", "success", "failed"] = "queued"
+    status: IngestStatus = "queued"
     stage, error = None, None
     if job.taken_back:
         status, error = "failed", "Its owner has taken it back."

@@ -13,6 +13,7 @@ from resources.logging import logger
 from resources.stores.waiting import changed
 from serving.deps import Services
 from serving.errors import ProblemError
+from serving.openapi.describe import Answer, described
 from sql.web import WebReads
 
 CHANNEL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -33,6 +34,16 @@ log = logger("serving")
     tags=["sync"],
     summary="Notifications of Google Drive",
     exclude_from_auth=True,
+    opt=described(
+        problems=("not-found", "service-unavailable", "storage-full", "storage-read-only"),
+        answers={204: Answer("The notification is recorded.")},
+        headers={
+            "X-Goog-Channel-ID": "ID of the channel.",
+            "X-Goog-Channel-Token": "The channel's secret.",
+            "X-Goog-Message-Number": "Number of the message in the channel.",
+            "X-Goog-Resource-State": "`sync` for the first message of a channel, otherwise `change`.",
+        },
+    ),
 )
 async def drive_notifications(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> None:
     """Record that the feed of a channel has changed, and request a sync. The body is not read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.deps import Services
 from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
+from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.results import link_of
 from serving.retrieval.engines import EMBEDDING_DOWN
@@ -26,7 +26,7 @@ from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Passage
 from serving.retrieval.query import normalise, search_query
 from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
-from serving.schemas import Name, Question, Warning_
+from serving.schemas import Moment, Name, Question, Warning_
 from sql.web import WebReads
 
 MIN_QUERY = 3
@@ -37,22 +37,34 @@ class RagSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """A search. `query` has 3 to 1000 characters; without `threshold` the model's calibrated one counts."""
 
     query: Question
+    """3 to 1000 characters after white space is collapsed."""
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = 10
+    """Number of passages."""
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Leave out passages with a lower `score`. Null: those hardly about the query are left out."""
     collection_id: Annotated[str, Meta(max_length=2000)] | None = None
+    """A root, folder or channel with everything below it. Null: all."""
     document_id: Name | None = None
+    """ID of a document. Null: all."""
     include_context: bool = True
-    mode: Literal["vector", "hybrid"] = "vector"
+    """False to leave `context` empty."""
+    mode: Annotated[Literal["vector", "hybrid"], Meta(title="RagSearchMode", description="How to search.")] = "vector"
+    """`vector` searches by meaning, `hybrid` by meaning and keywords."""
 
 
 class RagDocument(msgspec.Struct, frozen=True, rename="camel"):
     """The document that a passage belongs to."""
 
     id: str
+    """ID of the document."""
     title: str
+    """Title of the document."""
     url: str
+    """Opens the document at the passage."""
     collection_id: str | None
-    updated_at: datetime | None
+    """The document's collection. Null for a folder that you may not know."""
+    updated_at: Moment | None
+    """When the document was last modified; null if unknown."""
 
 
 class RagResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,25 +72,35 @@ class RagResult(msgspec.Struct, frozen=True, rename="camel"):
     asked for."""
 
     id: str
+    """ID of the passage."""
     document: RagDocument
+    """The document."""
     score: float
+    """The cosine, 0 to 1; in mode `hybrid` or after reranking, the `relevance_score` of a search."""
     context: str
+    """The passage; empty unless `includeContext`."""
     chunk_index: int
+    """Position of the passage in the document, from 0."""
 
 
 class Pagination(msgspec.Struct, frozen=True):
     """`total` counts what passed the threshold, at most 50."""
 
     limit: int
+    """The limit of the request."""
     total: int
+    """Number of passages that passed the threshold, at most 50."""
 
 
 class RagSearchResponse(msgspec.Struct, frozen=True):
     """Passages, best first. `warnings` as in `POST /api/rag/search`."""
 
     data: list[RagResult]
+    """The passages, best first."""
     pagination: Pagination
+    """How many there are."""
     warnings: list[Warning_]
+    """Reasons why the results may be incomplete."""
 
 
 def _kept(body: RagSearchRequest, passages: Sequence[Passage]) -> list[Passage]:
@@ -154,9 +176,13 @@ def _no_vectors(services: Services) -> ProblemError:
     "/api/rag.search",
     operation_id="ragSearch",
     status_code=200,
-    tags=["search"],
+    tags=["compatibility"],
     summary="Search passages, as Outline asks",
     exception_handlers={ConcordanceError: _known, ValidationException: _invalid, HTTPException: _http},
+    opt=described(
+        problems=("not-found",),
+        request={"query": "How do I request a holiday?", "limit": 5, "mode": "hybrid"},
+    ),
 )
 async def rag_search(
     request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], services: NamedDependency[Services]

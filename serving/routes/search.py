@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, post
@@ -20,10 +20,11 @@ from serving.citations.format import Format
 from serving.deps import Services
 from serving.errors import rate_limited
 from serving.filters import Filters, narrowing
+from serving.openapi.describe import described
 from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
 from serving.retrieval.query import SearchQuery, search_query
-from serving.schemas import Question, Warning_
+from serving.schemas import Fusion, Question, SearchMode, Warning_
 from serving.understanding.filters import Reading, Understand, Understood
 
 log = logger("serving")
@@ -33,18 +34,31 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A search. `query` has 1 to 1000 characters."""
 
     query: Question
+    """1 to 1000 characters after white space is collapsed. A phrase in quotation marks must occur in the passage or above it."""
     top_k: Annotated[int, Meta(ge=1, le=50)] = 5
-    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
-    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] | None = None
+    """Number of documents, or of passages if `group_by_document` is false."""
+    mode: SearchMode = "hybrid"
+    """How to search."""
+    fusion: Fusion | None = None
+    """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
     depth: Annotated[int, Meta(ge=10, le=500)] | None = None
+    """Candidates from each of the two searches. Null: the setting of the installation."""
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Leave out results with a lower `relevance_score`. Null: those hardly about the query are left out; 0 returns everything."""
     rerank: bool = False
+    """True to order the best passages by the cross-encoder of the installation, if it has one."""
     group_by_document: bool = True
+    """True to return only the best passage of each document."""
     neighbours: Annotated[int, Meta(ge=0, le=3)] = 0
+    """Number of passages to return before and after each result."""
     explain: bool = False
+    """True to return how each result was scored."""
     citation_format: Format = "inline"
+    """The format of `citation.text`."""
     filters: Filters | None = None
+    """Filters that every result must match. Null: none."""
     understand: Understand = True
+    """Apply the filters that the query states in words: true, false, or the kinds to apply."""
 
 
 class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +68,19 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     results: list[Result]
+    """The results, best first. Keep their order."""
     understood: list[Understood]
+    """Filters that the query states in words."""
     query_id: str
+    """ID of this search in the audit log, and for feedback."""
     latency_ms: float
+    """Time spent in the service, in milliseconds."""
     cached: bool
+    """True if the candidates came from the cache; permissions were checked again."""
     held_back: int
+    """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning_]
+    """Reasons why the results may be incomplete."""
 
 
 def enforce_rate_limit(services: Services, access: Access) -> None:
@@ -109,7 +130,16 @@ async def recorded_search(
     return query_id, outcome
 
 
-@post("/api/rag/search", operation_id="search", status_code=200, tags=["search"], summary="Search passages")
+@post(
+    "/api/rag/search",
+    operation_id="search",
+    status_code=200,
+    tags=["search"],
+    summary="Search passages",
+    opt=described(
+        request={"query": "What do we offer for StreamSight?", "top_k": 3, "filters": {"source_types": ["files"]}}
+    ),
+)
 async def search(
     request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
 ) -> SearchResponse:

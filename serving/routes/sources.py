@@ -9,10 +9,31 @@ from resources.core.domain import Access
 from resources.sources import configured, names
 from serving.deps import Services
 from serving.ledger import SourcesResponse, full_report, report
+from serving.openapi.describe import described
 from sql.web import WebReads
 
 
-@get("/api/sources", operation_id="listSources", tags=["sync"], summary="State and completeness of the sources")
+@get(
+    "/api/sources",
+    operation_id="listSources",
+    tags=["sync"],
+    summary="State and completeness of the sources",
+    opt=described(
+        example={
+            "sources": [
+                {
+                    "source": "slack",
+                    "label": "Slack",
+                    "configured": True,
+                    "paused": None,
+                    "last_sync_at": "2026-11-22T00:10:00Z",
+                    "last_job": None,
+                    "totals": {"live": 812, "skipped": 4, "failed": 0, "lost_access": 0, "held_deletions": 0},
+                }
+            ]
+        }
+    ),
+)
 async def list_sources(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SourcesResponse:
     """Return each source's state and totals of documents that the caller may read. Administrators see all, by root or channel."""
     access, statements = request.user, WebReads(services.database)

@@ -1,12 +1,11 @@
 """`POST /api/sync/{source}` and `GET /api/sync/status/{job_id}`."""
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, get, post
 from litestar.di import NamedDependency
-from litestar.params import BodyKwarg, FromPath
+from litestar.params import BodyKwarg, PathParameter
 from msgspec import Meta
 
 from resources.core.domain import Access
@@ -15,8 +14,9 @@ from serving.access.auth import require_admin
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import LastJob, job_facts
+from serving.openapi.describe import described
 from serving.references import parse_id
-from serving.schemas import Name
+from serving.schemas import JobId, Moment, Name
 from sql.web import WebReads
 
 LAUNCH_SECONDS = 25.0
@@ -27,38 +27,61 @@ class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Partitions to sync (default: all); `folder_ids` is another name for `partitions`."""
 
     partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    """Roots, channels or upload days to sync. Null: all."""
     folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    """Another name for `partitions`."""
     full_sync: bool = False
+    """True to read unchanged files again."""
 
 
 class SyncResponse(msgspec.Struct, frozen=True):
     """The sync that was started."""
 
     job_id: str
-    status: str
-    started_at: datetime
+    """ID of the sync, for `GET /api/sync/status/{job_id}`."""
+    status: Literal["running"]
+    """The sync was started."""
+    started_at: Moment
+    """When the sync was started."""
 
 
 class SyncFault(msgspec.Struct, frozen=True):
     """An error of one document; `file_id` is its `source_id`."""
 
     file_id: str
+    """The document's `source_id`."""
     error: str
+    """What is wrong, in words."""
     stage: str
+    """The stage that failed."""
     outcome: str
+    """`skipped` or `failed`: what happened to the document."""
 
 
 class SyncStatus(LastJob, frozen=True, kw_only=True):
     """A sync. Counts, exact times and `error_message` are for administrators; `errors` of uploads are for their owner too."""
 
     source: str
+    """The source that was synced."""
     errors: list[SyncFault]
+    """Documents that could not be indexed, as far as you may see them."""
 
 
-@post("/api/sync/{source:str}", operation_id="startSync", status_code=202, tags=["sync"], summary="Start a sync")
+@post(
+    "/api/sync/{source:str}",
+    operation_id="startSync",
+    status_code=202,
+    tags=["sync"],
+    summary="Start a sync",
+    opt=described(
+        problems=("admin-only", "unknown-source", "sync-busy", "source-not-configured"),
+        parameters={"source": "upload"},
+        request={"full_sync": False},
+    ),
+)
 async def start_sync(
     request: Request[Access, Any, Any],
-    source: FromPath[str],
+    source: Annotated[str, PathParameter(description="`google_drive`, `slack`, `upload`, `files`, or another source.")],
     services: NamedDependency[Services],
     data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
@@ -82,9 +105,15 @@ async def start_sync(
     return SyncResponse(started.job_id, "running", started.started_at)
 
 
-@get("/api/sync/status/{job_id:str}", operation_id="syncStatus", tags=["sync"], summary="How a sync went")
+@get(
+    "/api/sync/status/{job_id:str}",
+    operation_id="syncStatus",
+    tags=["sync"],
+    summary="How a sync went",
+    opt=described(problems=("not-found",), parameters={"job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10"}),
+)
 async def sync_status(
-    request: Request[Access, Any, Any], job_id: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
 ) -> SyncStatus:
     """Return a sync's status. Counts are for administrators; errors of uploads are for their owner too."""
     missing = ProblemError("not-found", "There is no such sync.")

@@ -2,14 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
-from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 
 from resources.core.domain import Access, SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError, TemporaryError
@@ -18,7 +15,8 @@ from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
 from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
-from serving.uploads import UploadReceiver
+from serving.openapi.describe import described
+from serving.uploads import UploadMetadata, UploadReceiver
 
 LAUNCH_SECONDS = 10.0
 """A sync that does not start within this time is left to the sensor for waiting uploads."""
@@ -30,40 +28,41 @@ class UploadResponse(msgspec.Struct, frozen=True):
     """The result of an upload. `job_id` is null if no sync could be started; a later one picks it up."""
 
     doc_id: str
-    status: str
+    """ID of the document."""
+    status: Literal["processing"]
+    """The file is stored and will be indexed."""
     message: str
+    """What happens next, in words."""
     job_id: str | None = None
+    """The sync that indexes the file; null if none could be started, and a later one does it."""
 
 
-@dataclass
-class UploadOperation(Operation):
-    """Documents the multipart body, which the route reads as a stream."""
-
-    def __post_init__(self) -> None:
-        text = Schema(type=OpenAPIType.STRING)
-        self.request_body = RequestBody(
-            required=True,
-            content={
-                "multipart/form-data": OpenAPIMediaType(
-                    schema=Schema(
-                        type=OpenAPIType.OBJECT,
-                        required=["file"],
-                        properties={
-                            "file": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY),
-                            "metadata": Schema(
-                                type=OpenAPIType.OBJECT,
-                                properties={
-                                    "title": text,
-                                    "description": text,
-                                    "tags": Schema(type=OpenAPIType.OBJECT),
-                                    "share": Schema(type=OpenAPIType.ARRAY, items=text),
-                                },
-                            ),
-                        },
-                    )
-                )
-            },
-        )
+FORM_SCHEMA = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {
+            "type": "string",
+            "format": "binary",
+            "contentMediaType": "application/octet-stream",
+            "description": "The file, with its name.",
+        },
+        "metadata": UploadMetadata,
+        "title": {"type": "string", "maxLength": 500, "description": "Title of the document, instead of `metadata`."},
+        "description": {
+            "type": "string",
+            "maxLength": 10_000,
+            "description": "Description of the document, instead of `metadata`.",
+        },
+        "tags": {"type": "string", "description": "Tags as a JSON object, instead of `metadata`."},
+        "share": {
+            "type": "string",
+            "description": "Principals separated by commas or spaces, instead of `metadata`.",
+        },
+    },
+    "additionalProperties": False,
+}
+"""The multipart body, which the route reads as a stream."""
 
 
 async def launch_upload_sync(services: Services, email: str) -> str | None:
@@ -88,11 +87,23 @@ def message_for(job_id: str | None, done: str) -> str:
 @post(
     "/api/upload",
     operation_id="upload",
-    operation_class=UploadOperation,
     status_code=202,
     tags=["documents"],
     summary="Upload a file",
     request_max_body_size=None,
+    opt=described(
+        problems=(
+            "sharing-not-allowed",
+            "quota-exceeded",
+            "unsupported-type",
+            "too-many-waiting",
+        ),
+        form=FORM_SCHEMA,
+        request={
+            "file": "# Tea\\n\\nTea is served at four.",
+            "metadata": {"title": "Tea", "tags": {"topic": "kitchen"}},
+        },
+    ),
 )
 async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
     """Store a file and start indexing it. Only the uploader may read it unless `metadata.share` names others."""

@@ -11,7 +11,7 @@ from litestar import Request, Response, get, post
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.exceptions import ClientException
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 from resources.core.domain import Access
 from resources.sources import label
@@ -20,8 +20,10 @@ from serving.citations.format import long_date
 from serving.citations.links import is_web
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
+from serving.openapi.describe import HTML, Answer, described
 from serving.pages import page
 from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, DocumentResponse, open_document
+from serving.schemas import DocumentId
 
 _FIELDS_BYTES = 16 * 1024
 
@@ -72,12 +74,23 @@ def _render(document: DocumentResponse) -> str:
     tags=["pages"],
     summary="Page of a document",
     exclude_from_auth=True,
+    opt=described(
+        problems=("service-unavailable", "storage-full", "storage-read-only"),
+        parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0},
+        answers={
+            200: Answer("The document", {HTML: {"type": "string"}}),
+            401: Answer("A sign-in form", {HTML: {"type": "string"}}),
+            404: Answer("There is no such document, or you may not see it", {HTML: {"type": "string"}}),
+        },
+    ),
 )
 async def view_document(
     request: Request[Any, Any, Any],
     services: NamedDependency[Services],
-    doc_id: FromPath[str],
-    chunk: Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)] = None,
+    doc_id: DocumentId,
+    chunk: Annotated[
+        int | None, QueryParameter(ge=0, le=MAX_INTEGER, description="Position of the passage to show, from 0.")
+    ] = None,
 ) -> Response[str]:
     """Show a document around a cited location, or "not found" if the caller may not read it."""
     here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}#place" if chunk is not None else "")

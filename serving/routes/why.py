@@ -12,6 +12,7 @@ from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from resources.stores.qdrant import qdrant_errors
 from serving.deps import Services
+from serving.openapi.describe import described
 from serving.references import MAX_LENGTH, reference
 from serving.retrieval.plan import filter_for
 from serving.retrieval.query import MAX_QUERY, Narrowing, search_query
@@ -24,12 +25,28 @@ COUNT_SECONDS = 5.0
 log = logger("serving")
 
 
-@get("/api/why", operation_id="why", tags=["documents"], summary="Why can't I find this document?")
+@get(
+    "/api/why",
+    operation_id="why",
+    tags=["documents"],
+    summary="Why can't I find this document?",
+    opt=described(parameters={"source": "files:company/executive/project-sandpiper.md", "query": "Sandpiper"}),
+)
 async def why(
     request: Request[Access, Any, Any],
     services: NamedDependency[Services],
-    source: Annotated[str, QueryParameter(min_length=1, max_length=MAX_LENGTH)],
-    asked: Annotated[str | None, QueryParameter(name="query", max_length=MAX_QUERY)] = None,
+    source: Annotated[
+        str,
+        QueryParameter(
+            min_length=1,
+            max_length=MAX_LENGTH,
+            description="A source ID (also `files:ROOT/path`), a `doc_id`, or a link to the document.",
+        ),
+    ],
+    asked: Annotated[
+        str | None,
+        QueryParameter(name="query", max_length=MAX_QUERY, description="A query for which to return the rank."),
+    ] = None,
 ) -> Trace:
     """Explain why a document is not found, by source id or link, from its source to its rank for a query.
 

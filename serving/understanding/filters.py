@@ -30,11 +30,17 @@ class Understood(msgspec.Struct, frozen=True):
     """
 
     kind: Kind
+    """What the query states."""
     text: str
+    """The words of the query that state it."""
     start: int
+    """First character of `text` in the query after white space is collapsed, from 0."""
     end: int
+    """The character after the last one of `text`."""
     filters: dict[str, Any]
+    """The filter, in the form of `filters` of a request."""
     applied: bool
+    """False if the filter contradicts the request's `filters` or would leave no result, and was ignored."""
 
 
 class Reading(NamedTuple):

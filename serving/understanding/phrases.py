@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-Kind = Literal["source", "type", "author", "channel", "date"]
+from msgspec import Meta
+
+Kind = Annotated[
+    Literal["source", "type", "author", "channel", "date"],
+    Meta(title="FilterKind", description="A kind of filter that a query states in words."),
+]
 KINDS: tuple[Kind, ...] = ("source", "type", "author", "channel", "date")
 
 

@@ -22,6 +22,7 @@ from serving import filters, results, schemas
 from serving.app import create_app
 from serving.errors import PROBLEMS
 from serving.metrics import Metrics
+from serving.openapi.document import build
 from serving.routes import search, sync
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,6 +170,15 @@ def test_the_fields_of_a_search_are_documented_and_no_others(struct: type[msgspe
 def test_the_inner_fields_are_named(struct: type[msgspec.Struct]) -> None:
     page = read("docs/http.md")
     assert [name for name in struct.__struct_fields__ if not re.search(rf"\b{name}\b", page)] == []
+
+
+def test_every_field_of_the_interface_is_named(tmp_path: Path) -> None:
+    app = create_app(Settings(home=tmp_path, _env_file=None))  # pyright: ignore[reportCallIssue]
+    described = build(app, "1.0")["components"]["schemas"]
+    page = read("docs/http.md")
+    fields = {f"{name}.{field}" for name, schema in described.items() for field in schema.get("properties", ())}
+    assert len(fields) > 400
+    assert {one for one in fields if not re.search(rf"\b{one.partition('.')[2]}\b", page)} == set()
 
 
 def test_every_problem_is_documented() -> None:
