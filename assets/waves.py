@@ -35,6 +35,14 @@ SAMPLE_DOCUMENTS = 100
 SAMPLE_BYTES = 16 * 2**20
 """Documents that decide a new collection's mean length of passages: so many, of so many bytes in total."""
 LOOK_SECONDS = 0.5
+COUNTS = {
+    "raw": (),
+    "parsed": ("documents", "parsed", "reused", "skipped", "failed"),
+    "chunked": ("documents", "chunked", "reused", "chunks", "tokens"),
+    "embedded": ("chunks", "embedded", "reused", "tokens", "cost_usd"),
+    "indexed": ("documents", "points"),
+}
+"""What each stage reports, zeros included."""
 
 Step = Callable[[SyncJob, Sequence[Pending]], StageResult]
 Collect = Callable[[SyncJob, Callable[[StageResult], None]], StageResult]
@@ -61,8 +69,7 @@ class Waves:
         """Sync until nothing is pending and every request is done."""
         job = self._job
         for stage in STAGES:
-            job.add(stage, StageResult())
-        job.results["indexed"].counts |= {"documents": 0, "points": 0}
+            job.add(stage, StageResult(dict.fromkeys(COUNTS[stage], 0)))
         try:
             job.add("raw", self._collect(job, self._stored))
             with self._failing("indexed"):

@@ -56,6 +56,10 @@ def sync(
             say(f"{done}: job {job_id}. See its progress with: concordance status")
         return 0
     report = follow(settings, job_id)
+    if merged and report["status"] != "success":  # the process that ran it may have died with our request
+        note(f"The sync that this request was added to failed: {report['error_message']} Starting another.")
+        job_id, _ = _start(settings, SourceName(source), partitions=partition, full=full, wait=True)
+        report = follow(settings, job_id)
     if json:
         say_json(public(report))
     else:

@@ -30,23 +30,23 @@ class DemoClient(Client):
     ) -> list[dict[str, Any]]:
         """Sync sources through Dagster and return the finished jobs.
 
-        A scheduled sync that is already running is waited for first, since it may have listed the source too early.
+        If a sync is already running, the request is added to it or waits for its end, and is made again if that sync fails.
         `progress` is called with each polled job. Raises `ConcordanceError` if the syncs take too long.
         """
         waiting = list(sources)
-        running: dict[SourceName, tuple[str, bool]] = {}
+        running: dict[SourceName, tuple[str, bool, bool]] = {}
         done: dict[SourceName, dict[str, Any]] = {}
         deadline = time.monotonic() + SYNC_SECONDS
         while len(done) < len(sources):
             while waiting and len(running) < CONCURRENT_SYNCS:
                 source = waiting.pop(0)
                 running[source] = self._start(source)
-            for source, (job_id, ours) in list(running.items()):
+            for source, (job_id, ours, merged) in list(running.items()):
                 job = self.body("GET", f"/api/sync/status/{job_id}")
                 progress(source, job)
                 if job["status"] != "running":
                     del running[source]
-                    if ours:
+                    if ours or (merged and job["status"] == "success"):
                         done[source] = job
                     else:
                         waiting.insert(0, source)
@@ -58,8 +58,10 @@ class DemoClient(Client):
                 time.sleep(POLL_SECONDS)
         return [done[source] for source in sources]
 
-    def _start(self, source: SourceName) -> tuple[str, bool]:
+    def _start(self, source: SourceName) -> tuple[str, bool, bool]:
+        """Return the job's id, whether we started it, and whether the request was added to it."""
         try:
-            return start_sync(self.settings, source, partitions=None, full=False, requested_by="demo").job_id, True
+            job = start_sync(self.settings, source, partitions=None, full=False, requested_by="demo")
         except BusyError as error:
-            return error.job_id, error.merged
+            return error.job_id, False, error.merged
+        return job.job_id, True, False

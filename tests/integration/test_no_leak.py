@@ -37,6 +37,9 @@ class BrokenModel:
     def embed_query(self, _text: str) -> Any:
         raise ServiceUnavailableError("The embedding service does not answer.")
 
+    def embed(self, _texts: Sequence[str]) -> Any:
+        raise ServiceUnavailableError("The embedding service does not answer.")
+
 
 class Secrets:
     """What was hidden from Ann, and the bait that leads to it."""
