@@ -4,6 +4,7 @@ The check uses a short table of our own: a general detector (puremagic was tried
 ambiguous, and the name is chosen by the attacker. Rejections are `SkipDocumentError`s that list the supported types.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from resources.core.errors import SkipDocumentError
@@ -11,6 +12,19 @@ from resources.core.errors import SkipDocumentError
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ODT = "application/vnd.oasis.opendocument.text"
+EPUB = "application/epub+zip"
+MSG = "application/vnd.ms-outlook"
+RTF = "application/rtf"
+SOURCE_CODE = "text/x-source"
+"""Programs, scripts and settings; their extensions are in `CODE`."""
+
+CODE: tuple[str, ...] = (
+    ".bash", ".c", ".cc", ".cfg", ".clj", ".conf", ".cpp", ".cs", ".css", ".dart", ".ex", ".exs", ".go", ".graphql", ".groovy",
+    ".h", ".hpp", ".hs", ".ini", ".java", ".jl", ".js", ".jsx", ".kt", ".lua", ".mjs", ".php", ".pl", ".properties", ".proto",
+    ".ps1", ".py", ".pyi", ".r", ".rb", ".rs", ".scala", ".scss", ".sh", ".sql", ".svelte", ".swift", ".tf", ".toml", ".ts",
+    ".tsx", ".vue", ".zig",
+)  # fmt: skip
 
 MIME_TYPES: Mapping[str, str] = {
     ".md": "text/markdown",
@@ -18,6 +32,9 @@ MIME_TYPES: Mapping[str, str] = {
     ".mdx": "text/markdown",
     ".txt": "text/plain",
     ".text": "text/plain",
+    ".log": "text/plain",
+    ".rst": "text/plain",
+    ".adoc": "text/plain",
     ".html": "text/html",
     ".htm": "text/html",
     ".csv": "text/csv",
@@ -32,18 +49,35 @@ MIME_TYPES: Mapping[str, str] = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
-}
+    ".odt": ODT,
+    ".rtf": RTF,
+    ".epub": EPUB,
+    ".eml": "message/rfc822",
+    ".msg": MSG,
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+} | dict.fromkeys(CODE, SOURCE_CODE)
 SUPPORTED_EXTENSIONS: tuple[str, ...] = tuple(MIME_TYPES)
 SUPPORTED_MIME_TYPES: frozenset[str] = frozenset(MIME_TYPES.values())
+
+_UNKNOWN = ("", "application/octet-stream")
 
 HEAD_BYTES = 8192
 """Number of bytes from the start that `mime_type` needs."""
 
 _OFFICE: Mapping[str, str] = {DOCX: "word/", PPTX: "ppt/", XLSX: "xl/"}
-_MAGIC: Mapping[str, bytes] = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""Compound file: an old Office document, or a new one with a password. Source: MS-CFB 2.2."""
+"""Compound file: an old Office document, a new one with a password, or an Outlook message. Source: MS-CFB 2.2."""
+_MAGIC: Mapping[str, bytes] = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    ODT: _ZIP,
+    EPUB: _ZIP,
+    MSG: _OLE,
+    RTF: b"{\\rtf",
+}
 _PDF_WITHIN = 1024
 """Readers accept `%PDF-` anywhere in the first 1024 bytes. Source: PDF Reference 1.7, appendix H, note 13."""
 _KNOWN: Mapping[bytes, str] = {
@@ -60,8 +94,10 @@ _KNOWN: Mapping[bytes, str] = {
     b"<": "a page of HTML or XML",
 }
 """Names of content types for mismatch messages; the check itself does not use them."""
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
+"""Files such as `id_rsa` have no extension. Source: RFC 7468, section 10."""
 _TEXT_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-_NOT_TEXT = frozenset(range(32)) - frozenset(b"\t\n\x0b\x0c\r\x1b\x1a\x08")
+_NOT_TEXT = bytes(set(range(32)) - set(b"\t\n\x0b\x0c\r\x1b\x1a\x08"))
 
 
 def extension(name: str) -> str:
@@ -70,18 +106,29 @@ def extension(name: str) -> str:
     return f".{suffix.lower()}" if dot and stem else ""
 
 
-def declared(name: str) -> str:
-    """Return the mime type that a file name implies. Raises `SkipDocumentError` listing the supported types if there is none."""
-    found = MIME_TYPES.get(extension(name))
+def declared(name: str, reported: str = "") -> str:
+    """Return the mime type that a file name implies; without an extension, the type that the source reports, or else text.
+
+    Raises `SkipDocumentError` listing the supported types for other types and for hidden files.
+    """
+    end = extension(name)
+    hidden = not end and name.rpartition("/")[2].startswith(".")
+    if not end and not hidden:
+        if reported in SUPPORTED_MIME_TYPES:
+            return reported
+        if reported.startswith("text/") or reported in _UNKNOWN:
+            return "text/plain"
+    found = MIME_TYPES.get(end)
     if found is None:
-        what = f"Files of type {extension(name)}" if extension(name) else "Files without an extension"
+        what = "Hidden files" if hidden else f"Files of type {end or reported}"
         raise SkipDocumentError(f"{what} are not supported. {supported()}")
     return found
 
 
 def supported() -> str:
     """Return a sentence that lists the supported types."""
-    return f"Supported: {', '.join(SUPPORTED_EXTENSIONS)}."
+    types = [end for end in SUPPORTED_EXTENSIONS if end not in CODE]
+    return f"Supported: {', '.join(types)}, source code, and text without an extension."
 
 
 def mime_type(name: str, head: bytes) -> str:
@@ -102,6 +149,8 @@ def mime_type(name: str, head: bytes) -> str:
             raise _mismatch(name, head)
     elif not _is_text(head):
         raise _mismatch(name, head)
+    if not extension(name) and _PRIVATE_KEY.search(head):
+        raise SkipDocumentError(f"{name} holds a private key.")
     return found
 
 
@@ -130,14 +179,15 @@ def _entry_names(head: bytes) -> Iterator[str]:
 def _is_text(head: bytes) -> bool:
     if head.startswith(_TEXT_BOMS):
         return True
-    control = sum(byte in _NOT_TEXT for byte in head)
+    control = len(head) - len(head.translate(None, _NOT_TEXT))
     # a stray form feed or escape does not make a file binary, but a NUL does: only UTF-16 and UTF-32 text contains it
     return 0 not in head and control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
 
 
 def _mismatch(name: str, head: bytes) -> SkipDocumentError:
     content = _content_name(head)
-    return SkipDocumentError(f"{name} does not match its extension: {content}. {supported()}")
+    problem = "does not match its extension" if extension(name) else "has no extension and is not text"
+    return SkipDocumentError(f"{name} {problem}: {content}. {supported()}")
 
 
 def _content_name(head: bytes) -> str:

@@ -40,8 +40,9 @@ GERMAN = (
     "Die Überstunden müssen spätestens bis März ausgeglichen werden, außer für Geschäftsführer in Köln und München.\n"
 )
 SUPPORTED = (
-    "Supported: .md, .markdown, .mdx, .txt, .text, .html, .htm, .csv, .tsv, .json, .jsonl, .ndjson, .pdf, .docx, .pptx, .xlsx,"
-    " .png, .jpg, .jpeg."
+    "Supported: .md, .markdown, .mdx, .txt, .text, .log, .rst, .adoc, .html, .htm, .csv, .tsv, .json, .jsonl, .ndjson, .pdf,"
+    " .docx, .pptx, .xlsx,"
+    " .png, .jpg, .jpeg, .odt, .rtf, .epub, .eml, .msg, .xml, .yaml, .yml, source code, and text without an extension."
 )
 PROGRAM = b"MZ\x90\x00\x03" + b"\x00" * 9000
 NOISE = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(200))

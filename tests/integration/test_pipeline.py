@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orchestration.supervision.environment import child_environment
+from resources.core import filetypes
 from resources.core.domain import Access, SourceName, State, document_id
 from resources.core.errors import BusyError
 from resources.jobs import create_job
@@ -206,6 +207,20 @@ def test_a_document_that_turns_bad_is_not_shown_and_comes_back(installation: Ins
     installation.write("zebras.md", STRIPES)
     installation.sync()
     assert len(installation.points()) == 1
+
+
+def test_a_type_that_an_earlier_version_skipped_is_read(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.write("stable.yaml", "stable:\n  zebras: 4\n")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(filetypes, "MIME_TYPES", {".md": "text/markdown"})
+        assert installation.sync().counts.skipped == 1
+    assert states(installation)["docs/stable.yaml"] == State.SKIPPED
+    installation.sync()
+    assert states(installation) == {"docs/zebras.md": State.LIVE, "docs/stable.yaml": State.LIVE}
+    assert installation.agrees()
 
 
 def test_a_draft_is_for_its_owner_alone(installation: Installation) -> None:

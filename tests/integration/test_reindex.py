@@ -22,6 +22,7 @@ from assets.index.reindex import Reindex, open_reindex
 from assets.index.targets import Target
 from orchestration.cli import run as command
 from orchestration.supervision.environment import child_environment
+from resources.core.errors import BusyError
 from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
 from resources.stores import qdrant
@@ -220,6 +221,15 @@ def served(installation: Installation, service: OpenAIServer) -> Installation:
     return installation
 
 
+def may_reindex(served: Installation) -> bool:
+    """Return True if Postgres has noticed that whoever held the lock is gone."""
+    try:
+        with open_reindex(served.settings):
+            return True
+    except BusyError:
+        return False
+
+
 def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: OpenAIServer) -> None:
     environment = {**os.environ, **child_environment(served.settings), "PYTHONPATH": str(Path.cwd())}
     worker = subprocess.run(
@@ -231,6 +241,7 @@ def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: Op
         " (SELECT FROM active_entries AS a WHERE a.collection = index_entries.collection)"
     )
     assert written == [{"entries": 5}]
+    until(lambda: may_reindex(served))
     with open_reindex(served.settings) as work:
         made = build(work, "word-counts")
         promote(work, made)

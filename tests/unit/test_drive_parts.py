@@ -65,7 +65,7 @@ def test_what_is_fetched_of_a_file(name: str, mime_type: str, fetched: str, way:
         ("Site", f"{GOOGLE}site", "Docs, Sheets and Slides"),
         ("New", f"{GOOGLE}something", "something"),
         ("film.mp4", "video/mp4", ".mp4 are not supported"),
-        ("film", "video/mp4", "without an extension"),
+        ("film", "video/mp4", "video/mp4 are not supported"),
     ],
 )
 def test_what_is_not_has_its_reason(name: str, mime_type: str, reason: str) -> None:

@@ -161,10 +161,13 @@ def test_a_file_is_a_document_of_its_channel() -> None:
     assert changed.version != item.version
 
 
-def test_snippets_are_text() -> None:
-    item = describe(CHANNEL, {**FILE, "name": "fix.rs", "mode": "snippet"}, None, 100)
+@pytest.mark.parametrize(
+    ("name", "mime_type"), [("fix.xyz", "text/plain"), ("fix", "text/plain"), ("fix.rs", "text/x-source")]
+)
+def test_snippets_are_text(name: str, mime_type: str) -> None:
+    item = describe(CHANNEL, {**FILE, "name": name, "mode": "snippet", "mimetype": "text/plain"}, None, 100)
     assert isinstance(item, Item)
-    assert item.mime_type == "text/plain"
+    assert item.mime_type == mime_type
 
 
 @pytest.mark.parametrize(
@@ -175,6 +178,7 @@ def test_snippets_are_text() -> None:
         ({"file_access": "check_file_info"}, "connected workspace"),
         ({"mode": "canvas"}, "canvas"),
         ({"name": "film.mp4"}, ".mp4"),
+        ({"name": "film", "mimetype": "video/mp4"}, "video/mp4"),
         ({"size": 101}, "too large"),
         ({"url_private_download": "", "url_private": ""}, "URL"),
     ],

@@ -1,1 +1,16 @@
+from typing import Any
+
 class XMLSyntaxError(SyntaxError): ...
+
+class XMLParser:
+    def __init__(
+        self,
+        *,
+        resolve_entities: bool = ...,
+        no_network: bool = ...,
+        load_dtd: bool = ...,
+        remove_comments: bool = ...,
+        remove_pis: bool = ...,
+    ) -> None: ...
+
+def fromstring(text: bytes, parser: XMLParser = ...) -> Any: ...

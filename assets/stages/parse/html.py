@@ -214,9 +214,15 @@ def _rows(node: Any) -> list[list[str]] | None:
 
 
 def parse(data: bytes) -> Parsed:
+    """Return the blocks of an HTML file."""
+    decoded, warnings = decode(data)
+    return html(decoded, warnings)
+
+
+def html(decoded: str, warnings: list[str]) -> Parsed:
+    """Return the blocks of a page."""
     from selectolax.lexbor import LexborHTMLParser
 
-    decoded, warnings = decode(data)
     text = clean(decoded)
     if _nests_too_deeply(text):
         return _without_structure(text, warnings)

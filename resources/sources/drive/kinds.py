@@ -55,7 +55,7 @@ def kind_of(name: str, mime_type: str) -> Kind:
     if mime_type in SUPPORTED_MIME_TYPES and not (mime_type in _TEXTS and by_name in _TEXTS):
         return Kind(mime_type, "media")
     # Drive reports most text files as text/plain, and unknown types as application/octet-stream
-    return Kind(by_name or declared(name), "media")
+    return Kind(by_name or declared(name, mime_type), "media")
 
 
 def name_for(name: str, mime_type: str) -> str:

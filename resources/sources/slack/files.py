@@ -18,7 +18,7 @@ from resources.core.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.core.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, declared, mime_type, supported
+from resources.core.filetypes import MIME_TYPES, declared, mime_type, supported
 from resources.core.retrying import Tally
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.documents import ChannelInfo, file_name
@@ -182,14 +182,11 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
             f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}."
         )
     try:
-        return declared(name)
+        return declared(name, str(file.get("mimetype") or "").lower())
     except SkipDocumentError:
         # a snippet's name is freely chosen by its author
         if mode == "snippet":
             return "text/plain"
-        said = str(file.get("mimetype") or "").lower()
-        if "." not in name and said in SUPPORTED_MIME_TYPES:
-            return said
         raise
 
 

@@ -1,0 +1,72 @@
+"""Parse XML into indented `element: text` lines, one block per child of the root."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse.decoding import decode
+from assets.stages.parse.result import Parsed
+
+_MAX_INDENT = 8
+"""Deeper levels are not indented further, to save tokens."""
+
+
+def tree(data: bytes) -> Any:
+    """Return the root element. Entities are not resolved and nothing else is loaded. Raises `ValueError` for invalid XML."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(str(error)) from None
+
+
+def parse(data: bytes) -> Parsed:
+    """Return the elements of an XML file; an invalid file is indexed as plain text."""
+    try:
+        root = tree(data)
+    except ValueError as error:
+        decoded, warnings = decode(data)
+        return Parsed(
+            drafts=[BlockDraft(kind="code", text=clean(decoded))],
+            warnings=[*warnings, f"The file is not valid XML ({error}); it was indexed as plain text."],
+        )
+    drafts = [BlockDraft(kind="paragraph", text=own)] if (own := _line(root)) != _name(root) else []
+    drafts += [BlockDraft(kind="list", text="\n".join(lines)) for child in root if (lines := list(_lines(child)))]
+    return Parsed(drafts=drafts)
+
+
+def _lines(element: Any) -> Iterator[str]:
+    """Yield an element's lines, depth first, without recursion."""
+    stack: list[tuple[int, Any]] = [(0, element)]
+    while stack:
+        depth, item = stack.pop()
+        indent = "  " * min(depth, _MAX_INDENT)
+        if isinstance(item, str):
+            yield indent + item
+            continue
+        yield indent + _line(item)
+        for child in reversed(item):
+            if tail := one_line(child.tail or ""):
+                stack.append((depth + 1, tail))
+            if isinstance(child.tag, str):
+                stack.append((depth + 1, child))
+
+
+def _line(element: Any) -> str:
+    attributes = ", ".join(f"{_local(name)} {one_line(value)}" for name, value in element.attrib.items())
+    name = f"{_name(element)} ({attributes})" if attributes else _name(element)
+    text = one_line(element.text or "")
+    return f"{name}: {text}" if text else name
+
+
+def _name(element: Any) -> str:
+    return _local(element.tag)
+
+
+def _local(name: str) -> str:
+    """Return a name without its namespace."""
+    return name.rpartition("}")[2]
