@@ -102,10 +102,17 @@ class ChunkPlace(msgspec.Struct, frozen=True, kw_only=True):
     page_end: int | None
 
 
+class Section(msgspec.Struct, frozen=True):
+    """A section that begins within a chunk."""
+
+    section_path: list[str]
+
+
 class ChunkText(ChunkPlace, frozen=True, kw_only=True):
-    """A chunk's text and position."""
+    """A chunk's text and position, and where each of its sections begins if there are several."""
 
     chunk_text: str
+    places: list[Section]
 
 
 class Match(msgspec.Struct, frozen=True):

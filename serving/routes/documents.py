@@ -1,7 +1,8 @@
 """`GET /api/documents/{doc_id}` and `DELETE /api/documents/{doc_id}`."""
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from litestar import Request, delete, get
@@ -110,6 +111,13 @@ class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The citation of the document, in the format `inline`."""
 
 
+class OpenDocument(NamedTuple):
+    """A document as it is opened, and the section paths that occur in its text."""
+
+    response: DocumentResponse
+    section_paths: list[Sequence[str]]
+
+
 async def open_document(
     services: Services,
     access: Access,
@@ -119,7 +127,7 @@ async def open_document(
     start: int | None,
     end: int | None,
     context: int,
-) -> DocumentResponse:
+) -> OpenDocument:
     """Return a document with its text around a location. Raises `not-found` alike for a hidden, withheld or unknown document."""
     doc_id = parse_id(doc_id, not_found())
     statements, allowed = WebReads(services.database), services.readable_by(access)
@@ -152,7 +160,7 @@ async def open_document(
     section: list[str] = place.section_path if place else []
     cited = Cited(document.title, document.source_type, document.modified_at, section, address, document.owner)
     await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
-    return DocumentResponse(
+    response = DocumentResponse(
         **msgspec.structs.asdict(document),
         text=text,
         text_start=begins,
@@ -168,6 +176,9 @@ async def open_document(
         if end > start
         else None,
         citation=Citation(1, citation(cited, 1, "inline", services.clock().date()), address, "inline"),
+    )
+    return OpenDocument(
+        response, [path for one in chunks for path in (one.section_path, *(at.section_path for at in one.places))]
     )
 
 
@@ -197,7 +208,8 @@ async def get_document(
     ] = DEFAULT_CONTEXT,
 ) -> DocumentResponse:
     """Return a document's metadata and its text around the chunk `chunk`, or from `start` to `end`, if the caller may read it."""
-    return await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
+    found = await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
+    return found.response
 
 
 @delete(

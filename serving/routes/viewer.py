@@ -15,14 +15,16 @@ from litestar.params import QueryParameter
 
 from resources.core.domain import Access
 from resources.sources import label
+from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.access.auth import COOKIE, access_from
 from serving.citations.format import long_date
 from serving.citations.links import is_web
 from serving.deps import Services
+from serving.document_html import headings, render
 from serving.errors import ProblemError, UnauthorizedError
 from serving.openapi.describe import HTML, Answer, described
 from serving.pages import page
-from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, DocumentResponse, open_document
+from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, OpenDocument, open_document
 from serving.schemas import DocumentId
 
 _FIELDS_BYTES = 16 * 1024
@@ -40,16 +42,8 @@ def _sign_in(after: str, error: str = "") -> Response[str]:
     return page("Sign in", body, 401)
 
 
-def _marked(document: DocumentResponse) -> str:
-    place, text, begins = document.place, document.text, document.text_start
-    if place is None:
-        return escape(text)
-    start = min(max(place.start - begins, 0), len(text))
-    end = min(max(place.end - begins, start), len(text))
-    return f'{escape(text[:start])}<mark id="place">{escape(text[start:end])}</mark>{escape(text[end:])}'
-
-
-def _render(document: DocumentResponse) -> str:
+def _render(opened: OpenDocument) -> str:
+    document = opened.response
     facts = [label(document.source_type), document.path, document.owner or ""]
     if document.modified_at:
         facts.append(long_date(document.modified_at.date()))
@@ -62,9 +56,12 @@ def _render(document: DocumentResponse) -> str:
     if document.url and is_web(document.url):
         address = escape(document.citation.link, quote=True)
         source = f'<p><a href="{address}" rel="noopener noreferrer" target="_blank">Open the source</a></p>'
+    begins = document.text_start
+    start, end = (place.start - begins, place.end - begins) if place else (0, 0)
+    text = render(document.text, headings(opened.section_paths), start, end, wrapped=document.mime_type != CONVERSATION)
     return (
         f"<h1>{escape(document.title)}</h1><p>{escape(' · '.join(fact for fact in facts if fact))}</p>{source}"
-        f"<article><pre>{_marked(document)}</pre></article>"
+        f"<article>{text}</article>"
     )
 
 
@@ -100,7 +97,7 @@ async def view_document(
         return _sign_in(here)
     try:
         access: Access = await access_from(services, credential, request.client)
-        document = await open_document(
+        opened = await open_document(
             services, access, doc_id, chunk=chunk, start=None, end=None, context=DEFAULT_CONTEXT * 4
         )
     except UnauthorizedError as error:
@@ -109,7 +106,7 @@ async def view_document(
         if error.slug == "rate-limited":
             raise
         return page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
-    return page(document.title, _render(document))
+    return page(opened.response.title, _render(opened))
 
 
 @post("/api/session", operation_id="openSession", include_in_schema=False, exclude_from_auth=True)

@@ -8,7 +8,8 @@ SELECT
     c.section_path,
     c.anchor,
     c.page_start,
-    c.page_end
+    c.page_end,
+    coalesce(c.places, '[]') AS places
 FROM active_chunks AS c
 INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE

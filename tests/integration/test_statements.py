@@ -152,4 +152,8 @@ def _allows(hint: Any, kind: str, uuid: Any = str) -> bool:
     if get_origin(hint) is Literal:  # the table's constraint allows these texts only
         return kind == "text"
     wanted = uuid if kind == "uuid" else TYPES.get(kind)
-    return wanted == hint or wanted in get_args(hint) or (wanted is Json and (hint is Any or get_origin(hint) is dict))
+    return (
+        wanted == hint
+        or wanted in get_args(hint)
+        or (wanted is Json and (hint is Any or get_origin(hint) in {dict, list}))
+    )

@@ -212,6 +212,7 @@ def chunk(text: str, start: int) -> ChunkText:
         anchor=None,
         page_start=None,
         page_end=None,
+        places=[],
     )
 
 

@@ -1,0 +1,127 @@
+"""Turn the plain text of a document back into HTML: headings, lists, tables and paragraphs. Pure; all text is escaped.
+
+Parsers store lists as Markdown and tables as lines of cells (`assets.stages.normalize`, `assets.stages.parse.tables`). Which lines are
+headings is known from the section paths of the document's passages.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+_BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
+_LINE = re.compile(r"[^\n]+")
+_ITEM = re.compile(r"( *)(?:-|\d{1,9}\.) +")
+_CELL = " | "
+_INDENT = 2
+_WRAPPED, _FULL = 40, 0.75
+"""A line that ended where a page was full has at least so many characters, and this share of the longest line's."""
+_DEEPEST = 4
+_HIGHEST, _LOWEST = 2, 6
+"""Levels of HTML headings; the first is the page's title."""
+_NAME = 300
+"""Characters of a heading that a section path keeps."""
+
+Line = tuple[int, str]
+"""The offset of a line and its text."""
+
+
+class _Marked:
+    """A text of which the range from `start` to `end` is marked; the first mark has the id `place`."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text = text
+        self._start, self._end = start, end
+        self._id = ' id="place"'
+
+    def html(self, start: int, end: int) -> str:
+        """Return a range as HTML."""
+        first, last = max(start, self._start), min(end, self._end)
+        if first >= last:
+            return escape(self.text[start:end])
+        mark, self._id = f"<mark{self._id}>{escape(self.text[first:last])}</mark>", ""
+        return f"{escape(self.text[start:first])}{mark}{escape(self.text[last:end])}"
+
+
+def headings(section_paths: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return the level of each heading, from 1, by the section paths of passages."""
+    return {name: level for path in section_paths for level, name in enumerate(path, start=1)}
+
+
+def render(text: str, known: Mapping[str, int], start: int = 0, end: int = 0, *, wrapped: bool = True) -> str:
+    """Return the text as HTML with the range from `start` to `end` marked.
+
+    `known` are its headings with their levels. `wrapped`: lines that are about as long as their paragraph's longest were ended by the
+    width of a page, so they are joined; otherwise each line is kept, as in a conversation.
+    """
+    marked = _Marked(text, start, end)
+    return "".join(_block(marked, lines, known, wrapped) for lines in _blocks(text))
+
+
+def _blocks(text: str) -> Iterator[list[Line]]:
+    """Yield the lines of each block. Parts of a table, which repeat its head or whose head stands alone, are one block."""
+    table: list[Line] = []
+    for block in _BLOCK.finditer(text):
+        lines = [(block.start() + line.start(), line.group()) for line in _LINE.finditer(block.group())]
+        repeats = table and _is_table(lines) and lines[0][1] == table[0][1]
+        if table and _is_table(lines) and (repeats or len(table) == 1):
+            table += lines[1:] if repeats else lines
+            continue
+        if table:
+            yield table
+        table = lines if _is_table(lines) else []
+        if not table:
+            yield lines
+    if table:
+        yield table
+
+
+def _is_table(lines: Sequence[Line]) -> bool:
+    return all(_CELL in line for _, line in lines[:1]) and sum(_CELL in line for _, line in lines) * 2 > len(lines)
+
+
+def _block(marked: _Marked, lines: Sequence[Line], known: Mapping[str, int], wrapped: bool) -> str:
+    start, end = lines[0][0], lines[-1][0] + len(lines[-1][1])
+    if len(lines) == 1 and (level := known.get(lines[0][1].strip()[:_NAME])):
+        tag = f"h{min(_LOWEST, _HIGHEST - 1 + level)}"
+        return f"<{tag}>{marked.html(start, end)}</{tag}>"
+    if _is_table(lines):
+        return _table(marked, lines)
+    if _ITEM.match(lines[0][1]):
+        return f"<ul>{''.join(_items(marked, lines))}</ul>"
+    if any(line.startswith(" ") for _, line in lines):
+        return f"<pre><code>{marked.html(start, end)}</code></pre>"
+    longest = max(len(line) for _, line in lines)
+    parts: list[str] = []
+    for at, line in lines:
+        full = wrapped and len(line) >= max(_WRAPPED, _FULL * longest)
+        parts.append(marked.html(at, at + len(line)) + (" " if full else "<br>"))
+    return f"<p>{''.join(parts).removesuffix('<br>').rstrip()}</p>"
+
+
+def _table(marked: _Marked, lines: Sequence[Line]) -> str:
+    rows: list[str] = []
+    for number, (start, line) in enumerate(lines):
+        at, tag = start, "th" if number == 0 and len(lines) > 1 else "td"
+        cells: list[str] = []
+        for cell in line.split(_CELL):
+            cells.append(f"<{tag}>{marked.html(at, at + len(cell))}</{tag}>")
+            at += len(cell) + len(_CELL)
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<div class=wide><table>{''.join(rows)}</table></div>"
+
+
+def _items(marked: _Marked, lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the items of a list; a line without a marker belongs to the item before it. Numbers are shown as they are written."""
+    at = 0
+    while at < len(lines):
+        start, line = lines[at]
+        at += 1
+        while at < len(lines) and not _ITEM.match(lines[at][1]):
+            at += 1
+        end = lines[at - 1][0] + len(lines[at - 1][1])
+        found = _ITEM.match(line)
+        depth = min(_DEEPEST, len(found.group(1)) // _INDENT) if found else 0
+        numbered = found is not None and not found.group().lstrip().startswith("-")
+        begins = start + (0 if found is None else found.start(1) + len(found.group(1)) if numbered else found.end())
+        kind = " ".join([f"depth-{depth}", *(["numbered"] if numbered else [])])
+        yield f'<li class="{kind}">{marked.html(begins, end)}</li>'
