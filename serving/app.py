@@ -16,6 +16,7 @@ from resources.sources import specs
 from serving.access.auth import Authentication
 from serving.access.origins import guarded_by, serving_rules
 from serving.access.request_limits import RequestLimits
+from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
@@ -131,6 +132,7 @@ def create_app(
         lifespan=[lifespan],
         state=State({"services": services}, deep_copy=False),
         openapi_config=None,
+        request_class=StrictRequest,
         request_max_body_size=MAX_BODY_BYTES,
         logging_config=None,
         debug=False,
