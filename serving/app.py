@@ -31,7 +31,9 @@ from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.notifications import drive_notifications
+from serving.routes.originals import get_original
 from serving.routes.rag_search import rag_search
+from serving.routes.revisions import change_document
 from serving.routes.search import search
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
@@ -98,6 +100,8 @@ def create_app(
         ingest_status,
         why,
         get_document,
+        get_original,
+        change_document,
         delete_document,
         start_sync,
         sync_status,

@@ -83,14 +83,25 @@ def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
         raise InvalidRequestError(f"metadata.{fault_of(UploadMetadata, error)}") from None
     except msgspec.DecodeError as error:
         raise InvalidRequestError(f"metadata: is not valid JSON: {error}.") from None
-    try:
-        check_plain(metadata.tags)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(f"metadata.tags: {error}.") from None
+    checked_tags(metadata.tags, "metadata.tags")
     metadata.title = one_line(metadata.title, 500) or None if metadata.title else None
-    metadata.description = metadata.description.replace("\x00", "").strip() or None if metadata.description else None
+    metadata.description = clean_description(metadata.description)
     metadata.share = list(normalize(metadata.share))
     return metadata
+
+
+def clean_description(text: str | None) -> str | None:
+    """Return a description without NUL characters and surrounding white space; None if nothing is left."""
+    return text.replace("\x00", "").strip() or None if text else None
+
+
+def checked_tags(tags: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return tags that can be stored. Raises `InvalidRequestError` naming the field."""
+    try:
+        check_plain(tags)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{field}: {error}.") from None
+    return tags
 
 
 def _unknown_part(name: str) -> InvalidRequestError:

@@ -18,6 +18,7 @@ from sql.web_rows import (
     Match,
     Memberships,
     NotifiedChannel,
+    Original,
     PartitionTotals,
     ReadableName,
     Skips,
@@ -58,6 +59,9 @@ class WebReads(AsyncFamily, path="serving"):
     async def document_chunk(
         self, *, doc_id: str, chunk_index: int, principals: list[str], fresh_since: datetime
     ) -> ChunkPlace | None: ...
+    async def document_original(
+        self, *, doc_id: str, principals: list[str], fresh_since: datetime
+    ) -> Original | None: ...
     async def document_text(
         self, *, doc_id: str, start_char: int, end_char: int, principals: list[str], fresh_since: datetime
     ) -> list[ChunkText]: ...

@@ -90,6 +90,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     acl_checked_at: datetime | None
 
 
+class Original(msgspec.Struct, frozen=True):
+    """The file that a document was made from; `content_hash` names its stored bytes."""
+
+    content_hash: str | None
+    title: str
+    mime_type: str
+    path: str
+
+
 class ChunkPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk's position in its document."""
 

@@ -1,6 +1,6 @@
 """The source `upload`: files that users upload, recorded in Postgres with their bytes in the blob store.
 
-Uploads are recorded (`record`), shared (`share`) and removed (`remove`) by their owner. Partitions are the days of the first
+Uploads are recorded (`record`), changed (`revise`) and removed (`remove`) by their owner. Partitions are the days of the first
 upload. A document is one owner's copy of one content: the same bytes from the same user are the same document, from another
 user a different one with permissions of its own.
 """
@@ -46,6 +46,15 @@ class UploadRecord(NamedTuple):
 
 class BlobStore(Protocol):
     def exists(self, content_hash: str) -> bool: ...
+
+
+class Revised(NamedTuple):
+    """An upload before and after a change by its owner."""
+
+    before: statements.OwnUpload
+    after: statements.OwnUpload
+    readers: tuple[str, ...]
+    """Who may read it once the change is indexed."""
 
 
 class Origin(NamedTuple):
@@ -156,20 +165,41 @@ def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
     return job_id
 
 
-def share(conn: Connection, *, doc_id: str, owner: str, permissions: Iterable[str]) -> bool:
-    """Change who, besides its owner, may read an upload. Return False if the owner has no such upload.
+def revise(
+    conn: Connection,
+    *,
+    doc_id: str,
+    owner: str,
+    change: Callable[[statements.OwnUpload], statements.OwnUpload],
+) -> Revised | None:
+    """Change title, description, tags and readers of an upload, as `change` returns them. Return None if the owner has no such upload.
 
-    Revoked permissions take effect at once, new ones with the next sync. Raises `InvalidRequestError`.
+    Readers who are left out lose access at once, new ones get it with the next sync; nothing is embedded again. Without a difference,
+    nothing is written. Runs in its own transaction, or in the caller's. Raises `InvalidRequestError` for a reader who may not read the
+    original of a copy.
     """
-    owner = principals.email(owner)
-    readers = principals.normalize([owner, *permissions])
     with conn.transaction():
         statements.Uploads(conn).lock_changes(key=LOCK)
-        row = statements.Uploads(conn).share_upload(doc_id=doc_id, owner=owner, permissions=list(readers))
-        if row is None:
-            return False
-        _narrow(conn, doc_id, _readers(row))
-    return True
+        before = statements.Uploads(conn).own_upload(doc_id=doc_id, owner=principals.email(owner))
+        if before is None:
+            return None
+        after = change(before)
+        readers = _readers(after)
+        if after != before:
+            for principal in set(after.permissions) - set(before.permissions):
+                if after.origin is not None and not principals.covers(after.origin_readers, principal):
+                    raise InvalidRequestError(
+                        f"share: {principal} may not read the original; a copy is never shared wider."
+                    )
+            statements.Uploads(conn).revise_upload(
+                doc_id=doc_id,
+                title=after.title,
+                description=after.description,
+                tags=after.tags,
+                permissions=after.permissions,
+            )
+            _narrow(conn, doc_id, readers)
+    return Revised(before, after, readers)
 
 
 def follow_origins(conn: Connection) -> int:

@@ -35,6 +35,9 @@ CALL_SECONDS = 20.0
 LEAST_RATE = 500_000
 """Bytes per second; the deadline of a call that transfers content is extended by its size divided by this rate."""
 
+PIECE = 1024 * 1024
+"""Bytes of a piece of `Blobs.stream`."""
+
 _T = TypeVar("_T")
 
 
@@ -131,14 +134,11 @@ class Blobs:
     def read(self, content_hash: str) -> bytes:
         """Return the bytes. Raises `FailedDocumentError` if the blob is missing, so that it is fetched again."""
         key = _key(content_hash)
-        missing = (
-            f"The stored bytes {content_hash[:12]}… are missing from the lake; the next full sync fetches them again."
-        )
         if self._store is None:
             try:
                 return (self._root / key).read_bytes()
             except FileNotFoundError:
-                raise FailedDocumentError(missing) from None
+                raise FailedDocumentError(_missing(content_hash)) from None
         import obstore
         from obstore.exceptions import BaseError
 
@@ -146,9 +146,29 @@ class Blobs:
             found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
             return bytes(self._call(found.bytes, found.meta["size"]))
         except FileNotFoundError:
-            raise FailedDocumentError(missing) from None
+            raise FailedDocumentError(_missing(content_hash)) from None
         except BaseError as error:
             raise _unavailable(error) from error
+
+    def stream(self, content_hash: str) -> tuple[int, Iterator[bytes]]:
+        """Return the size of the blob, and its bytes in pieces. Raises as `read` does."""
+        key = _key(content_hash)
+        if self._store is None:
+            try:
+                file = (self._root / key).open("rb")
+            except FileNotFoundError:
+                raise FailedDocumentError(_missing(content_hash)) from None
+            return os.fstat(file.fileno()).st_size, _pieces(file)
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
+        except FileNotFoundError:
+            raise FailedDocumentError(_missing(content_hash)) from None
+        except BaseError as error:
+            raise _unavailable(error) from error
+        return found.meta["size"], self._received(iter(found.stream(PIECE)))
 
     def local_path(self, content_hash: str) -> Path | None:
         """Return the path of the blob's file, whether or not it exists; None if the store is not a local folder."""
@@ -253,6 +273,10 @@ class Blobs:
             raise _unavailable(error) from error
         file.unlink(missing_ok=True)
 
+    def _received(self, stream: Iterator[bytes]) -> Iterator[bytes]:
+        while (piece := self._call(partial(next, stream, None), PIECE)) is not None:
+            yield bytes(piece)  # it is a buffer of the store
+
     def _call(self, action: Callable[[], _T], size: int = 0) -> _T:
         return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
 
@@ -267,6 +291,16 @@ def stored_folders(url: str, folder: str) -> list[str]:
     except BaseError as error:
         raise _unavailable(error) from error
     return [prefix.rstrip("/").rpartition("/")[2] for prefix in found]
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _missing(content_hash: str) -> str:
+    return f"The stored bytes {content_hash[:12]}… are missing from the lake; the next full sync fetches them again."
 
 
 def _key(content_hash: str) -> str:

@@ -53,9 +53,12 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("search", "searchFiles", "ragSearch", "why"), "search"),
     **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
     **dict.fromkeys(
-        ("getAnswer", "getDocument", "formatCitations", "ingestStatus", "syncStatus", "listSources"), "read"
+        ("getAnswer", "getDocument", "getOriginal", "formatCitations", "ingestStatus", "syncStatus", "listSources"),
+        "read",
     ),
-    **dict.fromkeys(("feedback", "trackConversation", "deleteDocument", "startSync", "connectGoogle"), "write"),
+    **dict.fromkeys(
+        ("feedback", "trackConversation", "changeDocument", "deleteDocument", "startSync", "connectGoogle"), "write"
+    ),
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
     **dict.fromkeys(("home", "viewDocument", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"),

@@ -125,14 +125,22 @@ UPDATE partitions AS p SET source_count = p.source_count - 1
 FROM hidden AS h
 WHERE p.source = h.source AND p.partition = h.partition;
 
--- name: share_upload(doc_id, owner, permissions)^
--- Purpose: change who may read an upload, by its owner. Index: unique doc_id. Returns the inputs of its permissions, or no row.
+-- name: own_upload(doc_id, owner)^
+-- Purpose: what its owner may change of an upload, and what decides who may read it. Index: unique doc_id. At most one row.
+SELECT title, description, file_name, owner, permissions, tags, origin, origin_via, origin_readers
+FROM uploads
+WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
+
+-- name: revise_upload(doc_id, title, description, tags, permissions)!
+-- Purpose: change what people see of an upload and who may read it, its content unchanged. Index: unique doc_id.
 UPDATE uploads SET
+    title = :title,
+    description = :description,
+    tags = :tags,
     permissions = :permissions,
     modified_at = now(),
     change = nextval('uploads_change')
-WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL
-RETURNING owner, permissions, tags, origin, origin_via, origin_readers;
+WHERE doc_id = :doc_id;
 
 -- name: narrow_document(doc_id, permissions)!
 -- Purpose: narrow the document's permissions at once; wider ones come with the next sync. Clearing payload_hash makes

@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from resources.core.domain import SourceName, document_id
+from resources.core.permissions import normalize
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.conformance import Conformance, Fault, World
@@ -17,7 +19,7 @@ from resources.sources.drive.source import Drive
 from resources.sources.files import Files
 from resources.sources.simulation.faults import Faults
 from resources.sources.slack.source import Slack
-from resources.sources.uploads import Uploads, record, remove, share
+from resources.sources.uploads import Uploads, record, remove, revise
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
 from tests.fixtures.drive import DriveSite
@@ -161,7 +163,13 @@ class UploadWorld:
         raise NotImplementedError
 
     def _share(self, document: str) -> None:
-        share(self.connection, doc_id=self._id(document), owner=ADA, permissions=self.shared[document])
+        readers = list(normalize([ADA, *self.shared[document]]))
+        revise(
+            self.connection,
+            doc_id=self._id(document),
+            owner=ADA,
+            change=lambda upload: msgspec.structs.replace(upload, permissions=readers),
+        )
 
     def _id(self, document: str) -> str:
         return document_id(SourceName.UPLOAD, f"{ADA}:{document}")

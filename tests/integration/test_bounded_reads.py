@@ -63,6 +63,7 @@ READS: dict[str, dict[str, Any]] = {
         **FRESH,
     },
     "document_chunk": PLACE,
+    "document_original": PLACE,
     "document_text": PLACE,
     "expected_passages": {},
     "full_text": FULL_TEXT,

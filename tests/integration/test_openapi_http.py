@@ -16,7 +16,9 @@ from tests.fixtures.serving import Running, Site
 ANN = "ann@acme.com"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 CASES = 500
-NOT_FOUND = dict.fromkeys(("getAnswer", "feedback", "ingestStatus", "syncStatus", "deleteDocument"), 404)
+NOT_FOUND = dict.fromkeys(
+    ("getAnswer", "feedback", "ingestStatus", "syncStatus", "deleteDocument", "changeDocument", "getOriginal"), 404
+)
 """Operations whose example names a record of another installation."""
 OTHERS = NOT_FOUND | {
     "slackEvents": 401,  # Slack is not set up

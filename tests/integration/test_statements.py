@@ -42,6 +42,7 @@ FILTERED = {
     "Checked.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),
+    *(f"Original.{name}" for name in ("title", "mime_type", "path")),
     # columns of the view active_chunks, likewise
     *(
         f"{name}.{column}"

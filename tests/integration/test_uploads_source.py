@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from resources.core.domain import Batch, Item, SourceName, document_id
 from resources.core.errors import FailedDocumentError, InvalidRequestError
+from resources.core.permissions import normalize
 from resources.settings import Settings
-from resources.sources.uploads import UploadRecord, Uploads, pending, record, remove, share
+from resources.sources.uploads import Origin, UploadRecord, Uploads, pending, record, remove, revise
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
 
@@ -54,6 +57,15 @@ def changes(uploads: Uploads, cursor: str | None = None) -> tuple[list[Item], li
     assert {batch.listing for batch in batches} == {"delta"}
     seen = [item for batch in batches for item in batch.seen]
     return seen, [gone for batch in batches for gone in batch.deleted], batches[-1].cursor
+
+
+def share(conn: Connection, *, doc_id: str, owner: str, permissions: list[str]) -> bool:
+    """Share an upload with these principals and its owner; returns False if the owner has no such upload."""
+    readers = list(normalize([owner, *permissions]))
+    changed = revise(
+        conn, doc_id=doc_id, owner=owner, change=lambda one: msgspec.structs.replace(one, permissions=readers)
+    )
+    return changed is not None
 
 
 def live(conn: Connection, upload: UploadRecord, permissions: list[str]) -> None:
@@ -205,6 +217,21 @@ def test_a_share_that_only_adds_leaves_the_document_as_it_is(conn: Connection) -
         "payload_hash": "indexed",
         "deleted_at": None,
     }
+
+
+def test_a_change_without_a_difference_is_no_change(conn: Connection, uploads: Uploads) -> None:
+    upload = put(conn, permissions=[BOB])
+    _, _, cursor = changes(uploads)
+    assert share(conn, doc_id=upload.doc_id, owner=ADA, permissions=[BOB])
+    assert changes(uploads, cursor)[0] == []
+
+
+def test_a_copy_is_shared_with_readers_of_its_original_only(conn: Connection, uploads: Uploads) -> None:
+    upload = put(conn, origin=Origin(str(uuid.uuid4()), (ADA,), (ADA, BOB)))
+    with pytest.raises(InvalidRequestError, match=r"eve@acme\.com may not read the original"):
+        share(conn, doc_id=upload.doc_id, owner=ADA, permissions=["eve@acme.com"])
+    assert share(conn, doc_id=upload.doc_id, owner=ADA, permissions=[BOB])
+    assert changes(uploads)[0][0].permissions == (ADA, BOB)
 
 
 def test_uploading_again_with_fewer_readers_narrows_at_once(conn: Connection) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from resources.core.errors import ConfigurationError, FailedDocumentError
-from resources.stores.blobs import Blob, Blobs
+from resources.stores.blobs import PIECE, Blob, Blobs
 
 ABSENT = "0" * 64
 
@@ -38,6 +38,16 @@ def test_bytes_come_back_under_their_hash(blobs: Blobs) -> None:
 def test_the_same_bytes_are_one_blob(blobs: Blobs) -> None:
     assert blobs.put([b"ab", b"c"]) == blobs.put([b"abc"])
     assert blobs.put([]).size == 0
+
+
+def test_a_blob_is_read_in_pieces(blobs: Blobs) -> None:
+    content = os.urandom(PIECE) * 3 + b"end"
+    blob = blobs.put([content])
+    size, pieces = blobs.stream(blob.content_hash)
+    assert (size, b"".join(pieces)) == (len(content), content)
+    blobs.delete(blob.content_hash)
+    with pytest.raises(FailedDocumentError):
+        blobs.stream(blob.content_hash)
 
 
 def test_a_blob_larger_than_one_part_of_an_upload(blobs: Blobs) -> None:

@@ -1,0 +1,88 @@
+"""`GET /api/documents/{doc_id}/original`: the stored file, for those who may read the document."""
+
+from __future__ import annotations
+
+import pytest
+
+from resources.core.domain import SourceName
+from resources.stores.blobs import Blobs
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+ABSENT = "00000000-0000-4000-8000-00000000dead"
+
+
+def stored(site: Site, title: str, content: bytes, readers: list[str], **fields: object) -> str:
+    """Add a document whose bytes are in the blob store."""
+    doc_id = site.add(title, ["The text of the file."], readers, **fields)  # type: ignore[arg-type]
+    blob = Blobs(site.settings.lake_address).put([content])
+    site.sql("UPDATE documents SET content_hash = %s WHERE doc_id = %s", blob.content_hash, doc_id)
+    return doc_id
+
+
+def test_a_reader_gets_the_bytes_as_a_file_to_save(site: Site, running: Running) -> None:
+    content = b"<script>alert(1)</script>" * 200_000
+    doc_id = stored(site, "Page", content, [BOB], path="a/Größe “x”.html", mime_type="text/html")
+    answer = running.request("GET", f"/api/documents/{doc_id}/original", BOB)
+    assert (answer.status_code, answer.content) == (200, content)
+    assert answer.headers["content-type"] == "text/html"
+    assert answer.headers["content-length"] == str(len(content))
+    assert answer.headers["content-disposition"] == (
+        "attachment; filename=\"Gr__e _x_.html\"; filename*=UTF-8''Gr%C3%B6%C3%9Fe%20%E2%80%9Cx%E2%80%9D.html"
+    )
+    assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    running.settle()
+    audited = "SELECT count(*) FROM audit_log WHERE action = 'download' AND email = %s AND doc_ids::text[] = %s"
+    assert site.sql(audited, BOB, [doc_id]) == [(1,)]
+
+
+def test_the_name_has_the_ending_of_the_type_and_no_folder_that_is_hidden(site: Site, running: Running) -> None:
+    folders = [{"id": "root", "name": "", "readers": [BOB]}, {"id": "root/x", "name": "layoffs", "readers": [ANN]}]
+    doc_id = stored(
+        site,
+        "Plan",
+        b"Plan",
+        [BOB],
+        source=SourceName.GOOGLE_DRIVE,
+        path="layoffs/Plan",
+        collection_ids=["root", "root/x"],
+        folders=folders,
+        mime_type="text/plain",
+    )
+    answer = running.request("GET", f"/api/documents/{doc_id}/original", BOB)
+    assert answer.headers["content-disposition"].startswith('attachment; filename="Plan.txt";')
+
+
+@pytest.mark.parametrize("change", ["hidden", "revoked", "deleted", "stale", "left"])
+def test_what_may_not_be_read_is_answered_as_if_it_did_not_exist(site: Site, running: Running, change: str) -> None:
+    doc_id = stored(site, "Secret", b"secret", [ANN] if change == "hidden" else [BOB])
+    statements = {
+        "revoked": "UPDATE documents SET permissions = '{}'",
+        "deleted": "UPDATE documents SET state = 'deleted'",
+        "stale": "UPDATE partitions SET acl_checked_at = now() - interval '9 days'",
+        "left": "INSERT INTO departures VALUES ('files', 'root', 'bob@acme.com', 'e')",
+    }
+    if change in statements:
+        assert running.request("GET", f"/api/documents/{doc_id}/original", BOB).content == b"secret"
+        site.sql(statements[change])
+    answers = []
+    for one in (doc_id, ABSENT, "no-id"):
+        answer = running.request("GET", f"/api/documents/{one}/original", BOB)
+        answers.append((answer.status_code, {**answer.json(), "instance": None}, sorted(answer.headers)))
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0][0] == 404
+    assert running.request("GET", f"/api/documents/{doc_id}/original", BOB, admin=True).status_code == 404
+
+
+def test_a_conversation_and_bytes_that_are_gone_have_no_original(site: Site, running: Running) -> None:
+    conversation = stored(
+        site, "Talk", b"{}", [BOB], source=SourceName.SLACK, mime_type="application/vnd.concordance.conversation+json"
+    )
+    gone = stored(site, "Gone", b"gone", [BOB])
+    Blobs(site.settings.lake_address).delete(site.sql("SELECT content_hash FROM documents WHERE title = 'Gone'")[0][0])
+    for doc_id, says in ((conversation, "Open it at its source"), (gone, "not stored any more")):
+        answer = running.request("GET", f"/api/documents/{doc_id}/original", BOB)
+        assert answer.status_code == 404
+        assert says in answer.json()["detail"]
