@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -53,6 +54,11 @@ TagFilter = Annotated[
 ]
 
 
+DateField = Annotated[
+    Literal["modified_at", "created_at"], Meta(title="DateField", description="The date of a document.")
+]
+
+
 class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
@@ -60,9 +66,7 @@ class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first day (`2026-01-01`) or moment (RFC 3339). Null: from the beginning."""
     end: Annotated[str, Meta(max_length=64)] | None = None
     """The last day, included, or the last moment. Null: until now."""
-    field: Annotated[
-        Literal["modified_at", "created_at"], Meta(title="DateField", description="The date of a document.")
-    ] = "modified_at"
+    field: DateField = "modified_at"
     """The date that must be in the range."""
 
 
@@ -87,6 +91,14 @@ class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True to include documents tagged `lifecycle: archived`."""
 
 
+Naming = Callable[[str], str]
+"""Returns how a request names a field of `Filters`."""
+
+
+def in_filters(field: str) -> str:
+    return f"filters.{field}"
+
+
 def _moment(text: str, field: str, *, end: bool) -> datetime:
     try:
         if len(text) == 10:
@@ -94,69 +106,69 @@ def _moment(text: str, field: str, *, end: bool) -> datetime:
             return day + timedelta(days=1) if end else day
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        detail = f"filters.date_range.{field}: {text!r} is no date; write 2025-12-31 or 2025-12-31T18:00:00Z."
+        detail = f"{field}: {text!r} is no date; write 2025-12-31 or 2025-12-31T18:00:00Z."
         raise InvalidRequestError(detail) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment + timedelta(microseconds=1) if end else moment
 
 
-def _range(wanted: DateRange | None) -> tuple[str, datetime | None, datetime | None]:
+def _range(wanted: DateRange | None, naming: Naming) -> tuple[str, datetime | None, datetime | None]:
     if wanted is None:
         return "modified_at", None, None
-    since = _moment(wanted.start, "start", end=False) if wanted.start else None
-    before = _moment(wanted.end, "end", end=True) if wanted.end else None
+    since = _moment(wanted.start, naming("date_range.start"), end=False) if wanted.start else None
+    before = _moment(wanted.end, naming("date_range.end"), end=True) if wanted.end else None
     if since and before and since >= before:
-        raise InvalidRequestError("filters.date_range: start comes after end.")
+        raise InvalidRequestError(f"{naming('date_range')}: start comes after end.")
     return wanted.field, since, before
 
 
-def _document_id(text: str) -> str:
+def _document_id(text: str, naming: Naming) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise InvalidRequestError(f"filters.document_ids: {text!r} is no document id.") from None
+        raise InvalidRequestError(f"{naming('document_ids')}: {text!r} is no document id.") from None
 
 
-def _tag_values(key: str, value: Any) -> tuple[str, tuple[Any, ...]]:
+def _tag_values(key: str, value: Any, naming: Naming) -> tuple[str, tuple[Any, ...]]:
     if not _TAG.fullmatch(key):
         raise InvalidRequestError(
-            f"filters.tags: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
+            f"{naming('tags')}: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
         )
     values: list[Any] = value if is_list(value) else [value]
+    field = naming(f"tags.{key}")
     if len(values) > MAX_VALUES:
-        raise InvalidRequestError(f"filters.tags.{key}: has {len(values)} values; the limit is {MAX_VALUES}.")
+        raise InvalidRequestError(f"{field}: has {len(values)} values; the limit is {MAX_VALUES}.")
     if any(isinstance(one, str) and len(one) > MAX_VALUE for one in values):
-        raise InvalidRequestError(f"filters.tags.{key}: a value has more than {MAX_VALUE} characters.")
+        raise InvalidRequestError(f"{field}: a value has more than {MAX_VALUE} characters.")
     if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in values):
-        raise InvalidRequestError(f"filters.tags.{key}: a number must fit into 64 bits.")
+        raise InvalidRequestError(f"{field}: a number must fit into 64 bits.")
     if not values or not all(isinstance(one, str | int | bool) for one in values):
-        raise InvalidRequestError(
-            f"filters.tags.{key}: give a text, a whole number, true or false, or a list of texts."
-        )
+        raise InvalidRequestError(f"{field}: give a text, a whole number, true or false, or a list of texts.")
     if len(values) > 1 and not all(isinstance(one, str) for one in values):
-        raise InvalidRequestError(f"filters.tags.{key}: a list holds texts only.")
+        raise InvalidRequestError(f"{field}: a list holds texts only.")
     return key, tuple(values)
 
 
-def _source(text: str) -> str:
+def sources_of(texts: Iterable[str], naming: Naming = in_filters) -> list[str]:
+    """Return the names of sources, sorted. Raises `InvalidRequestError` naming the field."""
     try:
-        return parse(text).value
+        return sorted({parse(text).value for text in texts})
     except ValueError as error:
-        raise InvalidRequestError(f"filters.source_types: {error}") from None
+        raise InvalidRequestError(f"{naming('source_types')}: {error}") from None
 
 
-def narrowing(filters: Filters | None) -> Narrowing:
+def narrowing(filters: Filters | None, naming: Naming = in_filters) -> Narrowing:
     """Validate filters. Raises `InvalidRequestError` naming the field."""
     if filters is None:
         return Narrowing()
-    field, since, before = _range(filters.date_range)
+    field, since, before = _range(filters.date_range, naming)
     return Narrowing(
-        source_types=tuple(sorted({_source(name) for name in filters.source_types})),
+        source_types=tuple(sources_of(filters.source_types, naming)),
         collection_ids=tuple(sorted(set(filters.collection_ids))),
-        document_ids=tuple(sorted({_document_id(doc_id) for doc_id in filters.document_ids})),
+        document_ids=tuple(sorted({_document_id(doc_id, naming) for doc_id in filters.document_ids})),
         mime_types=tuple(sorted(set(filters.mime_types))),
         authors=tuple(sorted(set(filters.authors))),
-        tags=tuple(sorted(_tag_values(key, value) for key, value in filters.tags.items())),
+        tags=tuple(sorted(_tag_values(key, value, naming) for key, value in filters.tags.items())),
         field=field,
         since=since,
         before=before,

@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
 from msgspec import UNSET, UnsetType
 
-from serving.openapi.schemas import Components, Schema, of_parameter, resolved
+from serving.openapi.schemas import Components, Schema, kind_of, of_parameter, resolved
 
 MAX_NAME = 100
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -80,8 +80,8 @@ def _of_parameter(parameters: Mapping[str, FieldDefinition], key: str, message: 
     for name, field in parameters.items():
         kwarg = field.kwarg_definition
         if isinstance(kwarg, QueryParameter) and key in {name, kwarg.name}:
-            schema, components = _schema_of(field.annotation)
-            known = allowed(of_parameter(field, components, schema), components)
+            schema, components = _schema_of(kind_of(field))
+            known = allowed(of_parameter(field, schema), components)
             return FieldError(field=kwarg.name or name, message=message, allowed=known)
     return FieldError(field=key[:MAX_NAME], message=message)
 

@@ -11,7 +11,9 @@ from sql.web_rows import (
     Around,
     ChunkPlace,
     ChunkText,
+    CollectionPage,
     Document,
+    DocumentPage,
     Entry,
     Figure,
     IngestState,
@@ -35,14 +37,26 @@ from sql.web_rows import (
 class WebReads(AsyncFamily, path="serving"):
     """Statements that a request waits for."""
 
-    # one plan of full_text for all words would go over every passage: 2 s instead of 0.2 s at 100,000
-    planned_each_time: ClassVar[frozenset[str]] = frozenset({"full_text"})
+    # one plan of full_text for all words would go over every passage: 2 s instead of 0.2 s at 100,000; one for all people would go
+    # over every document
+    planned_each_time: ClassVar[frozenset[str]] = frozenset({"full_text", "documents", "collections"})
 
     async def active_collection(self) -> ActiveModel | None: ...
     async def answer_by_id(self, *, answer_id: str, email: str) -> StoredAnswer | None: ...
     async def answer_cache_lookup(self, *, cache_key: str) -> bytes | None: ...
     async def any_chunk(self, *, principals: list[str]) -> bool: ...
     async def api_key_by_id(self, *, key_id: str) -> StoredKey | None: ...
+    async def collections(
+        self,
+        *,
+        source_types: list[str] | None,
+        include_archived: bool,
+        after_source: str | None,
+        after_id: str | None,
+        most: int,
+        principals: list[str],
+        fresh_since: datetime,
+    ) -> CollectionPage: ...
     async def directory(self, *, email: str, fresh_since: datetime) -> Memberships: ...
     async def document(self, *, doc_ids: list[str], principals: list[str], fresh_since: datetime) -> list[Document]: ...
     async def document_by_page(
@@ -65,6 +79,25 @@ class WebReads(AsyncFamily, path="serving"):
     async def document_text(
         self, *, doc_id: str, start_char: int, end_char: int, principals: list[str], fresh_since: datetime
     ) -> list[ChunkText]: ...
+    async def documents(
+        self,
+        *,
+        source_types: list[str] | None,
+        collection_ids: list[str] | None,
+        mime_types: list[str] | None,
+        authors: list[str] | None,
+        tags: JsonText,
+        title: str | None,
+        on_created: bool,
+        since: datetime | None,
+        before: datetime | None,
+        include_archived: bool,
+        before_at: datetime | None,
+        before_id: str | None,
+        most: int,
+        principals: list[str],
+        fresh_since: datetime,
+    ) -> DocumentPage: ...
     async def expected_passages(self) -> int: ...
     async def feedback_insert(
         self,

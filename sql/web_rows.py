@@ -90,6 +90,20 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     acl_checked_at: datetime | None
 
 
+class DocumentPage(msgspec.Struct, frozen=True):
+    """A page of documents as JSON, and the number of all."""
+
+    total: int
+    documents: str
+
+
+class CollectionPage(msgspec.Struct, frozen=True):
+    """A page of collections as JSON, and the number of all."""
+
+    total: int
+    collections: str
+
+
 class Original(msgspec.Struct, frozen=True):
     """The file that a document was made from; `content_hash` names its stored bytes."""
 

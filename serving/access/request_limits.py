@@ -50,7 +50,7 @@ checks have a class of their own because the supervisor restarts a service that 
 30,000 events an hour, from few addresses. Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
 CLASS_OF: Mapping[str, str] = {
-    **dict.fromkeys(("search", "searchFiles", "ragSearch", "why"), "search"),
+    **dict.fromkeys(("search", "searchFiles", "ragSearch", "why", "listDocuments", "listCollections"), "search"),
     **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
     **dict.fromkeys(
         ("getAnswer", "getDocument", "getOriginal", "formatCitations", "ingestStatus", "syncStatus", "listSources"),

@@ -13,7 +13,7 @@ from resources.core.json import is_object
 from serving.errors import Problem, documentation_of
 from serving.openapi.describe import FORM, JSON, KEY, Answer, Description
 from serving.openapi.problems import problems_of, responses
-from serving.openapi.schemas import Components, Schema, of_parameter, resolved
+from serving.openapi.schemas import Components, Schema, kind_of, of_parameter, resolved
 
 ABOUT = "Search a company's knowledge with citations; each caller is shown only what that caller may read."
 SIGNED_IN: list[dict[str, list[str]]] = [{"bearer": []}, {"apiKey": []}]
@@ -97,7 +97,7 @@ class Route(NamedTuple):
             yield self.body_type
         yield from self.declared.components
         yield from (kind for kind in self.form_properties.values() if not isinstance(kind, dict))
-        yield from (field.annotation for _, _, field, _ in self.parameters)
+        yield from (kind_of(field) for _, _, field, _ in self.parameters)
         for answer in self.answers.values():
             yield from (kind for kind in answer.content.values() if not isinstance(kind, dict))
 
@@ -204,7 +204,7 @@ def _parameters(route: Route, components: Components) -> Iterator[Schema]:
             "in": place,
             "required": place == "path" or not field.has_default,
             "description": kwarg.description or "",
-            "schema": of_parameter(field, components.schemas, components.of(field.annotation)),
+            "schema": of_parameter(field, components.of(kind_of(field))),
         }
         if name in route.declared.parameters:
             parameter["example"] = route.declared.parameters[name]

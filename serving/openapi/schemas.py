@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar.typing import FieldDefinition
@@ -171,12 +171,24 @@ def resolved(schema: Schema, components: Mapping[str, Schema]) -> Schema:
     return components[name] if name else schema
 
 
-BOUNDS = {"ge": "minimum", "le": "maximum", "min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+BOUNDS = {
+    "ge": "minimum",
+    "le": "maximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "max_items": "maxItems",
+    "pattern": "pattern",
+}
 
 
-def of_parameter(field: FieldDefinition, components: Mapping[str, Schema], schema: Schema) -> Schema:
+def kind_of(field: FieldDefinition) -> Any:
+    """Return the type of a parameter with msgspec's constraints and title, which Litestar takes apart from it."""
+    given = [one for one in getattr(field.raw, "__metadata__", ()) if isinstance(one, msgspec.Meta)]
+    return Annotated[field.annotation, *given] if given else field.annotation
+
+
+def of_parameter(field: FieldDefinition, schema: Schema) -> Schema:
     """Return the schema of a path or query parameter, given that of its type. An absent parameter is none, not null."""
-    schema = resolved(schema, components)
     if isinstance(schema.get("type"), list):
         schema = schema | {"type": next(kind for kind in schema["type"] if kind != "null")}
     else:

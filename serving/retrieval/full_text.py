@@ -12,7 +12,7 @@ import msgspec
 
 from resources.core.naming import split_compounds
 from serving.database import Database
-from serving.retrieval.query import SearchQuery
+from serving.retrieval.query import Narrowing, SearchQuery
 from sql.web import WebReads
 
 MOST_PASSAGES = 2000
@@ -36,10 +36,7 @@ async def full_text(
 
 def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
     """Return the parameters of `full_text.sql`."""
-    wanted = query.narrowing
-    # a tag may hold one value or a list of them; Qdrant matches either
-    tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
-    return {
+    return filters_of(query.narrowing) | {
         "query": split_compounds(query.text),
         "collection": collection,
         "principals": sorted(query.access.principals),
@@ -47,9 +44,19 @@ def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[s
         "most": MOST_PASSAGES,
         "most_words": MOST_WORDS,
         "chunk_ids": None if chunk_ids is None else list(chunk_ids),
+        "document_ids": list(query.narrowing.document_ids) or None,
+        "left_out_chunks": list(query.left_out.chunk_ids),
+        "left_out_partitions": [f"{source}/{partition}" for source, partition in query.left_out.partitions],
+    }
+
+
+def filters_of(wanted: Narrowing) -> dict[str, Any]:
+    """Return the parameters of statements that filter documents, except `document_ids`."""
+    # a tag may hold one value or a list of them; Qdrant matches either
+    tags = [[one for value in values for one in ({key: value}, {key: [value]})] for key, values in wanted.tags]
+    return {
         "source_types": list(wanted.source_types) or None,
         "collection_ids": list(wanted.collection_ids) or None,
-        "document_ids": list(wanted.document_ids) or None,
         "mime_types": list(wanted.mime_types) or None,
         "authors": list(wanted.authors) or None,
         "tags": msgspec.json.encode(tags).decode(),
@@ -57,6 +64,4 @@ def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[s
         "since": wanted.since,
         "before": wanted.before,
         "include_archived": wanted.include_archived,
-        "left_out_chunks": list(query.left_out.chunk_ids),
-        "left_out_partitions": [f"{source}/{partition}" for source, partition in query.left_out.partitions],
     }

@@ -60,8 +60,8 @@ class DocumentPlace(msgspec.Struct, frozen=True):
     """Headings above the chunk, outermost first."""
 
 
-class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A document and the text around a location. `text` begins at character `text_start` of the whole text."""
+class DocumentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A document without its text."""
 
     doc_id: str
     """ID of the document."""
@@ -99,6 +99,11 @@ class DocumentResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Number of pages or slides; null for documents without pages."""
     chunk_count: int
     """Number of passages."""
+
+
+class DocumentResponse(DocumentSummary, frozen=True, kw_only=True):
+    """A document and the text around a location. `text` begins at character `text_start` of the whole text."""
+
     text: str
     """The text around the location."""
     text_start: int

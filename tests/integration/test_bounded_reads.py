@@ -51,6 +51,14 @@ READS: dict[str, dict[str, Any]] = {
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
     "api_key_by_id": {"key_id": "none"},
+    "collections": {
+        **FRESH,
+        "source_types": None,
+        "include_archived": False,
+        "after_source": None,
+        "after_id": None,
+        "most": 51,
+    },
     "directory": {"email": BOB, **FRESH},
     "document": {"doc_ids": [NOBODY], **FRESH},
     "document_by_page": {
@@ -65,6 +73,7 @@ READS: dict[str, dict[str, Any]] = {
     "document_chunk": PLACE,
     "document_original": PLACE,
     "document_text": PLACE,
+    "documents": {**NARROWING, **FRESH, "title": None, "before_at": None, "before_id": None, "most": 51},
     "expected_passages": {},
     "full_text": FULL_TEXT,
     "ingest_job": {"job_id": NOBODY, "email": BOB},

@@ -41,7 +41,7 @@ def test_a_threshold_finds_the_same_whatever_is_hidden(paired_sites: PairedSites
 
 def test_every_route_answers_alike_whatever_is_hidden(paired_sites: PairedSites, show: Callable[[str], None]) -> None:
     """Realistic requests first, then what the OpenAPI document allows with bait among the values."""
-    for attack in (searches, questions, other_interfaces, documents, ledger, uploads_of_a_hidden_text):
+    for attack in (searches, questions, other_interfaces, documents, lists, ledger, uploads_of_a_hidden_text):
         attack(paired_sites)
     fuzz(paired_sites)
     show(paired_sites.table())
@@ -113,6 +113,22 @@ def documents(paired_sites: PairedSites) -> None:
         paired_sites.ask("POST", "/api/citations/format", json={"doc_ids": [doc_id, *paired_sites.open]})
     for source in ("root/Hidden 0.md", "files:root/Hidden 4.md", "root/0", f"{ANN}:{'a' * 64}"):
         paired_sites.ask("GET", "/api/why", params={"source": source, "query": "heron"})
+
+
+def lists(paired_sites: PairedSites) -> None:
+    """List and count with every filter, and change and download what is hidden."""
+    for parameters in (
+        {}, {"limit": 2}, {"title": "hidden"}, {"author": ANN}, {"collection_id": "root"}, {"source_type": "slack"},
+        {"start": "2025-03-04", "end": "2025-03-04"}, {"tag": "topic:heron"}, {"include_archived": True},
+    ):  # fmt: skip
+        paired_sites.ask("GET", "/api/documents", params=parameters)
+    for parameters in ({}, {"limit": 1}, {"source_type": "slack"}, {"include_archived": True}):
+        paired_sites.ask("GET", "/api/collections", params=parameters)
+    for doc_id in (*paired_sites.hidden[:4], *paired_sites.open[:2], MISSING):
+        path = f"/api/documents/{doc_id}"
+        paired_sites.ask("GET", f"{path}/original", route="GET /api/documents/{doc_id}/original")
+        for body in ({"title": "Mine"}, {"share": ["eve@acme.com"]}, {}):
+            paired_sites.ask("PATCH", path, route="PATCH /api/documents/{doc_id}", json=body)
 
 
 def ledger(paired_sites: PairedSites) -> None:
