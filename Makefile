@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 PEERS := .venv-bench
 TXTAI := .venv-quality
 REAL := .venv-real
+CLIENTS := .venv-clients
 CODE := sql resources assets orchestration serving
 
 # Many containers set this; every process would then compile every module again, which is most of its start-up time.
@@ -35,8 +36,15 @@ down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 test: $(STAMP) ## Run all tests except the slow ones: unit, contract, integration, HTTP
 	@$(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup $(ARGS)
 
-test-all: $(STAMP) ## Run every test
+test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+$(CLIENTS)/.installed: tests/clients/requirements.txt | $(STAMP)
+	@echo "Installing the generator of Python clients into $(CLIENTS) ..."
+	@$(PYTHON) -m venv $(CLIENTS)
+	@UV_PYTHON=$(CLIENTS)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r tests/clients/requirements.txt 2>$(CLIENTS)/uv.log || \
+	  $(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/clients/requirements.txt
+	@touch $@
 
 test-real: $(STAMP) $(REAL)/.installed ## Try answers and search with a real language model and real E5, with injected faults; print a table
 	@$(BIN)/python -m pytest tests/real -q $(ARGS)
@@ -113,4 +121,4 @@ bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of
 	@$(BIN)/python -m bench.erasure
 
 clean: ## Remove the environments; data in .concordance stays
-	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL)
+	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL) $(CLIENTS)
