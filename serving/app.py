@@ -39,7 +39,7 @@ from serving.routes.search import search
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
-from serving.routes.viewer import close_session, open_session, view_document
+from serving.routes.viewer import close_session, open_session, view_document, view_original
 from serving.routes.why import why
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -122,6 +122,7 @@ def create_app(
         docs_file,
         home,
         view_document,
+        view_original,
         page_style,
         open_session,
         close_session,

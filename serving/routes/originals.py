@@ -67,8 +67,13 @@ async def get_original(
 
     Slack conversations have none.
     """
+    return await original_of(services, request.user, doc_id)
+
+
+async def original_of(services: Services, access: Access, doc_id: str) -> Stream:
+    """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document."""
     doc_id = parse_id(doc_id, not_found())
-    original = await WebReads(services.database).document_original(doc_id=doc_id, **services.readable_by(request.user))
+    original = await WebReads(services.database).document_original(doc_id=doc_id, **services.readable_by(access))
     if original is None:
         raise not_found()
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
@@ -79,7 +84,7 @@ async def get_original(
         raise ProblemError(
             "not-found", "The original file is not stored any more. The next full sync reads it again."
         ) from None
-    await services.audit.record(AuditEvent(email=request.user.email, action="download", doc_ids=[doc_id]))
+    await services.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
     return Stream(
         pieces,
         headers={

@@ -12,6 +12,7 @@ from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.exceptions import ClientException
 from litestar.params import QueryParameter
+from litestar.response import Stream
 
 from resources.core.domain import Access
 from resources.sources import label
@@ -25,6 +26,7 @@ from serving.errors import ProblemError, UnauthorizedError
 from serving.openapi.describe import HTML, Answer, described
 from serving.pages import page
 from serving.routes.documents import DEFAULT_CONTEXT, MAX_INTEGER, OpenDocument, open_document
+from serving.routes.originals import original_of
 from serving.schemas import DocumentId
 
 _FIELDS_BYTES = 16 * 1024
@@ -52,16 +54,22 @@ def _render(opened: OpenDocument) -> str:
         facts.append(f"page {place.page_start}")
     if place and place.section_path:
         facts.append(" › ".join(place.section_path))
-    source = ""
+    links: list[str] = []
     if document.url and is_web(document.url):
         address = escape(document.citation.link, quote=True)
-        source = f'<p><a href="{address}" rel="noopener noreferrer" target="_blank">Open the source</a></p>'
+        links.append(f'<a href="{address}" rel="noopener noreferrer" target="_blank">Open the source</a>')
+    original = f"/documents/{document.doc_id}/original"
+    if document.mime_type != CONVERSATION:
+        links.append(f'<a href="{original}">Download</a>')
+    image = ""
+    if document.mime_type.startswith("image/"):
+        image = f'<img src="{original}" alt="{escape(document.title, quote=True)}">'
     begins = document.text_start
     start, end = (place.start - begins, place.end - begins) if place else (0, 0)
     text = render(document.text, headings(opened.section_paths), start, end, wrapped=document.mime_type != CONVERSATION)
     return (
-        f"<h1>{escape(document.title)}</h1><p>{escape(' · '.join(fact for fact in facts if fact))}</p>{source}"
-        f"<article>{text}</article>"
+        f"<h1>{escape(document.title)}</h1><p>{escape(' · '.join(fact for fact in facts if fact))}</p><p>{' · '.join(links)}</p>"
+        f"<article>{image}{text}</article>"
     )
 
 
@@ -91,8 +99,7 @@ async def view_document(
 ) -> Response[str]:
     """Show a document around a cited location, or "not found" if the caller may not read it."""
     here = f"/documents/{quote(doc_id)}" + (f"?chunk={chunk}#place" if chunk is not None else "")
-    header = request.headers.get("authorization", "")
-    credential = header[7:].strip() if header[:7].lower() == "bearer " else request.cookies.get(COOKIE, "")
+    credential = _credential(request)
     if not credential:
         return _sign_in(here)
     try:
@@ -107,6 +114,20 @@ async def view_document(
             raise
         return page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", 404)
     return page(opened.response.title, _render(opened))
+
+
+@get("/documents/{doc_id:str}/original", operation_id="viewOriginal", include_in_schema=False, exclude_from_auth=True)
+async def view_original(
+    request: Request[Any, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
+) -> Stream:
+    """Return the original file of a document, like `GET /api/documents/{doc_id}/original`, to a browser that is signed in."""
+    return await original_of(services, await access_from(services, _credential(request), request.client), doc_id)
+
+
+def _credential(request: Request[Any, Any, Any]) -> str:
+    """Return the token or key in the request's header, or else in this page's cookie, or an empty string."""
+    header = request.headers.get("authorization", "")
+    return header[7:].strip() if header[:7].lower() == "bearer " else request.cookies.get(COOKIE, "")
 
 
 @post("/api/session", operation_id="openSession", include_in_schema=False, exclude_from_auth=True)
