@@ -240,8 +240,10 @@ def test_a_real_embedding_service(logs: Path, database: str, vector_url: str, tm
                 site.add(title, [text], [PERSON.email])
             with site.running() as running:
                 for query, title in (
-                    ("Wie viele Urlaubstage gibt es?", "Leave"),
+                    ("How long is my holiday?", "Leave"),
+                    ("Was darf eine Übernachtung kosten?", "Hotels"),
                     ("How much may a room cost?", "Hotels"),
+                    ("電池は何年もちますか。", "Heron"),
                 ):
                     began = time.perf_counter()
                     found = running.search(query, PERSON.email)
@@ -250,6 +252,8 @@ def test_a_real_embedding_service(logs: Path, database: str, vector_url: str, tm
                         Case(f"E5: {query}", f"{first} first", time.perf_counter() - began, found["latency_ms"])
                     )
                     assert (first, found["warnings"]) == (title, [])
+                    answer = ask(running, query)
+                    assert (answer["mode"], answer["sources"][0]["title"]) == ("extractive", title)
                 case("E5: answer", lambda: ask(running, "How many vacation days do employees accrue?"))
                 service.fault = "500"
                 degraded = running.search("vacation days", PERSON.email)
