@@ -14,6 +14,7 @@ from resources.alerts import alert
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
+    ConfigurationError,
     LostPartitionError,
     RetryLaterError,
 )
@@ -90,7 +91,7 @@ def _collect_all(
             _hide_partition(job, partition, result)
         except AuthorizationError:
             raise
-        except (AbortSyncError, RetryLaterError) as error:
+        except (AbortSyncError, RetryLaterError, ConfigurationError) as error:
             faults.append(str(error))
             job.fault(partition, "raw", str(error), skipped=False)
     stores.partitions.pause(reason=None)

@@ -3,20 +3,18 @@
 Nothing is started or changed, except for a temporary file in HOME; each model is loaded and called once.
 """
 
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from orchestration import model_checks
+from orchestration import model_checks, preflight
 from orchestration.cli.unknown import unknown_settings
-from orchestration.supervision import rights, run_state
+from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.services import answers, serving_address
 from resources import dagster_access, sources
@@ -74,8 +72,12 @@ def examine() -> list[Finding]:
         ("dagster", _dagster), ("serving", _serving), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
+    faults = preflight.examine(settings)
+    findings += [Finding(one.part, False, f"{one.setting}: {one.what}", one.remedy) for one in faults]
+    unreached = {one.part for one in faults} - {"file roots"}
     for name, check in checks:
-        findings += _guarded(name, check, site)
+        if name not in unreached:
+            findings += _guarded(name, check, site)
     return findings
 
 
@@ -305,22 +307,12 @@ def _roots(site: Installation) -> Iterator[Finding]:
         yield Finding(
             "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS), so the source `files` has nothing to read"
         )
-    unreadable = [] if run_state.account(site.settings) == "root" else list(rights.unreadable(site.settings))
+    wrong = {fault.setting for fault in preflight.roots(site.settings)}
     for root in site.settings.file_roots:
-        if not root.url.startswith("file://"):
-            yield Finding("file roots", True, f"{root.name}: {root.url} is checked when it is synced")
-            continue
-        from urllib.parse import unquote, urlsplit
-
-        folder = Path(unquote(urlsplit(root.url).path))
-        if not folder.is_dir():
+        if f"{preflight.ROOTS} ({root.name})" not in wrong:
+            local = root.url.startswith("file:")
             yield Finding(
-                "file roots", False, f"{root.name}: {folder} is not a folder", "Correct CONCORDANCE_FILE_ROOTS."
+                "file roots",
+                True,
+                f"{root.name}: {root.url} {'can be read' if local else 'is checked when it is synced'}",
             )
-        elif not os.access(folder, os.R_OK | os.X_OK):
-            yield Finding("file roots", False, f"{root.name}: {folder} cannot be read", f"Run: chmod o+rx {folder}")
-        elif (root.name, folder) not in unreadable:
-            yield Finding("file roots", True, f"{root.name}: {folder} can be read")
-    for name, path in unreadable:
-        remedy = f"Let their account read it and enter its parent folders, for example: chmod o+rX {path}"
-        yield Finding("file roots", False, f"{name}: {path} is readable by root but not by the services", remedy)

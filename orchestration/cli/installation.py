@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from orchestration import preflight
 from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
@@ -59,6 +60,8 @@ def up(
         _drop_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
         if sample:
             settings = with_sample_roots(settings)
+        if run_state.supervisor(settings) is None:
+            _check_values(settings)
         if detach:
             _detach(settings, sample)
         else:
@@ -77,6 +80,7 @@ def restart() -> int:
     if run_state.supervisor(settings) is None:
         raise NotRunningError(f"Concordance is not running in {settings.home}. Start it with: concordance up")
     started, names = run_state.read(settings).started, changed_settings(settings)
+    preflight.check(settings)  # while the services still run as they are
     note(
         f"Applying {', '.join(names)} …"
         if names
@@ -84,6 +88,12 @@ def restart() -> int:
     )
     run_state.leave(settings)
     return up(detach=True, sample=started is not None and started.sample)
+
+
+def _check_values(settings: Settings) -> None:
+    """Name wrong values. Raises `ConfigurationError` if one of them stops the start."""
+    for fault in preflight.check(settings):
+        note(f"Note: {fault}")
 
 
 def down() -> int:

@@ -30,7 +30,7 @@ class CrossEncoder:
         import ctranslate2
 
         try:
-            folder = read_folder(str(_folder(model)))
+            folder = read_folder(str(folder_of(model)))
             self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
             self._pooler, self._head = _heads(folder)
             path = converted(folder, cache, quantization)
@@ -83,8 +83,8 @@ class CrossEncoder:
         return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
-def _folder(model: str) -> Path:
-    """Return the folder of a model: as given, or in the cache of the hub's own tool."""
+def folder_of(model: str) -> Path:
+    """Return the folder of a model: as given, or in the cache of the hub's own tool. Raises `ConfigurationError`."""
     path = Path(model).expanduser()
     if path.is_dir() or model.startswith((".", "/", "~")) or model.count("/") != 1:
         return path

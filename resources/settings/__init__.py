@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError, model_validator
 from pydantic_settings import (
@@ -19,9 +19,13 @@ from resources.core.errors import ConfigurationError
 from resources.settings import variables
 from resources.settings.database import DatabaseSettings
 from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSettings, RetentionSettings
+from resources.settings.messages import message
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
 from resources.settings.sources import FileRoot, SourceSettings
 from resources.withheld import withheld
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 __all__ = ["BUNDLED_MODEL", "MAX_UPLOAD_BYTES", "FileRoot", "Settings", "load", "read", "setting_name"]
 
@@ -61,18 +65,24 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
         names = [root.name for root in self.file_roots]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"FILE_ROOTS names {name!r} twice; every root needs a name of its own")
+                raise ValueError(f"CONCORDANCE_FILE_ROOTS names {name!r} twice: give every root a name of its own")
         if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
-            raise ValueError("LLM_MODEL needs LLM_API_KEY (or LLM_BASE_URL of a service that asks for none)")
+            raise ValueError(
+                "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service that asks "
+                "for none"
+            )
         if self.query_expansion != "off" and self.llm_model is None:
-            raise ValueError(f"QUERY_EXPANSION={self.query_expansion} needs LLM_MODEL")
+            raise ValueError(
+                f"CONCORDANCE_QUERY_EXPANSION={self.query_expansion} needs CONCORDANCE_LLM_MODEL: set it, or write off"
+            )
         if (
             self.embedding_provider == "openai"
             and self.openai_api_key is None
             and "api.openai.com" in self.openai_base_url
         ):
             raise ValueError(
-                "EMBEDDING_PROVIDER=openai needs OPENAI_API_KEY (or OPENAI_BASE_URL of a service that asks for none)"
+                "CONCORDANCE_EMBEDDING_PROVIDER=openai needs CONCORDANCE_OPENAI_API_KEY, or CONCORDANCE_OPENAI_BASE_URL of a service "
+                "that asks for none"
             )
         return self
 
@@ -99,15 +109,20 @@ def read(kind: type[_S], **overrides: Any) -> _S:
     try:
         return kind(**overrides)
     except ValidationError as error:
-        lines: list[str] = []
-        for fault in error.errors(include_input=False, include_url=False):
-            name = (
-                variables.variable_of(setting_name(prefix, str(fault["loc"][0])))
-                if fault["loc"]
-                else prefix.rstrip("_")
-            )
-            where = ".".join(str(part) for part in fault["loc"][1:])
-            lines.append(f"{name}{' (' + where + ')' if where else ''}: {fault['msg'].removeprefix('Value error, ')}")
+        lines = [_line(kind, prefix, fault) for fault in error.errors(include_url=False)]
         raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(lines)) from None
     except ValueError as error:
         raise ConfigurationError(f"The settings are not right:\n  {error}") from None
+
+
+def _line(kind: type[BaseSettings], prefix: str, fault: ErrorDetails) -> str:
+    """Return one fault with the variable that it is in; a fault of several variables names them itself."""
+    if not fault["loc"]:
+        return message(fault, None)
+    field, *inner = fault["loc"]
+    name = variables.variable_of(setting_name(prefix, str(field)))
+    if inner and field == "file_roots":
+        number, *rest = inner
+        inner = [f"root {int(number) + 1}", *rest]
+    where = f" ({', '.join(map(str, inner))})" if inner else ""
+    return f"{name}{where}: {message(fault, None if inner else kind.model_fields.get(str(field)))}"

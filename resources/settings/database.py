@@ -3,9 +3,11 @@
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import SecretStr
+from pydantic import SecretStr, field_validator
 
 from resources.settings.service import Port, ServiceSettings
+from resources.settings.urls import HttpUrl, StoreUrl, check_postgres_url
+from resources.withheld import Withheld
 
 
 class DatabaseSettings(ServiceSettings):
@@ -14,15 +16,22 @@ class DatabaseSettings(ServiceSettings):
     postgres_port: Port = 5433
     postgres_url: SecretStr | None = None
     qdrant_port: Port = 6333
-    qdrant_url: str | None = None
+    qdrant_url: HttpUrl | None = None
     qdrant_api_key: SecretStr | None = None
     """Unset: none for your own; the embedded one demands the key kept in HOME."""
-    lake_url: str | None = None
+    lake_url: StoreUrl | None = None
     """Where the lake lives: file:///path, s3://bucket/prefix, az://… or gs://…."""
     dagster_port: Port = 3000
-    dagster_url: str | None = None
+    dagster_url: HttpUrl | None = None
     dagster_secret: SecretStr | None = None
     """Sent to Dagster's webserver as a bearer token. Unset: none for your own; ours demands the one kept in HOME."""
+
+    @field_validator("postgres_url")
+    @classmethod
+    def _of_postgres(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not isinstance(url, Withheld):  # `up` has checked it
+            check_postgres_url(url)
+        return url
 
     @property
     def passfile(self) -> Path:

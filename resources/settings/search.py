@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
+from resources.settings.urls import HttpUrl
+
 BUNDLED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI = "https://api.openai.com/v1"
 
@@ -14,7 +16,7 @@ class EmbeddingSettings(BaseModel):
     embedding_provider: Literal["local", "openai"] = "local"
     embedding_model: str | None = None
     embedding_dimensions: Annotated[int | None, Field(ge=1, le=65536)] = None
-    openai_base_url: str = OPENAI
+    openai_base_url: HttpUrl = OPENAI
     openai_api_key: SecretStr | None = None
     chunk_profile: str = "auto"
 
@@ -31,5 +33,5 @@ class AnswerSettings(BaseModel):
     """The language model, and when there is no answer."""
 
     llm_model: str | None = None
-    llm_base_url: str = OPENAI
+    llm_base_url: HttpUrl = OPENAI
     llm_api_key: SecretStr | None = None

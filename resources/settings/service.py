@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from resources.settings.urls import HttpUrl, check_secret_http_url
+from resources.withheld import Withheld
+
 MOST_WORKERS = 64
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -20,7 +23,7 @@ class ServiceSettings(BaseModel):
     http_port: Port = 8080
     serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
     """Processes of the HTTP service."""
-    public_url: str | None = None
+    public_url: HttpUrl | None = None
     """Address that people use; links in citations start with it."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Further host names. Those of `public_url` and `http_host`, and loopback names, are always allowed."""
@@ -59,6 +62,13 @@ class ServiceSettings(BaseModel):
                 "must have at least 32 characters; make one with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
             )
         return key
+
+    @field_validator("alert_webhook_url")
+    @classmethod
+    def _of_a_service(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not isinstance(url, Withheld):  # `up` has checked it
+            check_secret_http_url(url)
+        return url
 
     @property
     def base_url(self) -> str:

@@ -7,6 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from resources.core import permissions
+from resources.core.errors import InvalidRequestError
+from resources.settings.urls import HttpUrl, StoreUrl, http_url
+
 
 class FileRoot(BaseModel):
     """One folder or bucket prefix that may be indexed; nothing outside the listed roots is ever read."""
@@ -14,23 +18,36 @@ class FileRoot(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    url: str
+    url: StoreUrl
     kind: Literal["files", "book"] = "files"
-    tenant: str
-    dataset: str
+    tenant: str = Field(min_length=1)
+    dataset: str = Field(min_length=1)
     permissions: tuple[str, ...] = ()
     owner: str | None = None
-    base_url: str | None = None
+    base_url: HttpUrl | None = None
     profile: str | None = None
     tags: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("url")
     @classmethod
-    def _scheme(cls, url: str) -> str:
-        schemes = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
-        if not url.startswith(schemes):
-            raise ValueError(f"url must begin with one of {', '.join(schemes)}, not {url!r}")
-        return url.rstrip("/")
+    def _without_slash(cls, url: str) -> str:
+        return "file:///" if url == "file:///" else url.rstrip("/")
+
+    @field_validator("permissions")
+    @classmethod
+    def _principals(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return permissions.normalize(names)
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("owner")
+    @classmethod
+    def _person(cls, owner: str | None) -> str | None:
+        try:
+            return None if owner is None else permissions.email(owner)
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from error
 
 
 class SourceSettings(BaseModel):
@@ -90,9 +107,7 @@ class SourceSettings(BaseModel):
     @field_validator("drive_api_url", "slack_api_url")
     @classmethod
     def _without_slash(cls, url: str) -> str:
-        if not url.startswith(("https://", "http://")):
-            raise ValueError(f"must begin with https:// (or http:// for a simulator), not {url!r}")
-        return url.rstrip("/")
+        return http_url(url).rstrip("/")
 
 
 def _json(text: str) -> Any:

@@ -11,16 +11,16 @@ import hashlib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urldefrag, urlsplit
+from urllib.parse import quote, urldefrag
 
 from resources.core import domain, permissions
 from resources.core.domain import Batch, Item, Refusal, SourceName
-from resources.core.errors import AbortSyncError, ConfigurationError, InvalidRequestError, SkipDocumentError
+from resources.core.errors import AbortSyncError, ConfigurationError, SkipDocumentError
 from resources.core.filetypes import declared, mime_type
 from resources.core.ports import Source
 from resources.settings import FileRoot, Settings
+from resources.settings.urls import local_folder
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
 from resources.sources.folders import LocalFolder
@@ -121,7 +121,7 @@ class Files(Source):
         limit = self._settings.max_file_bytes
         store = self._stores.get(partition)
         if store is None and root.url.startswith("file://"):
-            return LocalFolder(folder_of(root), max_bytes=limit, avoid=self._settings.home)
+            return LocalFolder(local_folder(root.url), max_bytes=limit, avoid=self._settings.home)
         return Bucket(store or _open(root), name=root.name, max_bytes=limit)
 
 
@@ -129,13 +129,7 @@ class _Describer:
     """Turns the entries of one root's tree into items and refusals."""
 
     def __init__(self, root: FileRoot, settings: Settings) -> None:
-        try:
-            self._permissions = permissions.normalize(root.permissions)
-            self._owner = None if root.owner is None else permissions.email(root.owner)
-        except InvalidRequestError as error:
-            raise ConfigurationError(f"CONCORDANCE_FILE_ROOTS ({root.name}): {error}") from error
-        if root.url.startswith("file://"):
-            folder_of(root)
+        self._permissions, self._owner = root.permissions, root.owner
         self._root = root
         self._book = root.kind == "book"
         self._profile = root.profile or settings.chunk_profile
@@ -226,18 +220,6 @@ class _Describer:
         if self._root.base_url is None:
             return None
         return books.page_url(self._root.base_url, path) if self._book else books.file_url(self._root.base_url, path)
-
-
-def folder_of(root: FileRoot) -> Path:
-    """Return the folder of a `file://` root; raises `ConfigurationError` if the url does not name one on this machine."""
-    parts = urlsplit(root.url)
-    path = Path(unquote(parts.path))
-    if parts.netloc not in {"", "localhost"} or not path.is_absolute() or ".." in path.parts:
-        raise ConfigurationError(
-            f"CONCORDANCE_FILE_ROOTS ({root.name}): {root.url!r} is not an absolute path on this machine; "
-            "write file:///srv/handbook, without '..'."
-        )
-    return path
 
 
 def _open(root: FileRoot) -> ObjectStore:

@@ -17,7 +17,7 @@ from orchestration.supervision.environment import child_environment
 from orchestration.supervision.service import Service
 from orchestration.supervision.supervisor import Supervisor
 from resources.servers.processes import free_port
-from resources.settings import Settings
+from resources.settings import FileRoot, Settings
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
@@ -44,6 +44,16 @@ def test_a_taken_port_leaves_nothing_behind(settings: Settings, flags: tuple[str
     assert f"Port {settings.qdrant_port}" in done.stderr
     assert "CONCORDANCE_QDRANT_PORT" in done.stderr
     assert not settings.home.exists()
+
+
+def test_a_wrong_value_stops_the_start_and_all_are_named(settings: Settings) -> None:
+    root = FileRoot(name="notes", url="file:///nowhere", tenant="acme", dataset="notes")
+    wrong = {"qdrant_url": "http://127.0.0.1:9", "chunk_profile": "b500", "file_roots": (root,)}
+    done = up(Settings(_env_file=None, home=settings.home, **wrong))  # type: ignore[call-arg, arg-type]
+    assert done.returncode == 1, done.stderr
+    named = ("/nowhere does not exist", "no permissions", "CONCORDANCE_QDRANT_URL", "CONCORDANCE_CHUNK_PROFILE")
+    assert [name for name in named if name not in done.stderr] == []
+    assert not (settings.home / "run" / "state.json").exists()
 
 
 def sleeper(settings: Settings, ready: threading.Event) -> Service:

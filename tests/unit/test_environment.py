@@ -42,7 +42,9 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def full(tmp_path: Path) -> Settings:
-    secrets = dict.fromkeys(SECRETS, "k" * 40) | {"postgres_url": "postgresql://ann:canary@db/x"}
+    urls = {"postgres_url": "postgresql://ann:canary@db/x", "alert_webhook_url": "https://hooks.example/" + "k" * 40}
+    assert urls.keys() <= SECRETS
+    secrets = dict.fromkeys(SECRETS, "k" * 40) | urls
     return Settings(_env_file=None, home=tmp_path, http_port=4711, llm_model="model", **secrets)  # type: ignore[call-arg, arg-type]
 
 

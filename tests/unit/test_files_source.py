@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from resources.core.domain import Batch, Item, Refusal, SourceName
-from resources.core.errors import AbortSyncError, ConfigurationError, FailedDocumentError, SkipDocumentError
+from resources.core.errors import AbortSyncError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
 from resources.sources.files import Files
 
@@ -410,7 +411,7 @@ def test_tenant_and_dataset_from_the_path(root: Path) -> None:
     ],
 )
 def test_wrong_roots_are_refused_at_start(root: Path, spec: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"CONCORDANCE_FILE_ROOTS \\(r\\).*{fault}"):
+    with pytest.raises(ValidationError, match=fault):
         files(root, **spec)
 
 

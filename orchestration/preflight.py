@@ -1,0 +1,146 @@
+"""Check the settings' values before anything starts: what they name must exist, fit together and be readable.
+
+`concordance up` refuses to start only if nothing would work; it names the other faults and starts, so that one bad root or a service
+that is still down does not stop the rest. `concordance doctor` reports all of them. `orchestration.reach` asks the services.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from orchestration import reach
+from orchestration.fault import Fault
+from resources.core.errors import ConcordanceError, ConfigurationError
+from resources.settings import FileRoot, Settings
+from resources.settings.urls import local_folder
+
+ROOTS = "CONCORDANCE_FILE_ROOTS"
+
+
+def examine(settings: Settings) -> list[Fault]:
+    """Return all faults of the values, those of unreachable services included."""
+    return [*_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *reach.examine(settings)]
+
+
+def check(settings: Settings) -> list[Fault]:
+    """Return the faults that do not stop the start. Raises `ConfigurationError` with all faults if one does."""
+    found = examine(settings)
+    if any(fault.stops for fault in found):
+        raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(map(str, found)))
+    return found
+
+
+def roots(settings: Settings) -> Iterator[Fault]:
+    """Yield the faults of file roots."""
+    for root in settings.file_roots:
+        yield from _root(root)
+    yield from _closed_to_services(settings)
+
+
+def _root(root: FileRoot) -> Iterator[Fault]:
+    setting = f"{ROOTS} ({root.name})"
+    if root.url.startswith("file:"):
+        folder = local_folder(root.url)
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            yield Fault(
+                "file roots",
+                setting,
+                f"{folder} {what}",
+                "Create or mount it, or correct its url; other roots are synced.",
+            )
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield Fault("file roots", setting, f"{folder} cannot be read", f"Run: chmod o+rx {folder}")
+    if "permissions" not in root.model_fields_set and root.owner is None:
+        yield Fault(
+            "file roots",
+            setting,
+            "no one may find its documents, because it has no permissions",
+            'Add "permissions": ["domain:example.com"], or [] if sidecars name the readers of each file.',
+        )
+
+
+def _closed_to_services(settings: Settings) -> Iterator[Fault]:
+    from orchestration.supervision import rights, run_state
+
+    if run_state.account(settings) == "root":
+        return
+    for name, path in rights.unreadable(settings):
+        setting = name if name.startswith("CONCORDANCE_") else f"{ROOTS} ({name})"
+        remedy = f"Let their account read it and enter its parent folders, for example: chmod o+rX {path}"
+        yield Fault("file roots", setting, f"{path} is readable by root but not by the services", remedy)
+
+
+def _models(settings: Settings) -> Iterator[Fault]:
+    from resources.embedding.folder import read_folder
+
+    if settings.embedding_provider == "local":
+        try:
+            read_folder(settings.embedding_model)
+        except ConcordanceError as error:
+            # later, the index determines the model
+            yield _told("embedder", "CONCORDANCE_EMBEDDING_MODEL", error, stops=_is_new(settings))
+    if settings.rerank_model is not None:
+        from resources.embedding.cross_encoder import folder_of
+
+        try:
+            read_folder(str(folder_of(settings.rerank_model)))
+        except ConcordanceError as error:
+            yield _told("reranker", "CONCORDANCE_RERANK_MODEL", error)
+    key = settings.google_service_account_file
+    if key is not None and not key.is_file():
+        setting = "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE"
+        yield Fault("Google Drive", setting, f"there is no file {key}", "Give the path of the account's JSON key.")
+
+
+def _profiles(settings: Settings) -> Iterator[Fault]:
+    """Check chunking profiles against the window of the settings' model, as far as that is known without loading it."""
+    from assets.stages.profiles import PROFILES, resolve
+
+    named = {"CONCORDANCE_CHUNK_PROFILE": settings.chunk_profile}
+    named |= {
+        f"{ROOTS} ({root.name}, profile)": root.profile for root in settings.file_roots if root.profile is not None
+    }
+    for setting, name in named.items():
+        if name == "auto":
+            continue
+        try:
+            resolve(name, _window(settings))
+        except ConcordanceError as error:
+            yield _told("profiles", setting, error, stops=name not in PROFILES or _is_new(settings))
+
+
+def _window(settings: Settings) -> int:
+    from resources.embedding import embedder
+    from resources.embedding.folder import read_folder
+
+    if settings.embedding_window is not None:
+        return settings.embedding_window
+    if settings.embedding_provider == "openai":
+        return embedder(settings).window
+    return read_folder(settings.embedding_model).window
+
+
+def _keys(settings: Settings) -> Iterator[Fault]:
+    from resources import keys
+
+    if settings.encryption_keys is not None:
+        try:
+            keys.fernet(settings)
+        except ConcordanceError as error:
+            yield _told("keys", "CONCORDANCE_ENCRYPTION_KEYS", error, stops=True)
+
+
+def _told(part: str, setting: str, error: ConcordanceError, *, stops: bool = False) -> Fault:
+    """Return the fault that an error tells, which names another setting or none and ends with what to do."""
+    text = str(error)
+    for name in (setting, "CONCORDANCE_EMBEDDING_MODEL", "CONCORDANCE_CHUNK_PROFILE"):
+        text = text.removeprefix(name).removeprefix(": ").removeprefix(" ")
+    what, _, remedy = text.rstrip().partition(". ")
+    return Fault(part, setting, what.removesuffix("."), remedy, stops)
+
+
+def _is_new(settings: Settings) -> bool:
+    """Return True if nothing has run in HOME yet."""
+    return not (settings.home / "run").exists()

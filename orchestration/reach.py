@@ -1,0 +1,154 @@
+"""Ask each service that a setting names, within seconds: Postgres, Qdrant, the lake, the embedding service, the language model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from orchestration.fault import Fault
+from resources.core.errors import ConcordanceError
+from resources.settings import Settings
+from resources.settings.urls import local_folder
+
+SECONDS = 5.0
+"""Longest wait for a service; the object store of the lake has 20 seconds."""
+
+
+Check = Callable[[Settings], Iterator[Fault]]
+
+
+def examine(settings: Settings) -> list[Fault]:
+    """Return a fault for each service that the settings name and that does not respond as it should."""
+
+    def faults(check: Check) -> list[Fault]:
+        return list(check(settings))
+
+    with ThreadPoolExecutor(len(CHECKS)) as pool:
+        return [fault for found in pool.map(faults, CHECKS) for fault in found]
+
+
+def _postgres(settings: Settings) -> Iterator[Fault]:
+    import psycopg
+
+    if settings.postgres_url is None:
+        return
+    setting, remedy = (
+        "CONCORDANCE_POSTGRES_URL",
+        "Start that server, or correct host, port, user, password and database.",
+    )
+    try:
+        with psycopg.connect(settings.postgres_dsn, connect_timeout=int(SECONDS)) as connection:
+            row = connection.execute(
+                "SELECT to_regclass('schema_migrations') IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')"
+            ).fetchone()
+    except psycopg.Error as error:
+        why = str(error).strip().splitlines()[0].strip()
+        yield Fault("postgres", setting, f"the database does not respond ({why})", remedy, stops=True)
+        return
+    if row is None or not row[0]:
+        what = "its user may not create schemas in this database"
+        yield Fault("postgres", setting, what, "Run there: GRANT CREATE ON DATABASE … TO …", stops=True)
+
+
+def _qdrant(settings: Settings) -> Iterator[Fault]:
+    if settings.qdrant_url is None:
+        return
+    key = settings.qdrant_api_key
+    headers = {"api-key": key.get_secret_value()} if key is not None else {}
+    yield from _asked(
+        "qdrant",
+        "CONCORDANCE_QDRANT_URL",
+        "CONCORDANCE_QDRANT_API_KEY",
+        f"{settings.qdrant_address}/collections",
+        headers,
+    )
+
+
+def _embedder(settings: Settings) -> Iterator[Fault]:
+    if settings.embedding_provider == "openai":
+        key = settings.openai_api_key
+        yield from _model(
+            "embedder", "OPENAI", settings.openai_base_url, None if key is None else key.get_secret_value()
+        )
+
+
+def _language_model(settings: Settings) -> Iterator[Fault]:
+    if settings.llm_model is not None:
+        key = settings.llm_api_key
+        yield from _model(
+            "language model", "LLM", settings.llm_base_url, None if key is None else key.get_secret_value()
+        )
+
+
+def _model(part: str, prefix: str, base: str, key: str | None) -> Iterator[Fault]:
+    headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
+    address = f"{base.rstrip('/')}/models"
+    yield from _asked(part, f"CONCORDANCE_{prefix}_BASE_URL", f"CONCORDANCE_{prefix}_API_KEY", address, headers)
+
+
+def _asked(part: str, setting: str, key: str, address: str, headers: dict[str, str]) -> Iterator[Fault]:
+    """Yield a fault unless something responds at the address and takes the key. Not every service serves this route: 404 is a response."""
+    import httpx
+
+    try:
+        status = httpx.get(address, headers=headers, timeout=SECONDS).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        host = httpx.URL(address).netloc.decode()
+        yield Fault(
+            part,
+            setting,
+            f"nothing responds at {host} ({error})",
+            "Start that service, or correct the URL.",
+        )
+        return
+    if status in {401, 403}:
+        yield Fault(
+            part, key, f"the service of {setting} refuses it (status {status})", "Set the key that the service expects."
+        )
+    elif status >= 500:
+        yield Fault(part, setting, f"the service responds with status {status}", "See its log, or correct the URL.")
+
+
+def _lake(settings: Settings) -> Iterator[Fault]:
+    from resources.stores.blobs import Blobs
+
+    if settings.lake_url is None:
+        return
+    setting = "CONCORDANCE_LAKE_URL"
+    if settings.lake_url.startswith("file:"):
+        folder = local_folder(settings.lake_url)
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            yield Fault(
+                "lake",
+                setting,
+                f"{folder} is not a writable folder",
+                "Correct the path, or let our account write to it.",
+            )
+        return
+    try:
+        Blobs(settings.lake_address).exists("0" * 64)
+    except ConcordanceError as error:
+        remedy = "Correct the URL, or the credentials of the store in the environment (docs/configuration.md)."
+        yield Fault("lake", setting, str(error).rstrip("."), remedy)
+
+
+def _dagster(settings: Settings) -> Iterator[Fault]:
+    if settings.dagster_url is None:
+        return
+    secret = settings.dagster_secret
+    headers = {"Authorization": f"Bearer {secret.get_secret_value()}"} if secret is not None else {}
+    address = f"{settings.dagster_address}/server_info"
+    yield from _asked("dagster", "CONCORDANCE_DAGSTER_URL", "CONCORDANCE_DAGSTER_SECRET", address, headers)
+
+
+CHECKS: tuple[Check, ...] = (
+    _postgres,
+    _qdrant,
+    _lake,
+    _embedder,
+    _language_model,
+    _dagster,
+)

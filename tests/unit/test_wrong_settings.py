@@ -1,0 +1,163 @@
+"""What `up` and `doctor` say about wrong settings, before anything starts. With `pytest -s`, a table."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestration import preflight
+from orchestration.cli import run
+from resources.core.errors import ConfigurationError
+from resources.settings import load
+
+ROOT = {"name": "notes", "url": "file:///", "tenant": "acme", "dataset": "notes", "permissions": ["public"]}
+CLOSED = "127.0.0.1:9"
+"""The discard port, on which nothing listens."""
+
+
+def root(**changed: object) -> str:
+    return json.dumps([{name: value for name, value in (ROOT | changed).items() if value is not None}])
+
+
+Case = tuple[dict[str, str], str]
+CASES: list[Case] = [
+    ({"HTTP_PORT": "eighty"}, "CONCORDANCE_HTTP_PORT: must be a whole number from 1 to 65535, not 'eighty'"),
+    ({"DAGSTER_PORT": "70000"}, "CONCORDANCE_DAGSTER_PORT: must be a number from 1 to 65535, not '70000'"),
+    ({"SYNC_MINUTES": "0"}, "CONCORDANCE_SYNC_MINUTES: must be a number from 1 to 60, not '0'"),
+    (
+        {"LOG_LEVEL": "loud"},
+        "CONCORDANCE_LOG_LEVEL: must be 'debug', 'info', 'warning' or 'error', not 'loud'",
+    ),
+    ({"ACL_MAX_AGE": "1w"}, "CONCORDANCE_ACL_MAX_AGE: must be a duration such as 30m, 24h or 7d, not '1w'"),
+    ({"DRIVE_FOLLOW_SHORTCUTS": "maybe"}, "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS: must be true or false, not 'maybe'"),
+    ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
+    ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers=4' is not one of answer_cache_seconds, "),
+    ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
+    (
+        {"RETENTION": "retention_audit=long"},
+        "retention_audit in CONCORDANCE_RETENTION: must be a duration such as 12h or 90d, or forever, not 'long'",
+    ),
+    (
+        {"TRUSTED_PROXIES": "proxy.example"},
+        "CONCORDANCE_TRUSTED_PROXIES: must be a comma list of addresses and networks such as 10.0.0.0/8",
+    ),
+    (
+        {"LLM_MODEL": "gpt"},
+        "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service",
+    ),
+    ({"QUERY_EXPANSION": "hyde"}, "CONCORDANCE_QUERY_EXPANSION=hyde needs CONCORDANCE_LLM_MODEL: set it, or write off"),
+    (
+        {"POSTGRES_URL": "mysql://ann:canary@db/x"},
+        "CONCORDANCE_POSTGRES_URL: must have the form postgresql://user:password@host:5432/database",
+    ),
+    ({"QDRANT_URL": "vectors:6333"}, "CONCORDANCE_QDRANT_URL: must be a URL such as https://service.example.com"),
+    (
+        {"LAKE_URL": "/srv/lake"},
+        "CONCORDANCE_LAKE_URL: must be file:///absolute/path, s3://bucket/prefix, az://… or gs://…, not '/srv/lake'",
+    ),
+    (
+        {"LLM_BASE_URL": "localhost:8000/v1"},
+        "CONCORDANCE_LLM_BASE_URL: must be a URL such as https://service.example.com",
+    ),
+    ({"ALERT_WEBHOOK_URL": "hooks/canary"}, "CONCORDANCE_ALERT_WEBHOOK_URL: must be a URL that begins with https://"),
+    (
+        {"POSTGRES_URL": f"postgresql://ann:canary@{CLOSED}/x"},
+        "CONCORDANCE_POSTGRES_URL: the database does not respond (connection failed: ",
+    ),
+    ({"QDRANT_URL": f"http://{CLOSED}"}, f"CONCORDANCE_QDRANT_URL: nothing responds at {CLOSED} ("),
+    (
+        {"LLM_MODEL": "m", "LLM_BASE_URL": f"http://{CLOSED}/v1"},
+        f"CONCORDANCE_LLM_BASE_URL: nothing responds at {CLOSED} (",
+    ),
+    (
+        {"EMBEDDING_PROVIDER": "openai", "OPENAI_BASE_URL": f"http://{CLOSED}/v1"},
+        f"CONCORDANCE_OPENAI_BASE_URL: nothing responds at {CLOSED} (",
+    ),
+    (
+        {"LAKE_URL": "file:///etc/passwd/lake"},
+        "CONCORDANCE_LAKE_URL: /etc/passwd is not a writable folder. Correct the path",
+    ),
+    (
+        {"EMBEDDING_MODEL": "/nowhere"},
+        "CONCORDANCE_EMBEDDING_MODEL: /nowhere is not the folder of a sentence-transformers model, it lacks config.json",
+    ),
+    ({"CHUNK_PROFILE": "b500"}, "CONCORDANCE_CHUNK_PROFILE: there is no chunking profile 'b500'. Known: auto, a500"),
+    (
+        {"CHUNK_PROFILE": "b1000"},
+        "CONCORDANCE_CHUNK_PROFILE: b1000 cuts chunks of 1000 tokens, but the embedding model sees 254",
+    ),
+    (
+        {"ENCRYPTION_KEYS": "x"},
+        "CONCORDANCE_ENCRYPTION_KEYS: contains a value that is not a Fernet key; generate one with",
+    ),
+    ({"FILE_ROOTS": '{"name": "notes"'}, "CONCORDANCE_FILE_ROOTS: is not valid JSON: "),
+    ({"FILE_ROOTS": "@/nowhere.json"}, "CONCORDANCE_FILE_ROOTS: cannot read /nowhere.json: No such file or directory"),
+    (
+        {"FILE_ROOTS": root(permissions=["everyone"])},
+        "CONCORDANCE_FILE_ROOTS (root 1, permissions): 'everyone' is not a principal; write an email, group:NAME@DOMAIN",
+    ),
+    ({"FILE_ROOTS": root(tenant=None)}, "CONCORDANCE_FILE_ROOTS (root 1, tenant): is missing: add it"),
+    (
+        {"FILE_ROOTS": root(permission=[])},
+        "CONCORDANCE_FILE_ROOTS (root 1, permission): is not a field: check its spelling",
+    ),
+    (
+        {"FILE_ROOTS": root(url="srv/notes")},
+        "CONCORDANCE_FILE_ROOTS (root 1, url): must be file:///absolute/path, s3://",
+    ),
+    (
+        {"FILE_ROOTS": root(url="file:///nowhere")},
+        "CONCORDANCE_FILE_ROOTS (notes): /nowhere does not exist. Create or mount it, or correct its url",
+    ),
+    (
+        {"FILE_ROOTS": root(permissions=None)},
+        "CONCORDANCE_FILE_ROOTS (notes): no one may find its documents, because it has no permissions. Add",
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("CONCORDANCE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+
+
+def said() -> list[str]:
+    """Return what `up` says about the settings before it starts anything."""
+    try:
+        return [str(fault) for fault in preflight.check(load())]
+    except ConfigurationError as error:
+        return [line.strip() for line in str(error).splitlines()[1:]]
+
+
+@pytest.mark.parametrize(("given", "message"), CASES, ids=["-".join(given) for given, _ in CASES])
+def test_a_wrong_value_is_named_with_what_it_should_be(
+    given: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"CONCORDANCE_{name}", value)
+    found = said()
+    assert [line for line in found if line.startswith(message)] == found
+    assert len(found) == 1
+    assert "canary" not in found[0]
+    print(f"\n{' '.join(f'{name}={value}' for name, value in given.items())}\n    {found[0]}")  # noqa: T201 # the table
+
+
+def test_right_values_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", root(url=tmp_path.as_uri(), owner="ann@acme.com"))
+    assert said() == []
+
+
+def test_doctor_names_all_faults_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", root(url="file:///nowhere", permissions=None))
+    monkeypatch.setenv("CONCORDANCE_QDRANT_URL", f"http://{CLOSED}")
+    monkeypatch.setenv("CONCORDANCE_CHUNK_PROFILE", "b500")
+    assert run(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    named = ("/nowhere does not exist", "no permissions", "CONCORDANCE_QDRANT_URL", "CONCORDANCE_CHUNK_PROFILE")
+    assert [name for name in named if name not in printed] == []
