@@ -11,13 +11,19 @@ _TASKS = Path("/proc/self/task")
 def lower() -> None:
     """Lower the priority of all threads of this process. It cannot be raised again without privileges."""
     if not _TASKS.is_dir():
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        _lower(0)
         return
     for task in _TASKS.iterdir():  # Linux has a priority for each thread; later threads inherit it
         try:
-            os.setpriority(os.PRIO_PROCESS, int(task.name), NICE)
+            _lower(int(task.name))
         except ProcessLookupError:
             continue  # it has ended meanwhile
+
+
+def _lower(thread: int) -> None:
+    """Lower a thread's priority, unless it is low already: `nice concordance up` has lowered it, and only root may raise it."""
+    if os.getpriority(os.PRIO_PROCESS, thread) < NICE:
+        os.setpriority(os.PRIO_PROCESS, thread, NICE)
 
 
 def lowered() -> bool:
