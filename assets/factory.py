@@ -62,6 +62,8 @@ def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
         metadata = _metadata(job, result.counts)
         if not backfill and job.touched:
             _report_partitions(context, source, job, metadata)
+        for key in job.retired if stage == STAGES[-1] else ():
+            context.instance.delete_dynamic_partition(source.value, key)
         if stage == STAGES[-1] and job.error:
             # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
             raise dg.Failure(job.error, metadata=metadata, allow_retries=False)

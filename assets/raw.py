@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
+from assets.intake.brake import hold_retired
 from assets.intake.fetching import merged
 from assets.intake.rows import append, raw_table
 from resources.alerts import alert
@@ -100,7 +101,7 @@ def _collect_all(
     job.error = " ".join(faults) or None  # the other partitions continue; the job still ends as failed
     for partition in source.retired(known):
         if job.partitions is None or partition in job.partitions:
-            _remove_partition(job, partition, result)
+            _retire(job, partition, result)
 
 
 def _call(question: Callable[[], T]) -> T:
@@ -139,6 +140,7 @@ def _collect_partition(
     *,
     relist: bool,
 ) -> None:
+    job.stores.partitions.reconsider(partition=partition)
     cursor = None if relist else job.stores.partitions.saved_cursor(partition=partition)
     batches = PartitionSync(job, source, partition, result, begun=cursor is not None)
     last = "delta"
@@ -161,11 +163,28 @@ def _prune_approved(job: SyncJob, result: StageResult) -> None:
     _remove(job, {row.source_id: row.partition for row in rows}, times, result)
 
 
-def _remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:
-    """Tombstone the documents of a partition that is no longer configured, since we may no longer read them."""
+def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
+    """Hold the documents of a partition that is no longer configured; it is listed from the beginning if it returns."""
+    stores = job.stores
+    if stores.settings.prune_share >= 1:
+        remove_partition(job, partition, result)
+    stores.partitions.reset_partition(partition=partition)
+    stores.partitions.forget(partition=partition)
+    stores.partitions.end_listing(partition=partition)
+    left = stores.documents.unseen(partition=partition, seen=[])
+    if not left:
+        stores.partitions.drop_partition(partition=partition)
+        job.retired.add(partition)
+        return
+    notice = hold_retired(stores, partition, left)
+    if notice is not None:
+        result.counts["held"] += len(left)
+        job.fault(partition, "raw", notice, skipped=True)
+
+
+def remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:
+    """Tombstone all documents of a partition."""
     _remove(job, dict.fromkeys(job.stores.documents.unseen(partition=partition, seen=[]), partition), {}, result)
-    job.stores.partitions.reset_partition(partition=partition)
-    job.stores.partitions.forget(partition=partition)
 
 
 def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], result: StageResult) -> None:

@@ -57,6 +57,18 @@ class SourceCounts(msgspec.Struct, frozen=True):
     failed: int
 
 
+class Root(msgspec.Struct, frozen=True):
+    """A root, drive or channel: its documents that are not deleted, and how many of their deletions are held."""
+
+    source: str
+    partition: str
+    title: str | None
+    last_sync_at: datetime | None
+    lost_at: datetime | None
+    documents: int
+    held: int
+
+
 class SourceSummary(msgspec.Struct, frozen=True):
     """Documents and passages of a source."""
 
@@ -79,6 +91,7 @@ class Commands(Family, path="cli"):
     def api_keys(self) -> list[ApiKey]: ...
     def job(self, *, job_id: str) -> JobReport | None: ...
     def job_errors(self, *, job_id: str) -> list[JobFault]: ...
+    def roots(self) -> list[Root]: ...
     def sources(self) -> list[SourceCounts]: ...
     def why(
         self,

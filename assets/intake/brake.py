@@ -1,7 +1,8 @@
 """The prune brake: hold mass deletions until a person approves them.
 
 A failed listing looks like a mass deletion, and so does a mistake at the source; both would empty the index. Deletions of more
-than a share of a partition are therefore held until `concordance prune approve`. Held documents stay searchable for permitted
+than a share of a partition are therefore held until `concordance prune approve`. The same goes for all documents of
+a root or channel that leaves the settings. Held documents stay searchable for permitted
 callers until their permissions are too old to trust (`ACL_MAX_AGE`), because they are no longer refreshed.
 """
 
@@ -48,3 +49,16 @@ class Brake:
             f"approve {stores.source.value} {self._partition}",
         )
         return number
+
+
+def hold_retired(stores: Stores, partition: str, source_ids: Collection[str]) -> str | None:
+    """Hold all documents of a partition that is no longer configured, however few; return what to do if that is new."""
+    if set(source_ids) <= set(stores.partitions.held(partition=partition)):
+        return None
+    stores.partitions.hold(partition=partition, source_ids=list(source_ids), times={})
+    notice = (
+        f"{label(stores.source)}, {partition}, is no longer configured. Its {len(source_ids)} documents were kept. To remove them, run: "
+        f"concordance source remove {partition}"
+    )
+    alert(stores.settings, notice)
+    return notice

@@ -36,6 +36,11 @@ simulators = App(
 prune = App(
     name="prune", help="Approve or reject mass deletions, which are held for a decision.", result_action="return_value"
 )
+source_roots = App(
+    name="source",
+    help="List roots, drives and channels, and remove those that are no longer wanted.",
+    result_action="return_value",
+)
 question_set = App(
     name="questions",
     help="Manage the questions that measure search quality each month and before a change of model.",
@@ -43,7 +48,9 @@ question_set = App(
 )
 audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
-GROUPS = {"": app} | {one.name[0]: one for one in (key, connections, simulators, prune, question_set, audit)}
+GROUPS = {"": app} | {
+    one.name[0]: one for one in (key, connections, simulators, source_roots, prune, question_set, audit)
+}
 COMMANDS = {
     "installation": {
         "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
@@ -59,6 +66,10 @@ COMMANDS = {
     },
     "syncing": {
         "sync": "Bring the index up to date with a source: google_drive, slack, upload or files.",
+    },
+    "sources": {
+        "source list": "List roots, drives and channels: documents, state and last sync.",
+        "source remove": "Remove the documents of a root, drive or channel that has left the settings, or the sample company.",
     },
     "upkeep": {
         "reconcile": "List the sources completely and compare them with lake, Postgres and Qdrant in both directions.",

@@ -17,6 +17,7 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, note_changed, say, say_json
 from orchestration.demo import sample
+from orchestration.demo.removal import ADDED_BY
 from orchestration.demo.sample import with_sample_roots
 from orchestration.demo.simulated import simulated, with_simulators
 from orchestration.evaluation.question_set import put
@@ -75,7 +76,12 @@ def up(
     return 0
 
 
-def restart() -> int:
+def restart(
+    *,
+    without_sample: Annotated[
+        bool, Parameter(negative="", help="Leave the sample company, of which everything indexed is kept.")
+    ] = False,
+) -> int:
     settings = load()
     if run_state.supervisor(settings) is None:
         raise NotRunningError(f"Concordance is not running in {settings.home}. Start it with: concordance up")
@@ -87,7 +93,7 @@ def restart() -> int:
         else "No setting has changed; only what ended or was updated restarts."
     )
     run_state.leave(settings)
-    return up(detach=True, sample=started is not None and started.sample)
+    return up(detach=True, sample=started is not None and started.sample and not without_sample)
 
 
 def _check_values(settings: Settings) -> None:
@@ -190,7 +196,7 @@ def _question_set(settings: Settings) -> None:
     """Add the sample company's questions if the question set is empty."""
     with session(settings.postgres_dsn) as connection:
         if not Questions(connection).counted():
-            put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), "sample")
+            put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), ADDED_BY)
 
 
 def _keep_running(settings: Settings, sample: bool) -> None:

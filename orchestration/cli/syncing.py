@@ -39,9 +39,10 @@ def sync(
     wait: Annotated[bool, Parameter(negative="", help="Wait until the sync has ended, and report.")] = False,
     json: Json = False,
 ) -> int:
-    settings = with_running_simulators(load())
+    settings = load()
     _check_running(settings)
     note_changed(settings)
+    settings = with_running_simulators(settings)
     job_id, merged = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
     if not wait:
         report = read_job(settings, job_id)

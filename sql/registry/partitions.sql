@@ -32,6 +32,10 @@ UPDATE partitions SET source_count = NULL WHERE source = :source AND partition =
 UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()
 WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 
+-- name: drop_partition!
+-- Forget a partition whose documents are removed.
+DELETE FROM partitions WHERE source = :source AND partition = :partition;
+
 -- name: partition_names
 -- Partitions with documents that are not deleted, and those that were synced.
 SELECT partition FROM documents WHERE source = :source AND state <> 'deleted'
@@ -110,6 +114,13 @@ ON CONFLICT (source, source_id) DO NOTHING;
 -- name: release!
 -- Release documents that exist again or were deleted. Grain: document.
 DELETE FROM held_deletions WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: reconsider!
+-- Drop the pending deletions of a partition that returns to the settings or can be read again: its listing decides anew.
+DELETE FROM held_deletions AS h USING partitions AS p
+WHERE
+    h.source = :source AND h.partition = :partition AND h.approved_at IS NULL
+    AND p.source = h.source AND p.partition = h.partition AND p.lost_at IS NOT NULL;
 
 -- name: approved
 -- Approved deletions. Grain: document.

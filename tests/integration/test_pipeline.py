@@ -229,15 +229,6 @@ def test_a_draft_is_for_its_owner_alone(installation: Installation) -> None:
     assert [point["permissions"] for point in installation.points()] == [["bob@acme.example"]]
 
 
-def test_a_root_that_is_no_longer_listed_leaves_the_index(installation: Installation) -> None:
-    installation.write("zebras.md", STRIPES)
-    installation.sync()
-    bare = installation.settings.model_copy(update={"file_roots": ()})
-    Installation(settings=bare, root=installation.root).sync()
-    assert installation.points() == []
-    assert states(installation) == {"docs/zebras.md": State.DELETED}
-
-
 def test_a_lost_collection_is_rebuilt(installation: Installation) -> None:
     from resources.stores import qdrant
 

@@ -1,0 +1,230 @@
+"""The commands `source list` and `source remove`: roots, drives and channels, also those that have left the settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
+from orchestration.cli.output import note, say, say_json
+from orchestration.demo.simulated import with_running_simulators
+from orchestration.supervision import run_state
+from resources.core.domain import SourceName
+from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
+from resources.settings import FileRoot, Settings, load
+from resources.settings.urls import local_folder
+from resources.sources import capabilities, configured, open_source
+from sql.commands import Commands
+
+if TYPE_CHECKING:
+    from sql.commands import Root as Known
+
+State = Literal["active", "not configured", "folder missing", "held", "no access"]
+UPLOADS = "*"
+"""Stands for all upload days in the list."""
+
+
+class Root(msgspec.Struct, kw_only=True):
+    """A line of `source list`. `root` is what --partition, `prune` and `source remove` take."""
+
+    source: str
+    root: str
+    name: str
+    documents: int = 0
+    held: int = 0
+    state: State = "active"
+    last_sync_at: datetime | None = None
+
+
+def source_list(*, json: Json = False) -> None:
+    found = roots(_running(load()))
+    if json:
+        say_json(found)
+        return
+    for one in found:
+        last = f"{one.last_sync_at:%Y-%m-%d %H:%M} UTC" if one.last_sync_at else "never"
+        state = f"{one.held} of {one.documents} held" if one.state == "held" else one.state
+        say(
+            f"{one.source:<13} {one.root:<22} {one.documents:>7} documents  {state:<16} last synced: {last:<21} {one.name}".rstrip()
+        )
+    if gone := [one.root for one in found if one.state == "not configured"]:
+        note(
+            f"Documents of roots that have left the settings are kept. To remove them: concordance source remove {gone[0]}"
+        )
+    if any(one.state == "held" for one in found):
+        note("Held deletions await approval. See: concordance prune list")
+    if not found:
+        note("There are no roots yet. See docs/configuration.md")
+
+
+def source_remove(
+    name: Annotated[str | None, Parameter(help="A root, drive or channel: its root or name in `source list`.")] = None,
+    /,
+    *,
+    sample: Annotated[
+        bool,
+        Parameter(negative="", help="Remove the sample company; if it is running, Concordance restarts without it."),
+    ] = False,
+    yes: Annotated[bool, Parameter(negative="", help="Do not ask.")] = False,
+    json: Json = False,
+) -> int:
+    if (name is None) != sample:
+        raise InvalidRequestError("Name a root, as `concordance source list` shows it, or write --sample.")
+    settings = _running(load())
+    chosen = _sample(settings) if name is None else [_named(settings, name)]
+    documents = sum(one.documents for one in chosen)
+    what = "the sample company" if name is None else f"{chosen[0].root} ({chosen[0].source})"
+    if not chosen:
+        note("Nothing of the sample company is left.")
+        return 0
+    if not (yes or _confirmed(f"Remove {documents} documents of {what} from the index? [y/N] ")):
+        note("Nothing was removed. To remove it without a question, add --yes")
+        return 1
+    if sample:
+        _leave_sample()
+    removed = _remove(load(), chosen)
+    if json:
+        say_json({"documents": removed, "roots": [one.root for one in chosen]})
+    else:
+        say(f"Removed {removed} documents of {what}. They are erased after erase_after in CONCORDANCE_RETENTION.")
+    return 0
+
+
+def roots(settings: Settings) -> list[Root]:
+    """Return all roots, known or configured. Raises `NotRunningError` if the database is not responding."""
+    with database(settings) as connection:
+        known = Commands(connection).roots()
+    given = {root.name: root for root in settings.file_roots}
+    found = [_root(row, settings, given) for row in known if not capabilities(SourceName(row.source)).user_supplied]
+    unseen = given.keys() - {row.partition for row in known if row.source == SourceName.FILES}
+    found += [
+        Root(source=SourceName.FILES, root=name, name=given[name].url, state=_of_folder(given[name])) for name in unseen
+    ]
+    uploads = [row for row in known if capabilities(SourceName(row.source)).user_supplied]
+    for source in sorted({row.source for row in uploads}):
+        days = [row for row in uploads if row.source == source]
+        last = max((row.last_sync_at for row in days if row.last_sync_at is not None), default=None)
+        found.append(
+            Root(source=source, root=UPLOADS, name="", documents=sum(row.documents for row in days), last_sync_at=last)
+        )
+    return sorted(found, key=lambda one: (one.source, one.root))
+
+
+def _root(row: Known, settings: Settings, given: Mapping[str, FileRoot]) -> Root:
+    folder = given.get(row.partition) if row.source == SourceName.FILES else None
+    return Root(
+        source=row.source,
+        root=row.partition,
+        name=folder.url if folder is not None else row.title or "",
+        documents=row.documents,
+        held=row.held,
+        state=_state(row, settings, folder),
+        last_sync_at=row.last_sync_at,
+    )
+
+
+def _state(row: Known, settings: Settings, folder: FileRoot | None) -> State:
+    source = SourceName(row.source)
+    if not configured(settings, source) or (source == SourceName.FILES and folder is None):
+        return "not configured"
+    if row.lost_at is not None:  # a sync has found it unreadable, or no longer configured: then all of it is held
+        return "not configured" if row.held and row.held == row.documents else "no access"
+    if folder is not None and (state := _of_folder(folder)) != "active":
+        return state
+    return "held" if row.held else "active"
+
+
+def _of_folder(root: FileRoot) -> State:
+    missing = root.url.startswith("file:") and not local_folder(root.url).is_dir()
+    return "folder missing" if missing else "active"
+
+
+def _running(settings: Settings) -> Settings:
+    """Return the settings with the sample company if the running services were started with it."""
+    from orchestration.demo.sample import roots as sample_roots
+
+    if not _runs_sample(settings):
+        return settings
+    ours = {root.name: root for root in (*settings.file_roots, *sample_roots())}
+    return with_running_simulators(settings.model_copy(update={"file_roots": tuple(ours.values())}))
+
+
+def _runs_sample(settings: Settings) -> bool:
+    started = run_state.read(settings).started
+    return started is not None and started.sample and run_state.supervisor(settings) is not None
+
+
+def _named(settings: Settings, name: str) -> Root:
+    """Return the root of this name, which must no longer be configured. Raises `ConcordanceError`."""
+    known = [one for one in roots(settings) if one.root != UPLOADS]
+    found = [one for one in known if name in {one.root, one.name}]
+    if not found:
+        raise ConcordanceError(
+            f"There is no root {name!r}. There are: {', '.join(one.root for one in known) or 'none'}."
+        )
+    if len(found) > 1:
+        raise ConcordanceError(f"{name!r} is the name of {', '.join(one.root for one in found)}: give one of these.")
+    source = SourceName(found[0].source)
+    if found[0].state != "not configured" and configured(settings, source) and _is_synced(settings, found[0]):
+        setting = "CONCORDANCE_FILE_ROOTS" if source == SourceName.FILES else "the settings or at the source"
+        raise ConcordanceError(
+            f"{found[0].root} is still synced, which would add its documents again. Remove it from {setting} and run `concordance restart` "
+            "first."
+        )
+    return found[0]
+
+
+def _is_synced(settings: Settings, root: Root) -> bool:
+    source = open_source(settings, SourceName(root.source))
+    return root.root not in {*source.retired([root.root]), *source.lost([root.root])}
+
+
+def _sample(settings: Settings) -> list[Root]:
+    from orchestration.demo.removal import is_sample
+
+    return [one for one in roots(settings) if is_sample(settings, SourceName(one.source), one.root)]
+
+
+def _leave_sample() -> None:
+    """Restart Concordance without the sample company, if it is running with it, and remove its questions."""
+    from orchestration.demo.removal import remove_questions
+
+    settings = load()
+    if _runs_sample(settings):
+        note("Restarting without the sample company …")
+        # in a process of its own, because as root it becomes another account
+        command = [sys.executable, "-m", "orchestration.cli", "restart", "--without-sample"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    remove_questions(settings)
+
+
+def _remove(settings: Settings, chosen: Sequence[Root]) -> int:
+    from assets.upkeep.removal import remove
+    from resources.dagster_partitions import delete_partitions
+    from resources.logging import configure
+
+    configure("warning", "cli")
+    total = 0
+    for source in sorted({one.source for one in chosen}):
+        keys = [one.root for one in chosen if one.source == source]
+        try:
+            delete_partitions(settings, SourceName(source), keys)
+        except NotRunningError as error:
+            note(f"{error} The partitions {', '.join(keys)} remain in its list; they do no harm.")
+        total += remove(settings, SourceName(source), keys)
+    return total
+
+
+def _confirmed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,20 @@
+-- Roots, drives and channels with their documents, for the operator.
+-- Grain: (source, partition). Index: documents_partition.
+SELECT
+    k.source,
+    k.partition,
+    p.title,
+    p.last_sync_at,
+    p.lost_at,
+    (
+        SELECT count(*) FROM documents AS d
+        WHERE d.source = k.source AND d.partition = k.partition AND d.state <> 'deleted'
+    ) AS documents,
+    (SELECT count(*) FROM held_deletions AS h WHERE h.source = k.source AND h.partition = k.partition) AS held
+FROM (
+    SELECT source, partition FROM partitions
+    UNION
+    SELECT source, partition FROM documents WHERE state <> 'deleted'
+) AS k
+LEFT JOIN partitions AS p ON k.source = p.source AND k.partition = p.partition
+ORDER BY k.source, k.partition;
