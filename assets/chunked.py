@@ -16,7 +16,7 @@ from resources.core.domain import Chunk, ParsedDocument
 from resources.core.tables import table
 from resources.embedding.wordpieces import WordPieces
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncing import StageResult, SyncJob
 from sql.rows import Pending
 
 TABLE = "chunked"
@@ -32,13 +32,18 @@ def chunk_version(profile: Profile) -> str:
 
 def chunk_missing(
     job: SyncJob, pending: Sequence[Pending], profiles: Mapping[str, Profile], counter: WordPieces
-) -> dict[str, int]:
-    """Chunk texts that have no chunks in the lake. `profiles` maps each profile name to its resolved form. Returns counts."""
+) -> StageResult:
+    """Chunk texts that have no chunks in the lake. `profiles` maps each profile name to its resolved form."""
     stores = job.stores
     by_version = {chunk_version(profile): profile for profile in profiles.values()}
-    wanted = {(document.content_key, chunk_version(profiles[document.profile])) for document in pending}
-    todo = sorted(wanted - _present(stores, {key for key, _ in wanted}))
-    totals = {"documents": len(wanted), "chunked": 0, "reused": len(wanted) - len(todo), "chunks": 0, "tokens": 0}
+    wanted = {
+        (document.content_key, chunk_version(profiles[document.profile])): document.partition for document in pending
+    }
+    todo = sorted(wanted.keys() - _present(stores, {key for key, _ in wanted}))
+    result = StageResult({"documents": 0, "chunked": 0, "reused": 0, "chunks": 0, "tokens": 0})
+    waiting = set(todo)
+    for text, partition in wanted.items():
+        result.count(partition, documents=1, reused=int(text not in waiting))
     for part in batches(todo, BATCH_DOCUMENTS):
         documents = parsed_documents(stores, {key for key, _ in part})
         rows: list[dict[str, Any]] = []
@@ -48,13 +53,12 @@ def chunk_missing(
                 continue  # skipped or failed in parsing: the registry has the reason
             chunks = chunk(document, counter, by_version[version])
             rows += _rows(key, version, chunks)
-            totals["chunked"] += 1
-            totals["chunks"] += len(chunks)
-            totals["tokens"] += sum(piece.tokens for piece in chunks)
+            tokens = sum(piece.tokens for piece in chunks)
+            result.count(wanted[key, version], chunked=1, chunks=len(chunks), tokens=tokens)
         if rows:
             stores.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
         job.progress("chunked")
-    return totals
+    return result
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -21,7 +21,7 @@ from resources.embedding import check_dimensions
 from resources.embedding.budget import Budget, month_key
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
-from resources.syncing import SyncJob
+from resources.syncing import StageResult, SyncJob
 from sql.rows import Pending
 from sql.sync import Collections
 
@@ -36,31 +36,41 @@ log = structlog.get_logger("embedding")
 
 def embed_missing(
     job: SyncJob, target: Target, pending: Sequence[Pending], known: set[str] | None = None
-) -> dict[str, float]:
-    """Embed chunks that have no vector yet, within the month's budget. Returns counts, tokens and cost.
+) -> StageResult:
+    """Embed chunks that have no vector yet, within the month's budget.
 
     `known`, the result of `embedded_hashes`, receives the hashes of the embedded texts.
 
     Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
     """
-    totals = {"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0}
+    result = StageResult({"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0})
     if not pending:
-        return totals
+        return result
     table = embedded_table(target.collection.model, target.collection.dimensions)
     if known is None:
         known = embedded_hashes(job, target)
     for part in batches(pending, WINDOW_DOCUMENTS):
         texts = texts_of(job.stores, part, target.profiles)
-        todo = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
-        totals["chunks"] += texts.height
-        totals["reused"] += texts.height - todo.height
+        partitions = {document.content_key: document.partition for document in part}
+        has_vector = pl.Series([text_hash in known for text_hash in texts["text_hash"]], dtype=pl.Boolean)
+        todo = texts.filter(~has_vector)
+        for key, number in _by_content(texts.filter(has_vector)):
+            result.count(partitions[key], chunks=number, reused=number)
+        for key, number in _by_content(todo):
+            result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
             tokens, cost = _embed(job, target, table, piece)
             known.update(piece["text_hash"])  # not before: another thread would index the text without its vector
-            totals["embedded"] += piece.height
-            totals["tokens"] += tokens
-            totals["cost_usd"] += cost
-    return totals
+            for key, number in _by_content(piece):
+                result.count(partitions[key], embedded=number)
+            result.counts["tokens"] += tokens
+            result.counts["cost_usd"] += cost
+    return result
+
+
+def _by_content(texts: pl.DataFrame) -> list[tuple[str, int]]:
+    """Return the number of texts of each content."""
+    return texts.group_by("content_key").len().rows()
 
 
 def embedded_hashes(job: SyncJob, target: Target) -> set[str]:
@@ -94,13 +104,13 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
 
 
 def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
-    """Return the distinct texts with the columns text_hash, text and tokens."""
+    """Return the distinct texts with the columns text_hash, text, tokens and content_key (of one content that has it)."""
     keys = list({document.content_key for document in pending})
     versions = [chunk_version(profile) for profile in profiles.values()]
     return (
         stores.lake.scan(CHUNKED)
         .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
-        .select("text_hash", "text", "tokens")
+        .select("text_hash", "text", "tokens", "content_key")
         .unique("text_hash", keep="any")
         .sort("text_hash")
         .collect()

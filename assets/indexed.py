@@ -34,12 +34,13 @@ REMOVE_DOCUMENTS = 500
 REFRESHES = 4
 
 
-def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[str] = ()) -> int:
+def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[str] = ()) -> StageResult:
     """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion.
 
     Documents that another thread is writing (`busy`) are left out.
     """
     stores = job.stores
+    result = StageResult({"removed": 0})
     rows = [row for row in stores.index.to_remove() if row.doc_id not in busy]
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
@@ -66,16 +67,22 @@ def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[st
             stores.collections.raise_version()
             if receipts:
                 stores.index.save_receipts(rows=receipts)
+        for row in part:
+            result.count(row.partition, removed=1)
         job.count(deleted=sum(row.state in GONE for row in part))
         job.progress("indexed")
-    return len(rows)
+    return result
 
 
 def update_payloads(job: SyncJob, active: Target) -> StageResult:
     """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept."""
     stores = job.stores
     name = active.collection.name
+    result = StageResult({"payloads_updated": 0})
     rows = stores.index.payloads_to_update(collection=name, signatures=active.signatures())
+    for row in rows:
+        result.count(row["partition"], payloads_updated=1)
+    result.touched.update(result.partitions)
     for part in batches(rows, REMOVE_DOCUMENTS):
         with job.writing:
             write_payloads(stores, name, part)
@@ -84,7 +91,7 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
     for other in secondary_collections(stores, name):
         for part in batches(stores.index.payloads_to_update(collection=other, signatures=None), REMOVE_DOCUMENTS):
             write_payloads(stores, other, part)
-    return StageResult({"payloads_updated": len(rows)}, {row["partition"] for row in rows})
+    return result
 
 
 def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -145,8 +152,9 @@ def index_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
                 if (key := _key(document, profiles)) in chunks
             ]
             for group in _groups(entries):
-                result.counts["points"] += writer.write(group, vectors)
-                result.counts["documents"] += len(group)
+                writer.write(group, vectors)
+                for entry in group:
+                    result.count(entry.document.partition, documents=1, points=len(entry.chunks))
                 if collection.active:
                     result.touched.update(entry.document.partition for entry in group)
                 job.progress("indexed")

@@ -48,20 +48,24 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     by_key = {document.content_key: document for document in pending}
     verdicts = _verdicts(stores, by_key)
     todo = [document for key, document in by_key.items() if _worth_a_try(stores, verdicts.get(key))]
-    totals = {"documents": len(pending), "parsed": 0, "reused": len(by_key) - len(todo), "skipped": 0, "failed": 0}
-    result = StageResult(totals)
+    result = StageResult({"documents": 0, "parsed": 0, "reused": 0, "skipped": 0, "failed": 0})
+    for document in pending:
+        result.count(document.partition, documents=1)
+    for key in by_key.keys() - {document.content_key for document in todo}:
+        result.count(by_key[key].partition, reused=1)
     rows: list[dict[str, Any]] = []
     unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
     for row in _parse(job, todo, unread, pool):
         rows.append(row)
-        totals["parsed" if row["status"] == "ok" else row["status"]] += 1
+        result.count(by_key[row["content_key"]].partition, **{"parsed" if row["status"] == "ok" else row["status"]: 1})
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
             _append(stores, rows)
             rows, written = [], time.monotonic()
         job.progress("parsed")
     _append(stores, rows)
-    totals["failed"] += len(unread)
+    for key in unread:
+        result.count(by_key[key].partition, failed=1)
     if pending:
         latest = _verdicts(stores, by_key) | unread
         result.deferred = {document.content_key for document in todo} - latest.keys()

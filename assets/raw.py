@@ -74,7 +74,7 @@ def _collect_all(
     job: SyncJob, source: Source, result: StageResult, stored: Callable[[StageResult], None] | None, *, relist: bool
 ) -> None:
     stores = job.stores
-    known = stores.partitions.partition_names()
+    known = sorted({*stores.partitions.partition_names(), *stores.partitions.current_names()})
     available = _call(source.partitions)
     _call(source.subscribe)
     _prune_approved(job, result)
@@ -196,7 +196,7 @@ def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], r
         deleted = tombstone(stores, list(gone), times)
         stores.collections.raise_version()
     result.touched.update(gone.values())
-    result.counts["deleted"] += count_deleted(job, deleted)
+    count_deleted(job, result, deleted)
 
 
 def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
@@ -210,4 +210,4 @@ def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
         if hidden:
             stores.collections.raise_version()
             result.touched.add(partition)
-    result.counts["deleted"] += count_deleted(job, hidden)
+    count_deleted(job, result, hidden)

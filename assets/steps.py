@@ -18,11 +18,11 @@ COMPACT_BATCH = 50_000
 
 def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
     """Chunk texts that have no chunks yet. `ids` limits the collection under construction to these documents, here and below."""
-    counts = chunk_missing(job, documents, active.profiles, active.tokenizer())
+    result = chunk_missing(job, documents, active.profiles, active.tokenizer())
     run_for_secondary(job, active, "chunked", lambda other, rows: chunk_missing(
         job, rows, other.profiles, other.tokenizer()
     ), ids)  # fmt: skip
-    return StageResult(counts)
+    return result
 
 
 def embed(
@@ -33,9 +33,9 @@ def embed(
     known: set[str] | None = None,
 ) -> StageResult:
     """Embed chunks that have no vector yet; see `embed_missing` for `known`."""
-    counts = embed_missing(job, active, documents, known)
+    result = embed_missing(job, active, documents, known)
     run_for_secondary(job, active, "embedded", lambda other, rows: embed_missing(job, other, rows), ids)
-    return StageResult(counts)
+    return result
 
 
 def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
@@ -54,7 +54,7 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
 
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
     """Remove deleted documents and update changed payloads and names, except of documents that another thread is writing."""
-    result = StageResult({"removed": remove_gone(job, active.collection, busy=busy)})
+    result = remove_gone(job, active.collection, busy=busy)
     result.add(update_payloads(job, active))
     result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active)
     return result

@@ -45,14 +45,13 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
     def of(self, source: SourceName, context: dg.AssetExecutionContext) -> SyncJob:
         """Return the run's sync of a source; the first call waits for the source's lock."""
         if source not in self._open:
-            context.instance.add_dynamic_partitions(source.value, [WHOLE])
             keys = chosen_partitions(context)
             sync = open_sync(
                 load(),
                 source,
                 job_id=context.run.tags.get(JOB_TAG),
                 partitions=keys,
-                run_id=context.run_id,
+                run_id=context.run.run_id,
                 requested_by="schedule" if keys is None else "backfill",
             )
             self._open[source] = self._stack.enter_context(sync)
@@ -69,11 +68,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
 
 def chosen_partitions(context: dg.AssetExecutionContext) -> list[str] | None:
     """Return the partitions that a backfill names; None for a run over the whole source."""
-    if context.run.tags.get(PARTITION_TAG) == WHOLE or not (
-        context.has_partition_key or context.has_partition_key_range
-    ):
-        return None
-    return [key for key in context.partition_keys if key != WHOLE]
+    return None if context.run.tags.get(PARTITION_TAG) == WHOLE else list(context.partition_keys)
 
 
 def _all_stages(source: SourceName) -> set[dg.AssetKey]:

@@ -23,9 +23,11 @@ LOCATION = "concordance"
 REPOSITORY = "__repository__"
 JOB_TAG = "concordance/job_id"
 SOURCE_TAG = "concordance/source"
-WHOLE = "*"
-"""Partition key of a run over a whole source: Dagster reads upstream versions of a partitioned asset only for runs with a key."""
+WHOLE = "whole source"
+"""Partition tag of a run over a whole source; no source has a partition of this name. Dagster refuses runs of partitioned assets without
+the tag, because it could not say which upstream partitions they read."""
 PARTITION_TAG = "dagster/partition"
+RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 LAUNCH_TIMEOUT_SECONDS = 30
 
 log = structlog.get_logger("sync")

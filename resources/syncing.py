@@ -47,14 +47,25 @@ class Counts:
 @dataclass
 class StageResult:
     counts: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Shown in Dagster."""
+    """What the stage did in this sync."""
+    partitions: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """What of that it did in each partition; tokens and costs belong to none."""
     touched: set[str] = field(default_factory=set[str])
     """Partitions in which anything changed."""
     deferred: set[str] = field(default_factory=set[str])
     """Content keys left to the next sync to parse."""
 
+    def count(self, partition: str, **more: int) -> None:
+        """Add to the counts, and to those of the partition to which this work belongs."""
+        self.counts |= _sums(self.counts, more)
+        own = self.partitions.setdefault(partition, {})
+        own |= _sums(own, more)
+
     def add(self, other: StageResult) -> None:
         self.counts |= _sums(self.counts, other.counts)
+        for partition, counts in other.partitions.items():
+            own = self.partitions.setdefault(partition, {})
+            own |= _sums(own, counts)
         self.touched |= other.touched
         self.deferred |= other.deferred
 

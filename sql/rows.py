@@ -47,6 +47,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """A document that is no longer shown, and whether the index has points of it."""
 
     doc_id: str
+    partition: str
     indexed: bool
 
 
@@ -143,6 +144,25 @@ class Entry(msgspec.Struct, frozen=True):
     value: Any
 
 
+class PartitionState(msgspec.Struct, frozen=True):
+    """A partition with its documents by state and what the active collection has of them."""
+
+    partition: str
+    title: str | None
+    live: int
+    skipped: int
+    failed: int
+    indexed: int
+    passages: int
+
+
+class LiveContent(msgspec.Struct, frozen=True):
+    """A content of live documents of a partition."""
+
+    partition: str
+    content_key: str
+
+
 class SourceState(msgspec.Struct, frozen=True):
     """Whether syncs of a source are paused, and the credentials of the last attempt."""
 
@@ -157,6 +177,7 @@ class Removable(msgspec.Struct, frozen=True):
 
     doc_id: str
     source_id: str
+    partition: str
     state: str
     deleted_at: datetime | None
     gone_at_source: datetime | None

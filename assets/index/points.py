@@ -87,8 +87,8 @@ class PointWriter:
         finally:
             self._pool.shutdown(wait=True)
 
-    def write(self, group: Sequence[IndexEntry], vectors: Vectors) -> int:
-        """Write one group and return its number of points."""
+    def write(self, group: Sequence[IndexEntry], vectors: Vectors) -> None:
+        """Write one group."""
         stores = self._job.stores
         ids = [entry.document.doc_id for entry in group]
         name = self._collection.name
@@ -127,7 +127,6 @@ class PointWriter:
             for entry in group
         ]
         self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
-        return len(rows)
 
     def _complete(self) -> None:
         """Wait for the group in Qdrant and mark its documents."""

@@ -35,7 +35,8 @@ class PartitionSync:
         policy = self._brake.policy(vanished(batch, known, absent))
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
-            self._result.counts["held"] += self._brake.hold(plan.hold, policy.waiting, batch.deleted_at)
+            held = self._brake.hold(plan.hold, policy.waiting, batch.deleted_at)
+            self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known)
 
     def _read(self, batch: Batch, absent: Collection[str]) -> tuple[dict[str, Known], list[Item]]:
@@ -55,10 +56,10 @@ class PartitionSync:
         return known, [item_of(row, batch.permissions or ()) for row in others]
 
     def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known]) -> None:
-        job, stores, totals = self._job, self._job.stores, self._result.counts
+        job, stores, result = self._job, self._job.stores, self._result
         partitions = stores.partitions
         fetched = list(fetch_all(job, self._source, plan.fetch))
-        rows = [fetched_row(job, result, known.get(result.item.source_id)) for result in fetched]
+        rows = [fetched_row(job, one, known.get(one.item.source_id)) for one in fetched]
         rows += [rewritten_row(stores, item, known[item.source_id]) for item in plan.rewrite]
         stored = [row for row in rows if row["content_hash"] is not None]
         unreadable = [row["source_id"] for row in rows if row["content_hash"] is None]
@@ -90,13 +91,16 @@ class PartitionSync:
                 partitions.add_to_count(partition=partition, by=by)
             if rows or gone:
                 stores.collections.raise_version()
-                self._result.touched.add(batch.partition)
-        totals["seen"] += len(batch.seen)
-        totals["fetched"] += sum(result.content_hash is not None for result in fetched)
-        totals["failed"] += sum(result.content_hash is None for result in fetched)
-        totals["rewritten"] += len(plan.rewrite)
-        totals["refused"] += len(batch.refused)
-        totals["deleted"] += count_deleted(job, gone)
+                result.touched.update({batch.partition, *(row.partition for row in gone)})
+        result.count(
+            batch.partition,
+            seen=len(batch.seen),
+            fetched=sum(one.content_hash is not None for one in fetched),
+            failed=sum(one.content_hash is None for one in fetched),
+            rewritten=len(plan.rewrite),
+            refused=len(batch.refused),
+        )
+        count_deleted(job, result, gone)
 
 
 class Listing:
@@ -149,7 +153,8 @@ def tombstone(stores: Stores, deleted: list[str], times: Mapping[str, datetime])
     return stores.documents.tombstone(source_ids=deleted, times=known)
 
 
-def count_deleted(job: SyncJob, gone: list[Hidden]) -> int:
+def count_deleted(job: SyncJob, result: StageResult, gone: list[Hidden]) -> None:
     """Count deletions, in the job only those of documents never indexed: the others are counted when they leave the index."""
     job.count(deleted=sum(not row.indexed for row in gone))
-    return len(gone)
+    for row in gone:
+        result.count(row.partition, deleted=1)

@@ -10,6 +10,7 @@ from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, 
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 
 from orchestration.supervision.workers import hand_over
+from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 from resources.settings import load
 
 WORKER_TAG = "concordance/worker"
@@ -22,6 +23,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def launch_run(self, context: LaunchRunContext) -> None:
         """Hand the run to a warm worker, or launch it the default way."""
         run = context.dagster_run
+        self._instance.add_run_tags(run.run_id, whole_source(run))
         worker = hand_over(load(), run.run_id)
         if worker is None:
             super().launch_run(context)
@@ -52,6 +54,12 @@ class WarmRunLauncher(DefaultRunLauncher):
         if WORKER_TAG not in run.tags or worker_of(run) is not None:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, "The process of this run has died.")
+
+
+def whole_source(run: DagsterRun) -> dict[str, str]:
+    """Return the tag that a sync without partitions needs; the Launchpad starts one if nobody chooses a partition."""
+    chosen = {PARTITION_TAG, RANGE_START_TAG}.intersection(run.tags)
+    return {PARTITION_TAG: WHOLE} if run.job_name.startswith("sync_") and not chosen else {}
 
 
 def worker_of(run: DagsterRun) -> psutil.Process | None:

@@ -76,14 +76,14 @@ UPDATE documents AS d SET
         (SELECT p.last_sync_at FROM partitions AS p WHERE p.source = d.source AND p.partition = d.partition)
     )
 WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
-RETURNING d.doc_id::text AS doc_id, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
+RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: hide_partition
 -- Hide the documents of a partition that can no longer be read. Returns those not hidden before.
 UPDATE documents AS d SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
 WHERE d.source = :source AND d.partition = :partition AND d.state NOT IN ('deleted', 'lost_access')
-RETURNING d.doc_id::text AS doc_id, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
+RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: set_outcomes!
 -- Record the results of parsing: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).

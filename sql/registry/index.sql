@@ -4,7 +4,7 @@
 -- Documents that must leave the index: not live, but with an entry in a collection. chunk_count: passages in the active one.
 -- Grain: document.
 SELECT
-    d.doc_id::text AS doc_id, d.source_id, d.state, d.deleted_at, d.gone_at_source, d.gone_is_exact,
+    d.doc_id::text AS doc_id, d.source_id, d.partition, d.state, d.deleted_at, d.gone_at_source, d.gone_is_exact,
     coalesce(a.chunk_count, 0) AS chunk_count
 FROM documents AS d
 LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id

@@ -43,6 +43,38 @@ UNION
 SELECT partition FROM partitions WHERE source = :source AND cursor IS NOT NULL
 ORDER BY partition;
 
+-- name: current_names
+-- Partitions that were synced and are not gone. Grain: partition.
+SELECT partition FROM partitions WHERE source = :source AND lost_at IS NULL ORDER BY partition;
+
+-- name: states
+-- Partitions that were synced and are not gone, with their documents by state and their passages in the active collection.
+-- Grain: partition. Index: documents_partition.
+WITH counted AS (
+    SELECT
+        d.partition, count(*) FILTER (WHERE d.state = 'live') AS live, count(*) FILTER (WHERE d.state = 'skipped') AS skipped,
+        count(*) FILTER (WHERE d.state = 'failed') AS failed, count(e.doc_id) FILTER (WHERE e.content <> '') AS indexed,
+        coalesce(sum(e.chunk_count), 0)::integer AS passages
+    FROM documents AS d
+    LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
+    WHERE d.source = :source AND d.state IN ('live', 'skipped', 'failed')
+    GROUP BY d.partition
+)
+
+SELECT
+    p.partition, p.title, coalesce(c.live, 0) AS live, coalesce(c.skipped, 0) AS skipped, coalesce(c.failed, 0) AS failed,
+    coalesce(c.indexed, 0) AS indexed, coalesce(c.passages, 0) AS passages
+FROM partitions AS p
+LEFT JOIN counted AS c ON c.partition = p.partition
+WHERE p.source = :source AND p.lost_at IS NULL
+ORDER BY p.partition;
+
+-- name: live_contents
+-- Contents of live documents. Grain: (partition, content).
+SELECT DISTINCT partition, coalesce(content_key, '') AS content_key
+FROM documents
+WHERE source = :source AND state = 'live' AND content_key IS NOT NULL;
+
 -- name: remembered
 -- Grain: key. Index: primary key.
 SELECT key, value FROM source_memory

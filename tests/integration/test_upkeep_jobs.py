@@ -15,7 +15,7 @@ from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
 from resources.jobs import hold
-from resources.launch import WHOLE
+from resources.launch import PARTITION_TAG, WHOLE
 from resources.sources import names
 from resources.stores.postgres import session
 from sql import queries
@@ -71,9 +71,8 @@ def test_a_sync_in_dagster_ends_with_its_checks(installation: Installation, monk
     as_environment(installation, monkeypatch)
     installation.write("a.txt", "The otter of the river sleeps until noon.\n")
     with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("files", [WHOLE])
         job = definitions().resolve_job_def("sync_files")
-        result = job.execute_in_process(instance=instance, partition_key=WHOLE, resources={"syncs": Syncs()})
+        result = job.execute_in_process(instance=instance, tags={PARTITION_TAG: WHOLE}, resources={"syncs": Syncs()})
     found = {one.check_name: one for one in result.get_asset_check_evaluations()}
     assert {name: one.passed for name, one in found.items()} == {
         "ledger_balances": True,
