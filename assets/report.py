@@ -6,11 +6,19 @@ The series of the asset, of partitions and of runs have different names, because
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 import dagster as dg
 
+from assets.columns import schema_of
 from assets.holdings import rows_of
+from assets.index.targets import active_target
+from assets.raw import raw_table
+from assets.sample import sample_of
+from resources.core.domain import document_id
+from resources.core.tables import embedded_table
+from resources.stores.clients import Stores
 from resources.syncing import SyncJob
 from sql.rows import PartitionState
 
@@ -22,8 +30,8 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
         "seen": "documents_seen",
         "fetched": "contents_fetched",
         "rewritten": "documents_renamed_or_shared",
-        "refused": "documents_not_fetched",
-        "failed": "documents_failed",
+        "refused": "documents_refused",
+        "failed": "contents_unreadable",
         "deleted": "documents_deleted",
         "held": "deletions_held",
     },
@@ -58,6 +66,15 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
 }
 """The names under which the counts of each stage are shown."""
 NOT_BY_PARTITION = frozenset({"tokens_embedded", "cost_usd", "keyword_vectors_refreshed"})
+ONLY_IF_ANY = frozenset({"tokens_embedded", "cost_usd"})
+"""Counts that are left out while they are zero: a local model has no price."""
+TOTALS: Mapping[str, Sequence[str]] = {
+    "raw": ("documents", "documents_skipped", "documents_failed"),
+    "parsed": ("documents_skipped", "documents_failed"),
+    "indexed": ("documents_indexed",),
+}
+"""Totals of the source that are shown with a stage, besides the rows of its table."""
+STATUS_COMMAND = "concordance status"
 
 
 class Report:
@@ -73,43 +90,65 @@ class Report:
 
     def asset(self) -> dict[str, Any]:
         """Return the metadata of the asset as a whole."""
-        metadata = {"dagster/row_count": self._rows.total, **self.run(), "job_id": self._job.job_id}
-        if self._stage == "raw":
-            metadata["partitions"] = _table(
-                [
-                    {"partition": state.partition, "name": state.title or "", **_documents(state)}
-                    for state in list(self.states.values())[:SHOWN_PARTITIONS]
-                ]
-            )
-        if faults := self._job.faults()[:SHOWN_FAULTS]:
-            metadata["skipped_and_failed"] = _table(
-                [
-                    {name: getattr(fault, name) for name in ("source_id", "stage", "outcome", "reason")}
-                    for fault in faults
-                ]
-            )
-        return metadata
+        stores = self._job.stores
+        place = place_of(stores, self._stage)
+        metadata: dict[str, Any] = {
+            "dagster/row_count": self._rows.total,
+            **self._totals(),
+            **self.run(),
+            "job_id": self._job.job_id,
+            "dagster/uri": place.uri,
+            "dagster/column_schema": schema_of(self._stage, place.table),
+            "sources": dg.MetadataValue.url(f"{stores.settings.base_url}/api/sources"),
+            "sources_command": STATUS_COMMAND,
+        }
+        tables = {
+            "partitions": self._partitions() if self._stage == "raw" else [],
+            "sample": sample_of(stores, self._stage, place.table),
+            "skipped_and_failed": self._faults(),
+        }
+        return metadata | {name: _table(rows) for name, rows in tables.items() if rows}
 
     def run(self) -> dict[str, Any]:
         """Return what the stage did in this run."""
-        return {f"run/{name}": self._result.counts.get(key, 0) for key, name in RUN_COUNTS[self._stage].items()}
+        counts = {name: self._result.counts.get(key, 0) for key, name in RUN_COUNTS[self._stage].items()}
+        return {f"run/{name}": number for name, number in counts.items() if number or name not in ONLY_IF_ANY}
 
     def partition(self, key: str) -> dict[str, Any]:
-        """Return the metadata of one partition; nothing but its key is known of one that is gone."""
+        """Return the metadata of one partition; of one that is gone, no more than that."""
         state = self.states.get(key)
         if state is None:
-            return {"partition/name": "", "partition/gone": True}
+            return {"partition/gone": True}
         counts = self._result.partitions.get(key, {})
+        named = {name: counts.get(count, 0) for count, name in RUN_COUNTS[self._stage].items()}
         return {
             "partition/name": state.title or key,
             "dagster/partition_row_count": self._rows.partitions.get(key, 0),
             **{f"partition/{name}": number for name, number in _documents(state).items()},
-            **{
-                f"partition_run/{name}": counts.get(count, 0)
-                for count, name in RUN_COUNTS[self._stage].items()
-                if name not in NOT_BY_PARTITION
-            },
+            **{f"partition_run/{name}": number for name, number in named.items() if name not in NOT_BY_PARTITION},
         }
+
+    def _totals(self) -> dict[str, int]:
+        documents = [_documents(state) for state in self.states.values()]
+        return {f"total/{name}": sum(one[name] for one in documents) for name in TOTALS.get(self._stage, ())}
+
+    def _partitions(self) -> list[dict[str, Any]]:
+        return [
+            {"partition": state.partition, "name": state.title or "", **_documents(state)}
+            for state in list(self.states.values())[:SHOWN_PARTITIONS]
+        ]
+
+    def _faults(self) -> list[dict[str, Any]]:
+        """Return what the stage skipped and failed on. The reasons of documents are left out: some quote the document or its name."""
+        rows: list[dict[str, Any]] = []
+        for fault in [fault for fault in self._job.faults() if fault.stage == self._stage][:SHOWN_FAULTS]:
+            if fault.source_id in self.states:
+                place, reason = {"partition": fault.source_id, "document": ""}, fault.reason
+            else:
+                doc_id = document_id(self._job.stores.source, fault.source_id)
+                place, reason = {"partition": "", "document": doc_id}, f"see: concordance why {doc_id} --as EMAIL"
+            rows.append({**place, "outcome": fault.outcome, "reason": reason})
+        return rows
 
 
 def _documents(state: PartitionState) -> dict[str, int]:
@@ -119,6 +158,30 @@ def _documents(state: PartitionState) -> dict[str, int]:
         "documents_failed": state.failed,
         "documents_indexed": state.indexed,
     }
+
+
+class Place(NamedTuple):
+    """Where a stage's rows are."""
+
+    table: str
+    """Name of the table in the lake; empty for the index."""
+    uri: str
+
+
+def place_of(stores: Stores, stage: str) -> Place:
+    """Return where the rows of a stage are, without credentials."""
+    collection = active_target(stores).collection
+    if stage == "indexed":
+        return Place("", f"{_public(stores.settings.qdrant_address)}/collections/{collection.name}")
+    name = {"raw": raw_table(stores.source), "embedded": embedded_table(collection.model, collection.dimensions)}.get(
+        stage, stage
+    )
+    return Place(name, f"{_public(stores.settings.lake_address)}/tables/{name}")
+
+
+def _public(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:

@@ -147,6 +147,17 @@ FROM documents AS d
 LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
 WHERE d.source = :source;
 
+-- name: sample
+-- Documents that were indexed last. Grain: document. Parameters: source, most.
+SELECT
+    d.doc_id::text AS doc_id, d.partition, d.title, d.source_id, d.path, d.owner, d.mime_type, d.permissions, d.language, d.page_count,
+    e.chunk_count, e.indexed_at
+FROM active_entries AS e
+INNER JOIN documents AS d ON d.doc_id = e.doc_id
+WHERE d.source = :source AND e.content <> ''
+ORDER BY e.indexed_at DESC, d.doc_id ASC
+LIMIT :most;
+
 -- name: content_ids
 -- Documents whose content the lake should hold: seen and not deleted. Grain: document.
 SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;

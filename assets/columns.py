@@ -1,0 +1,106 @@
+"""The columns of each stage's table, described for the catalog."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.chunked import TABLE as CHUNKED
+from assets.stages.payload import CHUNK_FIELDS
+from resources.core.tables import table
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "raw": {
+        "seq": "Number of the change; a document's state is the row with its highest number.",
+        "op": "`upsert` or `delete`.",
+        "doc_id": "ID of the document here, the same in every store.",
+        "source_id": "ID of the document at its source.",
+        "partition": "Root, drive, channel or upload day.",
+        "version": "What the source says of the version; an equal one is not fetched again.",
+        "content_hash": "SHA-256 of the bytes in the blob store; null after a deletion.",
+        "mime_type": "Type of the content.",
+        "profile": "Chunking profile.",
+        "title": "Title at the source.",
+        "description": "Description at the source.",
+        "owner": "Email of the owner.",
+        "permissions": "Principals that may read the document.",
+        "meta": "Other properties, as JSON.",
+        "created_at": "When the document was created at the source.",
+        "modified_at": "When the document was last changed at the source.",
+        "at": "When the row was written.",
+    },
+    "parsed": {
+        "content_key": "What parsing depends on: content and type, and the words about an image.",
+        "parser_version": "Version of the parser.",
+        "status": "`ok`, `skipped` or `failed`.",
+        "reason": "Why there is no text.",
+        "document": "Text with blocks, headings, pages and offsets, as MessagePack.",
+        "seconds": "CPU time of the parser.",
+        "at": "When the row was written.",
+    },
+    "chunked": {
+        "content_key": "Content that the passage is from.",
+        "version": "Version of parser and chunking profile.",
+        "chunk_index": "Place of the passage in its text, from 0; -1 if the text has none.",
+        "text": "The passage.",
+        "text_hash": "Hash of the passage, by which its vector is found.",
+        "start_char": "Offset of its first character in the text.",
+        "end_char": "Offset after its last character.",
+        "tokens": "Length in tokens of the bundled model.",
+        "section_path": "Headings above it, outermost first.",
+        "anchor": "Where a link to the passage leads within the document.",
+        "page_start": "First page, from 1.",
+        "page_end": "Last page.",
+        "is_table": "True if it is a part of a table.",
+        "sheet": "Sheet of a workbook.",
+        "row_start": "First row of a sheet or table.",
+        "row_end": "Last row of a sheet or table.",
+        "language": "Language as an ISO 639-1 code.",
+        "places": "Where pages and sections begin within it, as JSON; null if there is only one.",
+        "at": "When the row was written.",
+    },
+    "embedded": {
+        "model": "Name of the embedding model.",
+        "text_hash": "Hash of the text; of uploads, it includes the owner.",
+        "vector": "L2-normalised vector.",
+        "tokens": "Length of the text in tokens.",
+        "at": "When the row was written.",
+    },
+    "indexed": {
+        "doc_id": "ID of the document.",
+        "title": "Title shown in results.",
+        "source_type": "Name of the source.",
+        "source_id": "ID of the document at its source.",
+        "partition": "Root, drive, channel or upload day.",
+        "collection_ids": "IDs by which a search can be limited: folders, channel, root or day.",
+        "path": "Path at the source.",
+        "mime_type": "Type of the content.",
+        "url": "Address of the document.",
+        "owner": "Email of the owner.",
+        "author": "Name of the author.",
+        "tags": "Tags of the document.",
+        "permissions": "Principals that may read the document; every search is limited by them.",
+        "created_at": "When the document was created at the source.",
+        "modified_at": "When the document was last changed at the source.",
+        "acl_checked_at": "When its permissions were last read.",
+        "chunk_text": "The passage.",
+    },
+}
+"""Descriptions by stage; columns of a passage in the index are those of `chunked`."""
+
+
+_LISTS = frozenset({"collection_ids", "permissions"})
+
+
+def schema_of(stage: str, name: str) -> dg.TableSchema:
+    """Return the columns of a stage's table. `name` is its name in the lake; the index has none there."""
+    if stage == "indexed":
+        passages = table(CHUNKED).schema
+        kinds = {column: "List(String)" if column in _LISTS else "String" for column in COLUMNS[stage]}
+        kinds |= {column: str(passages[column]) for column in CHUNK_FIELDS}
+        described = COLUMNS[CHUNKED] | COLUMNS[stage]
+    else:
+        kinds = {column: str(kind) for column, kind in table(name).schema.items()}
+        described = COLUMNS[stage]
+    return dg.TableSchema(
+        [dg.TableColumn(column, type=kind, description=described[column]) for column, kind in kinds.items()]
+    )

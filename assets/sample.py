@@ -1,0 +1,57 @@
+"""A sample of a stage's rows for the catalog, without anything that is for readers of the documents only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from resources.stores.clients import Stores
+
+ROWS = 5
+RECENT = timedelta(minutes=1)
+"""Before the newest row. Sorting by time would read all texts and vectors."""
+SHOWN = frozenset(
+    {
+        *("seq", "op", "doc_id", "partition", "mime_type", "profile", "parser_version", "status", "seconds"),
+        *(
+            "chunk_index",
+            "start_char",
+            "end_char",
+            "tokens",
+            "page_start",
+            "page_end",
+            "is_table",
+            "row_start",
+            "row_end",
+        ),
+        *("language", "model", "created_at", "modified_at", "at", "chunk_count", "page_count", "indexed_at"),
+    }
+)
+"""Columns whose values are shown. Those of all others are described by their length: they may quote or name a document."""
+
+
+def sample_of(stores: Stores, stage: str, name: str) -> list[dict[str, Any]]:
+    """Return recent rows of a stage, masked. `name` is its table in the lake; the index has none there."""
+    if stage == "indexed":
+        rows: Sequence[Mapping[str, Any]] = stores.index.sample(most=ROWS)
+    else:
+        table = stores.lake.scan(name)
+        newest = table.select(pl.col("at").max()).collect().item()
+        recent = table.filter(pl.col("at") >= newest - RECENT) if newest is not None else table
+        rows = recent.head(ROWS).collect().to_dicts()
+    return [{column: masked(column, value) for column, value in row.items()} for row in rows]
+
+
+def masked(column: str, value: Any) -> str | int | float | bool:
+    """Return a value as the sample shows it."""
+    if value is None:
+        return ""
+    if column in SHOWN:
+        if isinstance(value, datetime):
+            return value.isoformat(timespec="seconds")
+        return value if isinstance(value, str | int | float | bool) else str(value)
+    unit = "characters" if isinstance(value, str) else "bytes" if isinstance(value, bytes) else "entries"
+    return f"{len(value)} {unit}" if hasattr(value, "__len__") else "not shown"

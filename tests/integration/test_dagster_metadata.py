@@ -1,0 +1,113 @@
+"""The latest metadata of each asset, after runs in this process with real stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.report import ONLY_IF_ANY, RUN_COUNTS
+from resources.core.domain import STAGES, SourceName, document_id
+from tests.fixtures.dagster_runs import DagsterRuns
+
+SECRETS = ("otter", "grey", "Larch", "ada@acme.example", "quarterly")
+"""Words of titles, texts, names and owners of the documents below."""
+
+
+@pytest.fixture
+def synced(dagster_runs: DagsterRuns) -> DagsterRuns:
+    """Three documents, one of which has no text, synced twice: the second run finds nothing to do."""
+    write = dagster_runs.installation.write
+    write("grey.txt", "The grey otter of the river sleeps until noon.\n", title="Larch quarterly")
+    write("Larch/otter.md", "# Otters\n\nThe otter of Larch wakes at noon.\n")
+    write("grey.docx", b"PK no archive of the grey otter")
+    dagster_runs.sync()
+    dagster_runs.sync()
+    return dagster_runs
+
+
+def latest(runs: DagsterRuns, stage: str) -> dict[str, Any]:
+    """Return the metadata that the catalog shows for an asset."""
+    event = runs.instance.get_latest_materialization_event(dg.AssetKey(["files", stage]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.partition is None
+    return dict(event.asset_materialization.metadata)
+
+
+def test_it_is_the_state_of_the_asset_and_what_the_last_run_changed(synced: DagsterRuns) -> None:
+    rows = {stage: latest(synced, stage)["dagster/row_count"].value for stage in STAGES}
+    assert rows == {"raw": 3, "parsed": 2, "chunked": 2, "embedded": 2, "indexed": 2}
+    raw = latest(synced, "raw")
+    totals = {name: value.value for name, value in raw.items() if name.startswith("total/")}
+    assert totals == {"total/documents": 3, "total/documents_skipped": 1, "total/documents_failed": 0}
+    for stage in STAGES:
+        found = latest(synced, stage)
+        counts = {name: value.value for name, value in found.items() if name.startswith("run/")}
+        expected = {f"run/{name}": 0 for name in RUN_COUNTS[stage].values() if name not in ONLY_IF_ANY}
+        assert counts == (expected | {"run/documents_seen": 3} if stage == "raw" else expected), stage
+        assert found["sources_command"].value == "concordance status"
+        assert found["sources"].value.endswith("/api/sources")
+
+
+def test_a_backfill_leaves_the_state_of_the_asset_too(synced: DagsterRuns) -> None:
+    synced.backfill("docs", "notes")
+    assert {stage: latest(synced, stage)["dagster/row_count"].value for stage in STAGES} == {
+        "raw": 3, "parsed": 2, "chunked": 2, "embedded": 2, "indexed": 2
+    }  # fmt: skip
+
+
+def test_it_names_the_table_and_its_columns(synced: DagsterRuns) -> None:
+    settings = synced.installation.settings
+    uris = {stage: str(latest(synced, stage)["dagster/uri"].value) for stage in STAGES}
+    for stage, table in {"raw": "raw_files", "parsed": "parsed", "chunked": "chunked"}.items():
+        assert uris[stage] == f"{settings.lake_address}/tables/{table}"
+    assert uris["embedded"].startswith(f"{settings.lake_address}/tables/embedded_")
+    assert uris["indexed"].startswith(f"{settings.qdrant_address}/collections/")
+    for stage in STAGES:
+        schema = latest(synced, stage)["dagster/column_schema"].value
+        assert isinstance(schema, dg.TableSchema)
+        assert len(schema.columns) > 4
+        assert all(column.type and column.description for column in schema.columns), stage
+
+
+def test_samples_contain_no_text_and_no_names(synced: DagsterRuns) -> None:
+    for stage in STAGES:
+        found = latest(synced, stage)
+        sample = found["sample"]
+        assert isinstance(sample, dg.TableMetadataValue)
+        assert sample.records
+        shown = dg.serialize_value(dg.AssetMaterialization("x", metadata=found))
+        assert [word for word in SECRETS if word in shown] == [], stage
+    (one, *_) = latest(synced, "chunked")["sample"].records
+    assert one.data["text"].endswith(" characters")
+    assert one.data["tokens"] > 5
+
+
+def test_a_skipped_document_is_named_by_its_id_only(dagster_runs: DagsterRuns) -> None:
+    dagster_runs.installation.write("grey.docx", b"PK no archive of the grey otter")
+    dagster_runs.sync()
+    table = latest(dagster_runs, "raw")["skipped_and_failed"]
+    assert isinstance(table, dg.TableMetadataValue)
+    (row,) = [record.data for record in table.records]
+    assert row == {
+        "partition": "",
+        "document": (doc_id := document_id(SourceName.FILES, "docs/grey.docx")),
+        "outcome": "skipped",
+        "reason": f"see: concordance why {doc_id} --as EMAIL",
+    }
+    assert "skipped_and_failed" not in latest(dagster_runs, "parsed")
+
+
+def test_tokens_and_cost_are_shown_where_they_occur(dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    dagster_runs.installation.write("grey.txt", "The grey otter of the river sleeps until noon.\n")
+    dagster_runs.sync()
+    assert latest(dagster_runs, "embedded")["run/tokens_embedded"].value > 5
+    assert "run/cost_usd" not in latest(dagster_runs, "embedded")
+    for stage in ("raw", "parsed", "indexed"):
+        assert not [name for name in latest(dagster_runs, stage) if "token" in name or "cost" in name]
+    monkeypatch.setenv("CONCORDANCE_LIMITS", "embedding_price=1000")
+    dagster_runs.installation.write("new.txt", "A new otter of the river wakes at noon.\n")
+    dagster_runs.sync()
+    assert latest(dagster_runs, "embedded")["run/cost_usd"].value > 0.001
