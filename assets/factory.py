@@ -10,10 +10,11 @@ from typing import Any
 
 import dagster as dg
 
+from assets import catalog
 from assets.partitions import align, partitions_of
 from resources.bindings import Syncs, chosen_partitions
 from resources.core.domain import STAGES, SourceName
-from resources.sources import label
+from resources.sources.spec import SourceSpec
 
 DESCRIPTIONS = {
     "raw": "Change rows of the source in the lake and bytes in the blob store; one row per change.",
@@ -24,23 +25,41 @@ DESCRIPTIONS = {
 }
 
 
-def source_assets(source: SourceName) -> list[dg.AssetsDefinition]:
-    """Return the source's assets raw → parsed → chunked → embedded → indexed."""
-    return [_stage_asset(source, number) for number in range(len(STAGES))]
+def source_assets(spec: SourceSpec, minutes: int, *, set_up: bool) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """Return the source itself, as an external asset, and its assets raw → parsed → chunked → embedded → indexed."""
+    outside = dg.AssetSpec(
+        key=outside_key(spec.name),
+        group_name=spec.name.value,
+        description=_described(spec, f"{spec.label}, as the connector reads it.", set_up=set_up),
+        owners=catalog.OWNERS,
+        tags=catalog.source_tags(spec.name, set_up=set_up),
+        kinds={spec.name.value.replace("_", "")},
+    )
+    return [outside, *(_stage_asset(spec, number, minutes, set_up=set_up) for number in range(len(STAGES)))]
 
 
-def _stage_asset(source: SourceName, number: int) -> dg.AssetsDefinition:
-    stage = STAGES[number]
-    upstream = [dg.AssetKey([source.value, STAGES[number - 1]])] if number else []
+def outside_key(source: SourceName) -> dg.AssetKey:
+    return dg.AssetKey([source.value, "source"])
+
+
+def _described(spec: SourceSpec, text: str, *, set_up: bool) -> str:
+    return text if set_up else f"**Not set up.** {spec.help}\n\n{text}"
+
+
+def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -> dg.AssetsDefinition:
+    source, stage = spec.name, STAGES[number]
 
     @dg.asset(
         key=dg.AssetKey([source.value, stage]),
-        deps=upstream,
+        deps=[dg.AssetKey([source.value, STAGES[number - 1]]) if number else outside_key(source)],
         partitions_def=partitions_of(source),
         backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=source.value,
-        description=f"{label(source)}: {DESCRIPTIONS[stage]}",
-        kinds={"deltalake"} if stage != "indexed" else {"qdrant", "postgres"},
+        description=_described(spec, f"{spec.label}: {DESCRIPTIONS[stage]}", set_up=set_up),
+        owners=catalog.OWNERS,
+        tags={**catalog.source_tags(source, set_up=set_up), catalog.STAGE_TAG: stage},
+        kinds=catalog.KINDS[stage],
+        freshness_policy=catalog.freshness(minutes) if set_up else None,
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> Iterator[dg.MaterializeResult[Any]]:
         # polars, Arrow and parsers: needed by the process that runs stages, not by the code server

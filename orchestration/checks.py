@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets import catalog
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
 from sql import queries
@@ -20,6 +21,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         asset=dg.AssetKey([source.value, "indexed"]),
         name="ledger_balances",
         description="Every known document is live and indexed, skipped, failed, or deleted from the index.",
+        metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
@@ -32,6 +34,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         asset=dg.AssetKey([source.value, "indexed"]),
         name="stores_agree",
         description="Lake, Postgres and Qdrant contain the same documents with the same contents and the same number of chunks.",
+        metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
     def stores_agree(syncs: Syncs) -> dg.AssetCheckResult:
@@ -50,6 +53,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         asset=dg.AssetKey([source.value, "indexed"]),
         name="source_is_complete",
         description="Each partition has as many documents as the source reports, not counting held deletions.",
+        metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
     def source_is_complete(syncs: Syncs) -> dg.AssetCheckResult:

@@ -1,7 +1,5 @@
 """The Dagster code location: assets, checks, jobs, schedules and sensors of all sources."""
 
-import warnings
-
 import dagster as dg
 
 from assets.factory import source_assets
@@ -13,27 +11,43 @@ from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
 from resources.settings import load
-from resources.sources import specs
+from resources.sources import configured, specs
 
 
 def definitions() -> dg.Definitions:
     """Return the code location."""
-    minutes = load().sync_minutes
+    settings = load()
+    set_up = {spec.name: configured(settings, spec.name) for spec in specs()}
     jobs = {spec.name: sync_job(spec.name) for spec in specs()}
     return dg.Definitions(
-        assets=[*(asset for source in jobs for asset in source_assets(source)), relevance_evaluation],
+        assets=[
+            *(
+                asset
+                for spec in specs()
+                for asset in source_assets(spec, settings.sync_minutes, set_up=set_up[spec.name])
+            ),
+            relevance_evaluation,
+        ],
         asset_checks=[check for source in jobs for check in source_checks(source)],
         jobs=[*jobs.values(), weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
         schedules=[
-            *(sync_schedule(source, job, minutes) for source, job in jobs.items()),
+            *(sync_schedule(source, job, settings.sync_minutes, set_up=set_up[source]) for source, job in jobs.items()),
             weekly_upkeep_schedule,
             *SCHEDULES,
             daily_erasure_schedule,
             monthly_evaluation_schedule,
         ],
         sensors=[
-            *(waiting_sensor(spec.name, spec.waiting, jobs[spec.name]) for spec in specs() if spec.waiting),
-            *(event_sensor(spec.name, jobs[spec.name]) for spec in specs() if spec.capabilities.events),
+            *(
+                waiting_sensor(spec.name, spec.waiting, jobs[spec.name], set_up=set_up[spec.name])
+                for spec in specs()
+                if spec.waiting
+            ),
+            *(
+                event_sensor(spec.name, jobs[spec.name], set_up=set_up[spec.name])
+                for spec in specs()
+                if spec.capabilities.events
+            ),
             failure_alert,
         ],
         resources={"syncs": Syncs()},
@@ -41,5 +55,4 @@ def definitions() -> dg.Definitions:
     )
 
 
-warnings.filterwarnings("ignore", message=".*backfill_policy.*", category=dg.BetaWarning)  # in use since 1.5 and pinned
 defs = definitions()

@@ -1,7 +1,9 @@
 """Jobs of a single op that run at fixed times."""
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from assets import catalog
 from orchestration import dagster_api
 
 
@@ -10,5 +12,25 @@ def scheduled(
 ) -> tuple[dg.JobDefinition, dg.ScheduleDefinition]:
     """Return a job that runs the op in one process, and its schedule, which is on by default."""
     graph = dg.GraphDefinition(name=name, node_defs=[op])
-    job = dagster_api.to_job(graph, description=description, executor_def=dg.in_process_executor)
-    return job, dg.ScheduleDefinition(job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING)
+    job = dagster_api.to_job(
+        graph,
+        description=description,
+        executor_def=dg.in_process_executor,
+        tags=catalog.purpose("upkeep"),
+        owners=catalog.OWNERS,
+    )
+    return job, at_fixed_times(job, cron, description, "upkeep")
+
+
+def at_fixed_times(
+    job: dg.JobDefinition | UnresolvedAssetJobDefinition, cron: str, description: str, purpose: str
+) -> dg.ScheduleDefinition:
+    """Return the schedule of a job at fixed times (UTC), which is on by default."""
+    return dg.ScheduleDefinition(
+        job=job,
+        cron_schedule=cron,
+        description=description,
+        tags=catalog.purpose(purpose),
+        owners=catalog.OWNERS,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )

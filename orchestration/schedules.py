@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from assets import catalog
 from orchestration import dagster_api
 from resources.alerts import alert
 from resources.core.domain import SourceName
@@ -13,7 +14,7 @@ from resources.core.errors import BusyError
 from resources.jobs import create_job, end_job
 from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
 from resources.settings import load
-from resources.sources import configured, spec_of
+from resources.sources import configured, label, spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.stores.waiting import REQUESTED_BY, asked, waiting
@@ -33,8 +34,9 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
         name=f"sync_{source.value}",
         selection=dagster_api.asset_groups(source.value),
         executor_def=dg.in_process_executor,
-        description=f"Sync the index with {source.value}. Takes a few seconds if nothing changed.",
-        tags={SOURCE_TAG: source.value},
+        description=f"Sync the index with {label(source)}. Takes a few seconds if nothing changed. Without a partition, the whole source.",
+        tags={SOURCE_TAG: source.value, **catalog.purpose("sync")},
+        owners=catalog.OWNERS,
     )
 
 
@@ -80,14 +82,20 @@ def _retry_due(state: SourceState, credentials: str) -> bool:
     )
 
 
-def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int) -> dg.ScheduleDefinition:
-    """Return the schedule of a source, enabled by default; a tick during a sync of the source is added to it."""
+def sync_schedule(
+    source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int, *, set_up: bool
+) -> dg.ScheduleDefinition:
+    """Return the schedule of a source, enabled if the source is set up; a tick during a sync of the source is added to it."""
 
     @dagster_api.schedule(
-        name=f"every_{minutes}_minutes_{source.value}",
+        name=f"sync_{source.value}_schedule",
         cron_schedule=f"*/{minutes} * * * *" if minutes < 60 else "0 * * * *",
         job=job,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=f"Sync {label(source)} every {minutes} minutes (CONCORDANCE_SYNC_MINUTES)."
+        + _off(source, set_up=set_up),
+        tags=catalog.purpose("sync"),
+        owners=catalog.OWNERS,
+        default_status=dg.DefaultScheduleStatus.RUNNING if set_up else dg.DefaultScheduleStatus.STOPPED,
     )
     def tick() -> dg.RunRequest | dg.SkipReason:
         return _request(source, "schedule")
@@ -95,14 +103,27 @@ def sync_schedule(source: SourceName, job: UnresolvedAssetJobDefinition, minutes
     return tick
 
 
-def waiting_sensor(source: SourceName, work: WaitingWork, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def _off(source: SourceName, *, set_up: bool) -> str:
+    return "" if set_up else f" Off: {spec_of(source).help}"
+
+
+def _sensor_status(*, set_up: bool) -> dg.DefaultSensorStatus:
+    return dg.DefaultSensorStatus.RUNNING if set_up else dg.DefaultSensorStatus.STOPPED
+
+
+def waiting_sensor(
+    source: SourceName, work: WaitingWork, job: UnresolvedAssetJobDefinition, *, set_up: bool
+) -> dg.SensorDefinition:
     """Return the sensor that starts a sync if work of the source is waiting."""
 
     @dagster_api.sensor(
         name=work.sensor,
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Sync {label(source)} if something waits for it." + _off(source, set_up=set_up),
+        tags=catalog.purpose("sync"),
+        owners=catalog.OWNERS,
+        default_status=_sensor_status(set_up=set_up),
     )
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
@@ -113,14 +134,17 @@ def waiting_sensor(source: SourceName, work: WaitingWork, job: UnresolvedAssetJo
     return look
 
 
-def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_up: bool) -> dg.SensorDefinition:
     """Return the sensor that syncs the partitions named by a source's events if the HTTP service could not start that sync."""
 
     @dagster_api.sensor(
         name=f"waiting_events_{source.value}",
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Sync what events of {label(source)} name." + _off(source, set_up=set_up),
+        tags=catalog.purpose("sync"),
+        owners=catalog.OWNERS,
+        default_status=_sensor_status(set_up=set_up),
     )
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
@@ -139,6 +163,9 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition) -> dg.Se
 
 @dagster_api.run_failure_sensor(
     name="alert_on_failure",
+    description="Send an alert for a failed run, and close its job if the run could not.",
+    tags=catalog.purpose("alerts"),
+    metadata=catalog.DOCUMENTATION,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=FAILURE_SECONDS,
 )

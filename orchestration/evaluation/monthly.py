@@ -3,11 +3,14 @@
 A leak fails its check with severity error, recall below the floor with severity warning. Both send an alert.
 """
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from assets import catalog
 from orchestration.dagster_api import define_asset_job
+from orchestration.jobs import at_fixed_times
 from resources.alerts import alert
 from resources.core.domain import STAGES
 from resources.settings import load
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     from orchestration.evaluation.relevance import QuestionFault, RelevanceMetrics, RelevanceReport
 
 CRON = "0 4 1 * *"
-"""The first of each month, before working hours."""
+DEADLINE = "0 12 1 * *"
+"""The first of each month, before working hours, and when it should be done."""
 NO_LEAKS, ABOVE_FLOOR = "no_leaks", "recall_above_floor"
 MEASURES = ("recall@5", "recall@10", "ndcg@10", "mrr")
 HOW_TO_SEE = "See: concordance questions run"
@@ -33,14 +37,19 @@ HOW_TO_SEE = "See: concordance questions run"
             NO_LEAKS,
             asset="relevance_evaluation",
             description="No user finds a document that they must never find or may not read.",
+            metadata=catalog.DOCUMENTATION,
         ),
         dg.AssetCheckSpec(
             ABOVE_FLOOR,
             asset="relevance_evaluation",
-            description="Recall@10 on the question set is not below the floor of 0.8.",
+            description="Recall@10 on the question set is not below evaluation_floor in CONCORDANCE_LIMITS.",
+            metadata=catalog.DOCUMENTATION,
         ),
     ],
+    owners=catalog.OWNERS,
+    tags=catalog.purpose("evaluation"),
     kinds={"postgres", "qdrant"},
+    freshness_policy=dg.FreshnessPolicy.cron(deadline_cron=DEADLINE, lower_bound_delta=timedelta(hours=8)),
     description="Recall and leaks of the company's question set, each question asked as its user; one row per run and question.",
 )
 def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType] (Dagster refuses one)
@@ -80,15 +89,16 @@ def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMis
     )
 
 
+_PURPOSE = "Run the question set against the index and measure recall and permission leaks."
 monthly_evaluation = define_asset_job(
     name="monthly_evaluation",
     selection=dg.AssetSelection.assets(relevance_evaluation),
     executor_def=dg.in_process_executor,
-    description="Run the question set against the index and measure recall and permission leaks.",
+    description=_PURPOSE,
+    tags=catalog.purpose("evaluation"),
+    owners=catalog.OWNERS,
 )
-monthly_evaluation_schedule = dg.ScheduleDefinition(
-    job=monthly_evaluation, cron_schedule=CRON, default_status=dg.DefaultScheduleStatus.RUNNING
-)
+monthly_evaluation_schedule = at_fixed_times(monthly_evaluation, CRON, _PURPOSE, "evaluation")
 
 
 def metadata(report: "RelevanceReport") -> dict[str, Any]:
