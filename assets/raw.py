@@ -174,7 +174,6 @@ def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
     left = stores.documents.unseen(partition=partition, seen=[])
     if not left:
         stores.partitions.drop_partition(partition=partition)
-        job.retired.add(partition)
         return
     notice = hold_retired(stores, partition, left)
     if notice is not None:

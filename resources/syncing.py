@@ -98,8 +98,6 @@ class SyncJob:
     """People one of whose files exceeded the time for parsing in this sync; their other files wait for the next one."""
     considerate: bool = False
     """Lower this process's priority before long work, for the rest of its life."""
-    retired: set[str] = field(default_factory=set[str])
-    """Partitions that are no longer configured and have no documents left."""
     error: str | None = None
     tally: Tally = field(default_factory=Tally)
     """Repeated fetches."""
