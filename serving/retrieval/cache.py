@@ -66,7 +66,15 @@ def key(query: SearchQuery, model: str, index_version: int | None) -> str:
     """Return the sha256 of everything that decides the candidates, the caller's principals included."""
     # what only decides which of the candidates are returned is the same for all searches
     plain = query._replace(
-        limit=0, deepest=0, threshold=None, relevant_only=False, rerank=False, group=False, neighbours=0
+        limit=0,
+        deepest=0,
+        threshold=None,
+        relevant_only=False,
+        rerank=False,
+        group=False,
+        neighbours=0,
+        seen=frozenset(),
+        counted=False,
     )
     shared = plain._asdict()
     shared["access"] = sorted(query.access.principals)

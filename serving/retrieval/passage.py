@@ -126,6 +126,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mime_type: str
     url: str | None
     owner: str | None
+    author: str | None = None
     tags: dict[str, Any]
     created_at: datetime | None
     modified_at: datetime | None
@@ -196,6 +197,15 @@ class SearchOutcome(NamedTuple):
     """Passages, best first, and what may be missing from them."""
 
     passages: list[Passage]
+    """The page that was asked for."""
+    matches: list[Passage]
+    """The results of all pages, if they were to be counted."""
+    exact: bool
+    """`matches` are all there are."""
+    seen: frozenset[str]
+    """What the next page is to leave out."""
+    more: bool
+    """There may be a next page."""
     degradations: list[Degradation]
     held_back: int
     """Documents left out because their permissions were checked too long ago."""

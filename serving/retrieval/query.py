@@ -15,6 +15,8 @@ MAX_QUERY = 1000
 """Characters of a query, white space collapsed."""
 MAX_DEPTH = 2000
 """Candidates of each leg at most."""
+MOST_RESULTS = 200
+"""Results of a search on all its pages."""
 _SPACES = re.compile(r"\s+")
 
 
@@ -72,6 +74,10 @@ class SearchQuery(NamedTuple):
     neighbours: int = 0
     """Chunks before and after each passage that are returned with it."""
     left_out: LeftOut = NOTHING
+    seen: frozenset[str] = frozenset()
+    """What earlier pages have passed: documents, or passages if not `group`."""
+    counted: bool = False
+    """Rank as many results as all pages have, so that they can be counted."""
 
 
 def normalise(query: str) -> str:

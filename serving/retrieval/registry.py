@@ -29,7 +29,17 @@ class _CheckedPassage(Passage, frozen=True, kw_only=True):
 
 
 _ROWS = msgspec.json.Decoder(list[_CheckedPassage])
-_COPIED = ("anchor", "page_start", "page_end", "owner", "created_at", "modified_at", "acl_checked_at", "sketch")
+_COPIED = (
+    "anchor",
+    "page_start",
+    "page_end",
+    "owner",
+    "author",
+    "created_at",
+    "modified_at",
+    "acl_checked_at",
+    "sketch",
+)
 
 
 class Checked(NamedTuple):

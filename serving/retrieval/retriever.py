@@ -20,6 +20,7 @@ from serving.retrieval.depth import ROUNDS, complete, deeper, first_depth
 from serving.retrieval.engines import POSTGRES_DOWN, Embedded, Engines, Retrieved
 from serving.retrieval.expand import UNAVAILABLE, Expander
 from serving.retrieval.known import known_items, with_phrases
+from serving.retrieval.paging import page_of, ranked_for
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
 from serving.retrieval.query import LeftOut, SearchQuery
 from serving.retrieval.rank import rank
@@ -94,7 +95,8 @@ class Retriever:
 
     async def search(self, query: SearchQuery) -> SearchOutcome:
         """Return the passages that the caller may read. Raises `ServiceUnavailableError` if no engine answers."""
-        now = self._clock()
+        now, asked = self._clock(), query
+        query = query._replace(limit=ranked_for(query))
         reranking = query.rerank and self._reranker is not None and self._reranker.ready
         threshold = query.threshold
         if reranking:  # which applies to the scores of the reranker
@@ -113,24 +115,32 @@ class Retriever:
         if reranking and reranked is None and threshold is not None:
             passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale)
         expansions = ranking.found.candidates.expansions  # what they find need not be near the query itself
+        matches = passages
         if query.relevant_only and threshold is None and reranked is None and not expansions:
-            passages = [one for one in passages if relevant(one, query.text)]
+            matches = [one for one in passages if relevant(one, query.text)]
+        page = page_of(passages, matches, asked)
+        saturated = ranking.found.candidates.saturated
+        shown = page.passages
         if query.neighbours:
-            passages = await self._with_neighbours(query, passages, ranking, now)
+            shown = await self._with_neighbours(query, shown, ranking, now)
         degradations = [*ranking.found.degradations, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
         if query.rerank and reranked is None:
             degradations.append(self._reranker.missing if self._reranker is not None else NO_RERANKER)
         if ranking.checked.held_back:
             degradations.append(held_back_warning(len(ranking.checked.held_back), self._limit))
         return SearchOutcome(
-            passages=passages,
+            passages=shown,
+            matches=matches,
+            exact=not saturated and len(passages) < query.limit,
+            seen=page.seen,
+            more=page.more,
             degradations=degradations,
             held_back=len(ranking.checked.held_back),
             cached=ranking.cached,
             registry=ranking.registry,
             expansions=expansions,
             reranked=reranked is not None,
-            saturated=ranking.found.candidates.saturated,
+            saturated=saturated,
         )
 
     async def _checked_by_registry(self, query: SearchQuery, now: datetime) -> _Ranking:

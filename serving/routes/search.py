@@ -11,19 +11,23 @@ import msgspec
 from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from resources.logging import logger
+from serving import cursors
 from serving.audit import AuditEvent
 from serving.citations.format import Format
+from serving.cursors import MAX_CURSOR
 from serving.deps import Services
 from serving.errors import rate_limited
+from serving.facets import Facet, FacetValue, facets
 from serving.filters import Filters, narrowing
 from serving.openapi.describe import described
 from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
-from serving.retrieval.query import SearchQuery, search_query
+from serving.retrieval.query import MOST_RESULTS, SearchQuery, search_query
 from serving.schemas import Fusion, Question, SearchMode, Warning_
 from serving.understanding.filters import Reading, Understand, Understood
 
@@ -59,6 +63,21 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Filters that every result must match. Null: none."""
     understand: Understand = True
     """Apply the filters that the query states in words: true, false, or the kinds to apply."""
+    cursor: Annotated[str, Meta(max_length=MAX_CURSOR)] | None = None
+    """`next_cursor` of the page before, with everything else as it was. Null: the first page."""
+    total: bool = False
+    """True to count the results of all pages."""
+    facets: Annotated[list[Facet], Meta(max_length=10)] = []
+    """Properties by whose values the results of all pages are counted."""
+
+
+class Total(msgspec.Struct, frozen=True):
+    """The number of results that the caller may read: documents, or passages without grouping."""
+
+    count: int
+    """The number of results, at most 200."""
+    exact: bool
+    """False if there may be more."""
 
 
 class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +100,22 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning_]
     """Reasons why the results may be incomplete."""
+    next_cursor: str | None
+    """The field `cursor` of the next page; null if there is none."""
+    total: Total | UnsetType = UNSET
+    """The number of results on all pages; absent unless requested."""
+    facets: dict[str, list[FacetValue]] | UnsetType = UNSET
+    """The most frequent values of each requested facet, at most 20, among the results of all pages; absent unless requested."""
+
+
+class SearchCursor(msgspec.Struct, frozen=True, array_like=True):
+    """What a search's next page leaves out, and how the search understood the query."""
+
+    grouped: bool
+    understood: bool
+    """False if the filters that the query states in words are ignored, because nothing was found with them."""
+    seen: Annotated[list[Annotated[bytes, Meta(min_length=16, max_length=16)]], Meta(max_length=MOST_RESULTS)]
+    """IDs, sorted: their order would say nothing but the ranking."""
 
 
 def enforce_rate_limit(services: Services, access: Access) -> None:
@@ -146,11 +181,17 @@ async def search(
     """Find passages that the caller may read, best first, each with its source and location."""
     enforce_rate_limit(services, request.user)
     began = time.perf_counter()
+    cursor = _cursor(data)
+    facets([], data.facets)  # unknown ones are refused before anything is searched
     reading = await services.understanding.read(data.query, request.user, narrowing(data.filters), data.understand)
-    query_id, outcome = await recorded_search(services, _query(data, reading, request.user, services), reading.asked)
-    if not outcome.passages and reading.narrows:
+    if not cursor.understood:
         reading = reading.without()
-        query_id, outcome = await recorded_search(services, _query(data, reading, request.user, services))
+    query_id, outcome = await recorded_search(
+        services, _query(data, cursor, reading, request.user, services), reading.asked
+    )
+    if not outcome.passages and reading.narrows and data.cursor is None:
+        cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
+        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, request.user, services))
     shown = results(
         outcome.passages,
         style=data.citation_format,
@@ -167,10 +208,32 @@ async def search(
         cached=outcome.cached,
         held_back=outcome.held_back,
         warnings=warnings_of(outcome.degradations),
+        next_cursor=_next(cursor, outcome),
+        total=Total(len(outcome.matches), outcome.exact) if data.total else UNSET,
+        facets=facets(outcome.matches, data.facets) if data.facets else UNSET,
     )
 
 
-def _query(data: SearchRequest, reading: Reading, access: Access, services: Services) -> SearchQuery:
+def _cursor(data: SearchRequest) -> SearchCursor:
+    """Return the cursor of a request. Raises `InvalidRequestError`."""
+    if data.cursor is None:
+        return SearchCursor(data.group_by_document, understood=True, seen=[])
+    cursor = cursors.decode(data.cursor, SearchCursor)
+    if cursor.grouped != data.group_by_document:
+        raise InvalidRequestError("cursor: is of a search with another `group_by_document`. Send the same request.")
+    return cursor
+
+
+def _next(cursor: SearchCursor, outcome: SearchOutcome) -> str | None:
+    if not outcome.more:
+        return None
+    seen = sorted(uuid.UUID(one).bytes for one in outcome.seen)
+    return cursors.encode(msgspec.structs.replace(cursor, seen=seen))
+
+
+def _query(
+    data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access, services: Services
+) -> SearchQuery:
     return search_query(
         reading.text,
         access,
@@ -185,4 +248,6 @@ def _query(data: SearchRequest, reading: Reading, access: Access, services: Serv
         rerank=data.rerank,
         group=data.group_by_document,
         neighbours=data.neighbours,
+        seen=frozenset(str(uuid.UUID(bytes=one)) for one in cursor.seen),
+        counted=data.total or bool(data.facets),
     )

@@ -65,6 +65,7 @@ def searches(paired_sites: PairedSites) -> None:
                 "filters": {"collection_ids": ["root"], "authors": [ANN], "mime_types": ["text/markdown"]},
             },
             {"query": query, "filters": {"date_range": {"start": "2025-01-01", "end": "2025-12-31"}}},
+            {"query": query, "top_k": 2, "total": True, "facets": ["source_type", "mime_type", "author", "tags.topic"]},
         ]
     for body in bodies:
         paired_sites.ask("POST", "/api/rag/search", json=body)

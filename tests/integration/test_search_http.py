@@ -25,7 +25,9 @@ def company(site: Site) -> Site:
 
 def test_the_answer_has_every_field_of_the_interface(company: Site, running: Running) -> None:
     answer = running.search("How many vacation days?", BOB, top_k=3, explain=True, neighbours=1)
-    assert set(answer) == {"results", "understood", "query_id", "latency_ms", "cached", "held_back", "warnings"}
+    assert set(answer) == {
+        "results", "understood", "query_id", "latency_ms", "cached", "held_back", "warnings", "next_cursor",
+    }  # fmt: skip
     first = answer["results"][0]
     assert set(first) == {
         "doc_id", "chunk_id", "chunk_index", "title", "source_type", "source_id", "collection_id", "path", "mime_type",
