@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from litestar import Litestar
+from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
@@ -56,6 +57,18 @@ _HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+
+
+def _cross_origin(origins: tuple[str, ...]) -> CORSConfig | None:
+    """Return what pages of these origins may do: anything with a token or key of the header, nothing with a cookie."""
+    if not origins:
+        return None
+    return CORSConfig(
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST", "PATCH", "DELETE"],
+        allow_headers=["Authorization", "X-API-Key", "Content-Type"],
+        expose_headers=["Retry-After", "WWW-Authenticate", "Content-Disposition"],
+    )
 
 
 async def _secure(message: Message, scope: Scope) -> None:
@@ -139,6 +152,7 @@ def create_app(
         before_send=[_secure],
         lifespan=[lifespan],
         state=State({"services": services}, deep_copy=False),
+        cors_config=_cross_origin(settings.cors_origins),
         openapi_config=None,
         request_class=StrictRequest,
         request_max_body_size=MAX_BODY_BYTES,

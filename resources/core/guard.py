@@ -95,8 +95,8 @@ class Rules:
         return name in LOOPBACK or name in self.hosts or (self.addresses and _is_address(name))
 
     def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str) -> bool:
-        # A page cannot make a browser send a bearer token without a CORS preflight, which no listener answers.
-        if headers.get(b"authorization", b"")[:7].lower() == b"bearer ":
+        # A page cannot make a browser send these headers without a CORS preflight, which is answered only to pages of allowed origins.
+        if headers.get(b"authorization", b"")[:7].lower() == b"bearer " or headers.get(b"x-api-key"):
             return True
         origin = headers.get(b"origin")
         if origin is None:

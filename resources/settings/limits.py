@@ -1,12 +1,15 @@
 """Limits, retention, and figures that are fixed."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+from pydantic_settings import NoDecode
 
 from resources.core.durations import PATTERN
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?")
 Count = Annotated[int, Field(ge=1)]
 Period = Annotated[str, Field(pattern=PATTERN)]
 
@@ -64,6 +67,23 @@ class LimitSettings(BaseModel):
     """From one address, or from one IPv6 /64 network."""
     sign_in_failures: Count = 60
     """A minute, from one address."""
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Origins whose pages may call the HTTP interface from a browser, separated by spaces."""
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _separate(cls, value: Any) -> Any:
+        return value.split() if isinstance(value, str) else value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _plain_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"{origin!r} is not an origin; write https://HOST or https://HOST:PORT, without a path"
+                )
+        return origins
 
 
 class RetentionSettings(BaseModel):

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from resources.settings.limits import FixedFigures, LimitSettings, RetentionSettings
 
@@ -45,10 +45,17 @@ def grouped(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the groups' variables for these values of their parts; parts without a value are left out."""
     made: dict[str, str] = {}
     for group, parts in GROUPS.items():
-        given = [f"{name}={value}" for name, value in sorted(values.items()) if name in parts and value is not None]
+        given = [
+            f"{name}={_text(value)}" for name, value in sorted(values.items()) if name in parts and value is not None
+        ]
         if given:
             made[f"CONCORDANCE_{group.upper()}"] = ",".join(given)
     return made
+
+
+def _text(value: Any) -> str:
+    """Return the value of a part; the entries of a list are separated by spaces, since commas separate parts."""
+    return " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
 
 
 def variable_of(field: str) -> str:

@@ -1,0 +1,71 @@
+"""Pages of other origins: none may call the interface unless the setting names it, and none with a cookie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from resources.core.errors import ConfigurationError
+from resources.settings import load
+from serving.access.auth import COOKIE
+from tests.fixtures.serving import Running, Site
+
+ANN, PAGE, OTHER = "ann@acme.com", "https://intranet.acme.com", "https://elsewhere.example"
+PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+
+
+@pytest.fixture
+def open_to_page(site: Site) -> Iterator[Running]:
+    site.settings = site.settings.model_copy(update={"cors_origins": (PAGE,)})
+    with site.running() as running:
+        yield running
+
+
+def test_without_the_setting_no_page_of_another_origin_may_call(running: Running) -> None:
+    asked = running.request("OPTIONS", "/api/rag/search", headers={"Origin": PAGE, **PREFLIGHT})
+    assert asked.status_code >= 400 or "access-control-allow-origin" not in asked.headers
+    found = running.request("POST", "/api/rag/search", ANN, json={"query": "tea"}, headers={"Origin": PAGE})
+    assert not [name for name in found.headers if name.startswith("access-control")]
+
+
+def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, open_to_page: Running) -> None:
+    asked = open_to_page.request("OPTIONS", "/api/rag/search", headers={"Origin": PAGE, **PREFLIGHT})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, PAGE)
+    assert "authorization" in asked.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in asked.headers
+    site.add("Tea", ["Tea is served at four."], [ANN])
+    found = open_to_page.request("POST", "/api/rag/search", ANN, json={"query": "tea"}, headers={"Origin": PAGE})
+    assert (found.status_code, found.headers["access-control-allow-origin"]) == (200, PAGE)
+    assert found.headers["vary"] == "Origin"
+    for path, who in (("/api/documents/x", ANN), ("/api/documents", None), ("/nowhere", ANN)):
+        problem = open_to_page.request("GET", path, who, headers={"Origin": PAGE})
+        assert problem.status_code in {401, 404}
+        assert problem.headers["access-control-allow-origin"] == PAGE, path
+    assert "retry-after" in found.headers["access-control-expose-headers"].lower()
+
+
+def test_other_origins_and_cookies_get_nothing(site: Site, open_to_page: Running) -> None:
+    for origin in (OTHER, "null", PAGE + ".evil.example", PAGE.upper(), "http://intranet.acme.com"):
+        asked = open_to_page.request("OPTIONS", "/api/rag/search", headers={"Origin": origin, **PREFLIGHT})
+        assert (asked.status_code, asked.headers.get("access-control-allow-origin")) == (400, None), origin
+        found = open_to_page.request("POST", "/api/rag/search", ANN, json={"query": "x"}, headers={"Origin": origin})
+        assert "access-control-allow-origin" not in found.headers
+    cookie = {"Cookie": f"{COOKIE}={site.token(ANN)}", "Origin": PAGE}
+    refused = open_to_page.request("POST", "/api/rag/search", json={"query": "x"}, headers=cookie)
+    assert refused.json()["type"] == "/problems/origin-foreign"
+    assert open_to_page.request("GET", "/api/documents", headers=cookie).status_code == 401
+
+
+def test_an_api_key_counts_like_a_token(site: Site, open_to_page: Running) -> None:
+    headers = {"Origin": PAGE, "X-API-Key": site.token(ANN)}
+    assert open_to_page.request("POST", "/api/rag/search", json={"query": "tea"}, headers=headers).status_code == 200
+
+
+def test_the_setting_holds_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_LIMITS", f"search_rate_limit=7,cors_origins={PAGE} http://localhost:3000")
+    assert load(_env_file=None).cors_origins == (PAGE, "http://localhost:3000")
+    for wrong in ("*", "intranet.acme.com", PAGE + "/", "https://*.acme.com", "null"):
+        monkeypatch.setenv("CONCORDANCE_LIMITS", f"cors_origins={wrong}")
+        with pytest.raises(ConfigurationError, match="is not an origin"):
+            load(_env_file=None)
