@@ -55,8 +55,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the query's words in the passage, its headings and the title, 0 to 1. Null in mode `vector`."""
     keyword_rank: int | None
     """Rank among the results of this response by `keyword_score`, from 1; null without it."""
+    keyword_frequency: float | None
+    """How often the query's words occur in the passage, 0 to 1. Null unless words alone were searched."""
     fused_score: float
-    """The rescaled cosine and `keyword_score` by their weights, 0 to 1."""
+    """The rescaled cosine and `keyword_score` by their weights, 0 to 1. Of words alone, `keyword_score` × (0.5 + 0.4 ×
+    `keyword_frequency`)."""
     fusion: str | None
     """How the two searches were combined into the order of the results; null for one search."""
     agreement: float
@@ -157,6 +160,7 @@ def _explanations(passages: Sequence[Passage], expansions: Sequence[str]) -> lis
             floor=one.scores.scale.floor,
             keyword_score=keyword[index],
             keyword_rank=_rank(keyword[index] or None, keyword),
+            keyword_frequency=_rounded(one.frequency),
             fused_score=round(one.shown, SCORE_DIGITS),
             fusion=one.scores.scale.fusion,
             agreement=one.scores.scale.agreement,

@@ -85,6 +85,11 @@ def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
     return stems(text, spans(text, wanted))
 
 
+def occurrences(text: str, found: Sequence[tuple[int, int]]) -> Counter[str]:
+    """Return how often each of the words at these places occurs, by its stem."""
+    return Counter(_stem(text[start:end]) for start, end in found)
+
+
 def stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
     """Return the stems of the words at these places."""
     return frozenset(_stem(text[start:end]) for start, end in found)

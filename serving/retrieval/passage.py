@@ -14,7 +14,7 @@ from resources.core.domain import Place
 from resources.embedding.background import CosineScale
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
-from serving.retrieval.highlight import held, spans, stems
+from serving.retrieval.highlight import held, occurrences, spans, stems
 from serving.retrieval.query import SearchQuery
 
 SCORE_DIGITS = 6
@@ -22,6 +22,15 @@ SCORE_DIGITS = 6
 KNOWN = 8.0
 """Weight of being the one passage that the query names, relative to the other scores. With the exponent of `serving.retrieval.known`,
 nDCG@10 of known items is 0.99 to 1.00 on three collections, and that of their own queries does not fall; see DECISIONS.md."""
+
+
+K1, B = 1.2, 0.75
+"""Constants of BM25 at their usual values."""
+USUAL_CHARACTERS = 1000
+"""Length of a passage in which a word counts neither more nor less. It is fixed: the average of all passages depends on hidden ones."""
+
+PRESENT, FREQUENT = 0.5, 0.4
+"""Of words alone, what a word is worth that occurs at all, and what its frequency adds. With the largest boost, the sum stays below 1."""
 
 
 class Scale(NamedTuple):
@@ -169,6 +178,20 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = stems(self.chunk_text, self.matches) | held(self.heading, self.words)
         return len(found) / len(self.words) if self.words else 0.0
 
+    @cached_property
+    def frequency(self) -> float | None:
+        """How often the query's words occur, 0 to 1, more in a short passage; None unless words alone were searched.
+
+        BM25's term frequency, averaged over the words that occur, without the word's rarity, which would reveal hidden documents. A word
+        of the headings counts once. Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, section 3.4.
+        """
+        if self.scores.scale.mode != "keyword":
+            return None
+        counts = occurrences(self.chunk_text, self.matches)
+        counts.update(held(self.heading, self.words))
+        usual = K1 * (1 - B + B * len(self.chunk_text) / USUAL_CHARACTERS)
+        return sum(count / (count + usual) for count in counts.values()) / len(counts) if counts else 0.0
+
     @property
     def shown(self) -> float:
         """The fused score that is shown, before boosts."""
@@ -176,7 +199,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if share is None:
             return clamp(self.scores.agreed)
         if scale.mode == "keyword":
-            return share
+            return share * (PRESENT + FREQUENT * (self.frequency or 0.0))
         return scale.weight * scale.above_floor(self.scores.dense) + (1 - scale.weight) * share
 
     @property

@@ -54,6 +54,8 @@ def recomputed(explain: dict[str, Any]) -> tuple[float, float]:
     cosine = clamped(((explain["dense_score"] or 0.0) - explain["floor"]) / (1 - explain["floor"]))
     weight = explain["dense_weight"]
     fused = weight * cosine + (1 - weight) * (explain["keyword_score"] or 0.0)
+    if explain["keyword_frequency"] is not None:
+        fused *= 0.5 + 0.4 * explain["keyword_frequency"]
     score = fused if explain["rerank_score"] is None else explain["rerank_score"]
     return fused, clamped(score * math.prod(explain["boosts"].values()))
 
@@ -81,4 +83,4 @@ def test_the_parts_add_up_to_the_score(explained: Running, subtests: pytest.Subt
             found = {one["chunk_id"]: one["relevance_score"] for one in answer["results"]}
             known = scores.setdefault((mode, rerank), {})
             assert found == {one: known.setdefault(one, score) for one, score in found.items()}, "fusion only orders"
-    assert seen == {"dense", "keyword", "rerank", "recency", "others_upload", "limit"}
+    assert seen == {"dense", "keyword", "frequency", "rerank", "recency", "others_upload", "limit"}

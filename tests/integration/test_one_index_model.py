@@ -92,7 +92,11 @@ def answered(connection: Connection, name: str, **wanted: Any) -> list[dict[str,
 def rechecked(connection: Connection, chunk_ids: list[str], collection: str | None) -> dict[str, Any]:
     """Return the passages that the permission check returns, by chunk id."""
     (answer,) = answered(connection, "recheck", chunk_ids=chunk_ids, collection=collection, collection_ids=None)
-    return {one["chunk_id"]: one for one in json.loads(answer["hits"])}
+    added = {"author"}  # columns that the previous installation did not return
+    return {
+        one["chunk_id"]: {name: value for name, value in one.items() if name not in added}
+        for one in json.loads(answer["hits"])
+    }
 
 
 def names(before: dict[str, Any]) -> tuple[str, str]:

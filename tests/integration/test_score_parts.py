@@ -121,6 +121,8 @@ def parts(query: SearchQuery, one: Passage, floor: float) -> float:
         assert one.scores.dense is not None
         return clamped(one.scores.dense)
     if query.mode == "keyword":
-        return share
+        usual = 1.2 * (0.25 + 0.75 * len(one.chunk_text) / 1000)
+        counts = [(f"{one.chunk_text} {one.title}").count(word) for word in sorted(words)]
+        return share * (0.5 + 0.4 * sum(count / (count + usual) for count in counts) / max(1, len(counts)))
     cosine = clamped(((one.scores.dense or 0.0) - floor) / (1 - floor))
     return query.dense_weight * cosine + (1 - query.dense_weight) * share

@@ -40,8 +40,8 @@ def test_the_answer_has_every_field_of_the_interface(company: Site, running: Run
     assert 0 < first["relevance_score"] <= 1
     assert [neighbour["chunk_index"] for neighbour in first["neighbours"]] == [1]
     assert set(first["explain"]) == {
-        "dense_score", "dense_rank", "dense_weight", "floor", "keyword_score", "keyword_rank", "fused_score", "fusion",
-        "agreement", "boosts", "rerank_score", "parts",
+        "dense_score", "dense_rank", "dense_weight", "floor", "keyword_score", "keyword_rank", "keyword_frequency",
+        "fused_score", "fusion", "agreement", "boosts", "rerank_score", "parts",
     }  # fmt: skip
     assert first["explain"]["dense_rank"] == first["explain"]["keyword_rank"] == 1
     words = {first["snippet"][span["start"] : span["end"]] for span in first["highlights"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from resources.embedding.background import CosineScale
 from resources.settings import Settings
 from serving.results import Result, results
 from serving.retrieval.cache import Candidate
-from serving.retrieval.passage import Passage, Scale
+from serving.retrieval.passage import K1, USUAL_CHARACTERS, B, Passage, Scale
 from serving.retrieval.query import search_query
 from serving.retrieval.rank import rank
 
@@ -23,6 +24,10 @@ PASSAGE = Passage(
     anchor=None, page_start=None, page_end=None, title="Timetable", source_type="files", source_id="s", collection_id=None,
     path="", mime_type="", url=None, owner=None, tags={}, created_at=None, modified_at=None, acl_checked_at=None,
 )  # fmt: skip
+
+
+ONCE = 1 / (1 + K1 * (1 - B + B * len(PASSAGE.chunk_text) / USUAL_CHARACTERS))
+"""Frequency of a word that occurs once."""
 
 
 def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None = None) -> list[Result]:
@@ -40,9 +45,9 @@ def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None
 @pytest.mark.parametrize(
     ("query", "mode", "score"),
     [
-        ("ferry pier", "keyword", 1.0),
-        ("ferry budget", "keyword", 0.5),
-        ("boats of the timetable", "keyword", 1.0),
+        ("ferry pier", "keyword", 0.5 + 0.4 * ONCE),
+        ("ferry budget", "keyword", 0.25 + 0.2 * ONCE),
+        ("boats of the timetable", "keyword", 0.5 + 0.4 * ONCE),
         ("ferry budget", "hybrid", 0.7 * (0.46 - 0.1) / 0.9 + 0.3 * 0.5),
         ("???", "hybrid", 0.7 * (0.46 - 0.1) / 0.9),
     ],
@@ -55,6 +60,37 @@ def test_an_engines_keyword_score_changes_no_figure(
     assert one.relevance_score == pytest.approx(score, abs=1e-6)
     assert not isinstance(one.explain, msgspec.UnsetType)
     assert (one.explain.dense_rank, one.explain.fused_score) == (None if cosine is None else 1, one.relevance_score)
+
+
+def by_words(query: str, text: str, **fields: Any) -> float:
+    """Return the score of a passage in mode `keyword`."""
+    search = search_query(query, ANN, Settings(_env_file=None), limit=5, mode="keyword")  # type: ignore[call-arg]
+    candidate = Candidate("c", 1.0, None, None, 9.0, 1)
+    passage = msgspec.structs.replace(PASSAGE, chunk_text=text, **fields)
+    (found,) = rank([candidate], {"c": passage}, search, NOW, Scale.of(search, [candidate], None))
+    return found.relevance
+
+
+def test_of_passages_with_all_words_those_that_hold_them_more_often_and_are_shorter_score_higher() -> None:
+    filler = " Nothing else is said here of anything."
+    texts = [
+        "Ferry pier, ferry pier, ferry pier.",
+        "Ferry pier.",
+        "Ferry pier." + filler * 10,
+        "Ferry pier." + filler * 40,
+        "Ferry." + filler,
+        "Nothing.",
+    ]
+    scores = [by_words("ferry pier", text) for text in texts]
+    assert scores == sorted(set(scores), reverse=True)
+    assert 0.9 > scores[0] > scores[3] > 0.5 > scores[4] > scores[5] == 0
+
+
+def test_recent_passages_differ_too() -> None:
+    recent = {"modified_at": NOW}
+    scores = [by_words("ferry pier", "Ferry pier. " * count + "x" * 200, **recent) for count in (1, 2, 3)]
+    assert scores == sorted(set(scores))
+    assert scores[-1] < 1
 
 
 def test_the_order_is_that_of_the_ranking_and_the_threshold_holds_against_what_is_shown() -> None:
@@ -70,7 +106,8 @@ def test_the_order_is_that_of_the_ranking_and_the_threshold_holds_against_what_i
 def test_meaning_alone_shows_the_cosine_and_words_alone_stand_in_for_it() -> None:
     (by_meaning,) = shown("ferry budget", "vector", Candidate("a", 0.46, 0.46, 1))
     (by_words,) = shown("ferry budget", "vector", Candidate("a", 0.97, None, None, 8.0, 1))
-    assert (by_meaning.relevance_score, by_words.relevance_score) == (0.46, 0.5)
+    assert by_meaning.relevance_score == 0.46
+    assert by_words.relevance_score == pytest.approx(0.25 + 0.2 * ONCE, abs=1e-6)
 
 
 def test_the_parts_of_an_expanded_search_by_meaning_name_what_the_added_texts_change() -> None:
