@@ -21,6 +21,10 @@ class AbortSyncError(ConcordanceError):
     """This sync cannot continue (authorisation expired, a listing failed, a budget or limit is reached)."""
 
 
+class NoCollectionError(AbortSyncError):
+    """The vector index has no collection of this name."""
+
+
 class AuthorizationError(AbortSyncError):
     """The source rejects our credentials (expired, revoked, missing scope); it stays paused until they are renewed."""
 

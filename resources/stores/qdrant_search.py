@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import BaseModel
 
-from resources.core.errors import AbortSyncError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError, NoCollectionError, ServiceUnavailableError
 from resources.keys import qdrant_api_key
 from resources.settings import Settings
 from resources.watch import Watch
@@ -82,7 +82,8 @@ class VectorSearch:
     async def query(self, collection: str, batch: Sequence[PointQuery], seconds: float) -> list[QueryHits]:
         """Return one answer per query, in order.
 
-        Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `AbortSyncError` if it rejects a query.
+        Raises `ServiceUnavailableError` if there is none within `seconds` or the server is down, `NoCollectionError`, and
+        `AbortSyncError` if it rejects a query.
         """
         if self.watch.down:
             raise ServiceUnavailableError("Qdrant does not answer.")
@@ -102,6 +103,8 @@ class VectorSearch:
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             raise ServiceUnavailableError(f"Qdrant does not answer (search): {error}") from error
         message = answer[:500].decode(errors="replace")
+        if status == 404:
+            raise NoCollectionError(f"Qdrant has no collection {collection}: {message}")
         if status < 500 and status != 429:
             raise AbortSyncError(f"Qdrant rejected the search: {message}")
         raise ServiceUnavailableError(f"Qdrant failed to search ({status}): {message}")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from resources.core.bm25 import encode_query
-from resources.core.errors import AbortSyncError, ServiceUnavailableError, TemporaryError
+from resources.core.errors import AbortSyncError, NoCollectionError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from resources.stores.qdrant_search import PointQuery, QueryHits, VectorSearch
@@ -26,6 +26,7 @@ from serving.retrieval.fuse import Leg, fuse
 from serving.retrieval.passage import Degradation
 from serving.retrieval.plan import queries, scoring
 from serving.retrieval.query import SearchQuery
+from sql.web import WebReads
 
 QDRANT_SECONDS = 10.0
 
@@ -34,6 +35,9 @@ EMBEDDING_DOWN = Degradation(
 )
 QDRANT_DOWN = Degradation(
     "vector_index_unavailable", "The vector index does not answer: only Postgres full-text was searched."
+)
+NOTHING_INDEXED = Degradation(
+    "nothing_indexed", "Nothing has been indexed yet. Upload a file, or wait for the first sync of a source."
 )
 POSTGRES_DOWN = Degradation(
     "registry_unavailable",
@@ -72,6 +76,10 @@ class Embedded(NamedTuple):
 
 class _IndexDownError(Exception):
     """Qdrant does not answer, or not as it should."""
+
+    @property
+    def lacks_collection(self) -> bool:
+        return isinstance(self.__cause__, NoCollectionError)
 
 
 class Engines:
@@ -113,6 +121,12 @@ class Engines:
             if dense is not None and expansion is not None and dense.vector is not dense.own:
                 found = await self._with_original_scores(found, query, dense, expansion)
         except _IndexDownError as error:
+            if (
+                not with_payload
+                and error.lacks_collection
+                and await WebReads(self._database).active_collection() is None
+            ):
+                return Retrieved(Candidates([], saturated=False, depth=query.depth), [NOTHING_INDEXED], {})
             log.warning("qdrant_unavailable", error=str(error))
             if with_payload:
                 raise ServiceUnavailableError(

@@ -74,7 +74,7 @@ async def _qdrant(services: Services) -> ServiceState:
         return ServiceState("down", "does not answer")
     if services.monitor.incomplete:
         return ServiceState("incomplete", "passages are missing: run `concordance reconcile --apply`")
-    return ServiceState("ok", None if points else "the index is still empty")
+    return ServiceState("ok", None if points else "nothing has been indexed yet")
 
 
 async def _postgres(services: Services) -> ServiceState:
