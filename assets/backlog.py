@@ -41,6 +41,12 @@ class Backlog:
         """True if no document waits or is in hand."""
         return not self._waiting and not self.busy
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Number of documents that are done, and of all so far."""
+        with self._changed:
+            return len(self._taken) - len(self.busy), len(self._taken) + len(self._waiting)
+
     def refill(self, pending: Sequence[Pending]) -> None:
         """Replace the waiting documents by those of `pending` that have not been taken before with the same content."""
         with self._changed:

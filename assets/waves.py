@@ -105,6 +105,7 @@ class Waves:
         job.add("indexed", steps.settle(job, self._target, self._backlog.busy))
         express = self._backlog.admit(self._pending(self._target))
         found = bool(express) or self._backlog.waiting
+        self._count()
         self._start()
         if express:
             with self._releasing(express), parser_pool(job.stores.settings, len(express)) as parsers:
@@ -136,6 +137,7 @@ class Waves:
             with self._failing("indexed"):
                 self._backlog.refill(self._pending(self._target))
                 self._refilled = time.monotonic()
+                self._count()
                 self._start()
 
     @property
@@ -242,6 +244,11 @@ class Waves:
         finally:
             for one in held:
                 self._backlog.done(one)
+            self._count()
+
+    def _count(self) -> None:
+        """Report how many documents are done, and of how many."""
+        self._job.counts.done, self._job.counts.documents = self._backlog.progress
 
     def _preparing(self, parsers: ParserPool) -> dict[str, Step]:
         return {
@@ -266,7 +273,9 @@ class Waves:
         keys = {one.doc_id: one.content_key for one in documents}
         rows = pending(job, self._target, doc_ids=list(keys), everything=job.full)
         todo = [row for row in rows if row.state == State.LIVE and row.content_key == keys[row.doc_id]]
-        return steps.index(job, self._target, todo, list(keys))
+        result = steps.index(job, self._target, todo, list(keys))
+        job.count(passages=result.counts["points"])
+        return result
 
 
 def _ids(documents: Sequence[Pending]) -> list[str]:

@@ -42,6 +42,11 @@ class Counts:
     embedded: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    documents: int = 0
+    """Documents found to process so far; overlapping stages only, like the next two."""
+    done: int = 0
+    passages: int = 0
+    """Passages indexed."""
 
 
 @dataclass

@@ -22,6 +22,19 @@ class ApiKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
+class RunningSync(msgspec.Struct, frozen=True):
+    """How far a sync is."""
+
+    source: str
+    job_id: str
+    status: str
+    stage: str | None
+    documents: int
+    done: int
+    passages: int
+    seconds: float
+
+
 class JobReport(msgspec.Struct, frozen=True):
     """A sync as `concordance sync` reports it."""
 
@@ -35,6 +48,9 @@ class JobReport(msgspec.Struct, frozen=True):
     deleted: int
     failed: int
     embedded: int
+    documents: int
+    done: int
+    passages: int
     error_message: str | None
     seconds: float
 
@@ -91,6 +107,7 @@ class Commands(Family, path="cli"):
     def api_keys(self) -> list[ApiKey]: ...
     def job(self, *, job_id: str) -> JobReport | None: ...
     def job_errors(self, *, job_id: str) -> list[JobFault]: ...
+    def running(self) -> list[RunningSync]: ...
     def roots(self) -> list[Root]: ...
     def sources(self) -> list[SourceCounts]: ...
     def why(

@@ -60,6 +60,9 @@ class Jobs(Family, path="registry/jobs.sql"):
         embedded: int,
         tokens: int,
         cost_usd: float,
+        documents: int,
+        done: int,
+        passages: int,
     ) -> int: ...
     def finish_job(self, *, job_id: str, status: str, error_message: str | None) -> int: ...
     def fail_run_job(self, *, job_id: str | None, run_id: str, error_message: str) -> int: ...

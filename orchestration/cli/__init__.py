@@ -11,6 +11,8 @@ from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
+from orchestration.cli.catalogue import COMMANDS, arranged, epilogue
+
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
 """The exit status that shells expect of a command that was ended by Ctrl-C."""
@@ -19,7 +21,7 @@ app = App(
     name="concordance",
     help="Search for your company's knowledge: keeps a search index in sync with your sources, and shows each person only "
     "documents that they may read.",
-    help_epilogue="Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md.",
+    help_epilogue=epilogue(""),
     version_flags=["--version"],
     version=lambda: installed_version(),
     # The default, Markdown, takes a quarter of a second to import.
@@ -51,82 +53,17 @@ audit = App(name="audit", help="Check permissions, and list grants and revocatio
 GROUPS = {"": app} | {
     one.name[0]: one for one in (key, connections, simulators, source_roots, prune, question_set, audit)
 }
-COMMANDS = {
-    "installation": {
-        "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
-        "restart": "Apply changed settings and updated code; what they do not concern, such as the databases, keeps running.",
-        "down": "Stop all services that `up` started, also those that a killed `up` left running.",
-        "status": "Show the services, their URLs, and the number of documents of each source.",
-        "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
-        "demo": "Index a sample company and ask questions as two of its people, with the running services or its own.",
-    },
-    "simulate": {
-        "simulate drive": "Serve a simulated Google Drive until Ctrl-C, and print the settings to use it.",
-        "simulate slack": "Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it.",
-    },
-    "syncing": {
-        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files.",
-    },
-    "sources": {
-        "source list": "List roots, drives and channels: documents, state and last sync.",
-        "source remove": "Remove the documents of a root, drive or channel that has left the settings, or the sample company.",
-    },
-    "upkeep": {
-        "reconcile": "List the sources completely and compare them with lake, Postgres and Qdrant in both directions.",
-        "prune list": "List held mass deletions, which await approval.",
-        "prune approve": "Approve pending deletions, and start the sync that removes the documents if Concordance is running.",
-        "prune reject": "Reject pending deletions: the documents are kept until the source reports the deletion again.",
-        "audit run": "Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.",
-        "audit grants": "List permissions that were granted or revoked, and when each took effect.",
-    },
-    "reindexing": {
-        "reindex": "Build a second index with another embedding model, compare both, and switch. Run again to continue.",
-        "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
-    },
-    "backing_up": {
-        "backup": "Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.",
-        "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
-    },
-    "erasing": {
-        "erase": "Erase documents whose grace period (erase_after in CONCORDANCE_RETENTION) is over, and answers that quote them. No undo.",
-        "receipts": "List deletions: when the source reported them, and the result of the check of each store.",
-    },
-    "querying": {
-        "search": "Search as a person and print passages with their sources.",
-    },
-    "why": {
-        "why": "Explain why a person does not find a document: its state, stages, permission and rank.",
-    },
-    "evaluating": {
-        "eval": "Measure search quality and latency of dense, keyword and hybrid search on a test collection.",
-    },
-    "questions": {
-        "questions add": "Add a question to the question set, or change its documents.",
-        "questions import": "Add all questions of a file; if one is invalid, none is added.",
-        "questions list": "List the questions: their user, the documents to find or not to find, and which are proposed.",
-        "questions accept": "Accept questions proposed by feedback.",
-        "questions remove": "Remove questions, accepted or proposed.",
-        "questions run": "Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor.",
-    },
-    "access": {
-        "token": "Print an access token for a person, and nothing else.",
-        "key create": "Create an API key and print it. It cannot be shown again.",
-        "key list": "List API keys: user, groups, creation and expiry. The keys themselves are not stored.",
-        "key revoke": "Revoke an API key immediately.",
-    },
-    "connect": {
-        "connect google": "Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes.",
-    },
-}
-"""Commands with their help, by module. A module is imported only when one of its commands is needed."""
 
-for group in list(GROUPS.values())[1:]:
+for name, group in list(GROUPS.items())[1:]:
+    group.group, group.help_epilogue = arranged(name), epilogue(name)
     app.command(group)
 for module, commands in COMMANDS.items():
     for command, summary in commands.items():
         parent, _, name = command.rpartition(" ")
         path = f"orchestration.cli.{module}:{command.replace(' ', '_')}"
-        GROUPS[parent].command(path, name=name, help=summary)
+        GROUPS[parent].command(
+            path, name=name, help=summary, help_epilogue=epilogue(command), group=None if parent else arranged(name)
+        )
 
 
 def main() -> None:

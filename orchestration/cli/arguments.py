@@ -8,7 +8,9 @@ from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 
+from resources.core import permissions
 from resources.core.durations import duration
+from resources.core.errors import InvalidRequestError
 from resources.sources import parse
 
 
@@ -19,6 +21,15 @@ def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
 def _source(_kind: Any, tokens: Sequence[Token]) -> str:
 
     return parse(tokens[0].value).value
+
+
+def person(email: str | None, example: str) -> str:
+    """Return the email given with --as. Raises `InvalidRequestError` that says who is meant if there is none."""
+    if email is None:
+        raise InvalidRequestError(
+            f"Add --as EMAIL: the person whose permissions count, since everyone finds only what they may read. For example: {example}"
+        )
+    return permissions.email(email)
 
 
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]

@@ -1,21 +1,20 @@
 """The commands `up`, `down`, `status`, `doctor` and `demo`, for the services of one machine."""
 
 import logging
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from orchestration import preflight
-from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
-from orchestration.cli.installed import database
-from orchestration.cli.output import note, note_changed, say, say_json
+from orchestration.cli.output import note, note_changed, program, say, say_json
 from orchestration.demo import sample
 from orchestration.demo.removal import ADDED_BY
 from orchestration.demo.sample import with_sample_roots
@@ -25,20 +24,16 @@ from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.rights import drop, write_as_owner
-from orchestration.supervision.run_state import AlreadyRunningError, RunState, running, stop
-from orchestration.supervision.services import SLACK_EVENTS, check_fresh, external
+from orchestration.supervision.run_state import AlreadyRunningError, running, stop
+from orchestration.supervision.services import check_fresh
 from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
 from resources.keys import make_home
-from resources.servers.processes import alive as is_alive
 from resources.servers.processes import tail
 from resources.settings import Settings, load
-from resources.slack_socket import ask
-from resources.sources import faults
 from resources.stores import disk
 from resources.stores.postgres import session
-from sql.commands import Commands, SourceCounts
 from sql.evaluation import Questions
 
 DETACH_SECONDS = 300
@@ -111,45 +106,6 @@ def down() -> int:
     return 3
 
 
-def status(
-    *,
-    urls: Annotated[
-        bool, Parameter(negative="", help="Print complete URLs and headers for tools and browsers, including secrets.")
-    ] = False,
-    json: Json = False,
-) -> int:
-    settings = load()
-    hung = run_state.hung_supervisor(settings)
-    alive = run_state.supervisor(settings) is not None
-    state = run_state.read(settings)
-    services = _services(settings, state, alive and hung is None)
-    sources = _sources(settings)
-    disks = [str(fault) for fault in disk.faults(settings)]
-    left_out = [str(fault) for fault in faults()]
-    if json:
-        more = {"urls": addresses(settings)} if urls else {}
-        counts = {name: _counts(one) for name, one in (sources or {}).items()}
-        say_json({"services": services, "sources": counts, "disks": disks, "left_out": left_out} | more)
-    elif urls:
-        say_addresses(addresses(settings))
-    else:
-        _say_status(services, sources)
-        if alive:
-            note(f"The services run as the account {run_state.account(settings)}.")
-    for fault in [*disks, *left_out]:
-        note(fault)
-    note_changed(settings)
-    if not alive:
-        note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
-        return 3
-    if hung is not None:
-        note(
-            f"The supervisor (pid {hung.pid}) is hung, so services that fail are not restarted."
-            " Replace it with: concordance up"
-        )
-    return 0 if run_state.running(settings) and not disks else 1
-
-
 def doctor(*, json: Json = False) -> int:
     from orchestration.doctor import examine
 
@@ -199,7 +155,7 @@ def _question_set(settings: Settings) -> None:
             put(connection, sample.question_set([SourceName.FILES, *simulated(settings)]), ADDED_BY)
 
 
-def _keep_running(settings: Settings, sample: bool) -> None:
+def _keep_running(settings: Settings, with_sample: bool) -> None:
 
     from orchestration.supervision.supervisor import Supervisor
 
@@ -208,15 +164,16 @@ def _keep_running(settings: Settings, sample: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     signal.signal(run_state.LEAVE, _leave)
-    started = started_with(settings, sample=sample)
-    settings, more = with_simulators(settings) if sample else (settings, [])
+    started = started_with(settings, sample=with_sample)
+    settings, more = with_simulators(settings) if with_sample else (settings, [])
     supervisor = Supervisor(settings, more=more, started=started)
     try:
         supervisor.start()
         _say_addresses(settings)
-        if sample:
+        if with_sample:
             _question_set(settings)
             _first_sync(settings)
+            _say_tries()
         note("Stop it with Ctrl-C or `concordance down`.")
         threading.Event().wait()
     except AlreadyRunningError:
@@ -250,7 +207,7 @@ def _ignore(_number: int, _frame: object) -> None:
     """Ignore a signal. Unlike SIG_IGN, this is not inherited by processes that are started meanwhile."""
 
 
-def _detach(settings: Settings, sample: bool) -> None:
+def _detach(settings: Settings, with_sample: bool) -> None:
 
     if run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None:
         raise run_state.AlreadyRunningError(run_state.already_running(settings))
@@ -260,7 +217,7 @@ def _detach(settings: Settings, sample: bool) -> None:
     log.parent.mkdir(exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "orchestration.cli", "up", *(["--sample"] if sample else [])],
+            [sys.executable, "-m", "orchestration.cli", "up", *(["--sample"] if with_sample else [])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -285,6 +242,19 @@ def _detach(settings: Settings, sample: bool) -> None:
                 note(f"{name} is ready")
         time.sleep(0.1)
     _say_addresses(settings)
+    if with_sample:
+        _say_tries()
+
+
+def _say_tries() -> None:
+    """Print searches of the sample company to paste into another terminal."""
+    people = sample.people()
+    say("\nThree searches to try, once `concordance status` shows no running sync:")
+    for one in sample.TRIES:
+        person = people[one.person]
+        groups = [part for group in person.groups[:1] for part in ("--group", group)]
+        say(f"  # {one.shows}")
+        say(f"  {program()} {shlex.join(['search', one.question, '--as', person.email, *groups])}")
 
 
 def _started_by(settings: Settings, pid: int) -> bool:
@@ -299,56 +269,3 @@ def _say_addresses(settings: Settings) -> None:
     say(f"Dagster                    {dagster_access.link(settings)}")
     say(f"Logs                       {settings.home / 'logs'}")
     note("The link to Dagster opens once, within 12 hours; `concordance status --urls` prints a new one.")
-
-
-def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
-
-    found: dict[str, dict[str, Any]] = {
-        name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
-    }
-    for name, service in state.services.items():
-        is_running = service.identity is not None and is_alive(service.identity)
-        shown: str = service.state
-        if not alive and shown != "external":
-            # Services of a killed or hung supervisor keep running; `up` adopts them, `down` ends them.
-            shown = "unsupervised" if is_running else "stopped"
-        found[name] = {"state": shown, "url": service.url, "pid": service.pid if is_running else None}
-    if SLACK_EVENTS in found:
-        found[SLACK_EVENTS]["slack"] = ask(settings)
-    return found
-
-
-def _sources(settings: Settings) -> dict[str, SourceCounts] | None:
-    """Return the counts of each source; None if the database is not responding."""
-    try:
-        with database(settings) as connection:
-            rows = Commands(connection).sources()
-    except NotRunningError:
-        return None
-    return {row.source: row for row in rows}
-
-
-def _counts(source: SourceCounts) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed")}
-
-
-def _slack(service: dict[str, Any]) -> str:
-    """Return the connection state of the receiver of Slack events; empty for other services."""
-    state = service.get("slack")
-    if state is None:
-        return ""
-    return "connected to Slack" if state.connected else f"not connected to Slack: {state.reason}"
-
-
-def _say_status(services: dict[str, dict[str, Any]], sources: dict[str, SourceCounts] | None) -> None:
-    for name, service in services.items():
-        pid = f"pid {service['pid']}" if service["pid"] else ""
-        say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
-    if sources is None:
-        note("The database is not responding, so the state of the sources is unknown.")
-        return
-    for name, row in sources.items():
-        last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
-        say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
-    if not sources:
-        note("No source has been synced yet. Start one with: concordance sync files")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +17,14 @@ def say(text: str) -> None:
     """Print a line to standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def program() -> str:
+    """Return the path of this command as one can paste it in this folder."""
+    path = Path(sys.executable).with_name("concordance")
+    if shutil.which("concordance") == str(path):
+        return "concordance"
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def note(text: str) -> None:

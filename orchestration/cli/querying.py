@@ -1,13 +1,18 @@
 """The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
 
+import shlex
 from typing import Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from orchestration.cli.arguments import Groups, Json
-from orchestration.cli.output import note, note_changed, say, say_json
+from orchestration.cli.arguments import Groups, Json, person
+from orchestration.cli.output import note, note_changed, program, say, say_json
 from orchestration.client import Client
 from resources.settings import load
+
+WEAK = 0.45
+"""A result with a lower score is marked: it shares a few words or the topic with the query. Below 0.3, most are not shown at all."""
 
 
 def search(
@@ -15,18 +20,19 @@ def search(
     /,
     *,
     as_: Annotated[
-        str,
+        str | None,
         Parameter(name="--as", help="Email of the person to search as; only documents that they may read are found."),
-    ],
+    ] = None,
     group: Groups = None,
-    top_k: Annotated[int, Parameter(help="How many documents, at most 50.")] = 5,
+    top_k: Annotated[int, Parameter(help="How many documents, at most 50.", validator=Number(gte=1, lte=50))] = 5,
     mode: Annotated[Literal["hybrid", "vector", "keyword"], Parameter(help="Which index to search.")] = "hybrid",
     explain: Annotated[bool, Parameter(negative="", help="Show how each result was ranked.")] = False,
     json: Json = False,
 ) -> None:
+    who = person(as_, f"{program()} search {shlex.quote(query)} --as ann@example.com")
     settings = load()
     note_changed(settings)
-    with Client(settings, as_, group or []) as client:
+    with Client(settings, who, group or []) as client:
         found = client.search(query, top_k, mode=mode, explain=explain)
     if json:
         say_json(found)
@@ -37,18 +43,26 @@ def search(
         effect = "applied" if one["applied"] else "not applied, since nothing would be left"
         note(f"Filter in the question: {one['text']} ({effect})")
     for result in found["results"]:
-        say(_shown(result))
+        say(shown(result))
     if not found["results"]:
-        note(f"Nothing that {as_} may read is about this.")
+        note(f"Nothing that {who} may read is about this.")
+    elif all(_is_weak(result) for result in found["results"]):
+        note(f"All results are weak: what {who} may read is hardly about this.")
 
 
-def _shown(result: dict[str, Any]) -> str:
+def shown(result: dict[str, Any]) -> str:
+    """Return a result as lines: citation with score, link, snippet and explanation."""
     citation = result["citation"]
-    lines = [f"{citation['index']}. {citation['text']}  ({result['relevance_score']:.2f})", f"   {citation['link']}"]
+    score = f"score {result['relevance_score']:.2f}{', weak' if _is_weak(result) else ''}"
+    lines = [f"{citation['index']}. {citation['text']}  ({score})", f"   {citation['link']}"]
     lines += [f"   {line}" for line in " ".join(str(result["snippet"]).split("\n")).splitlines()]
     if explanation := result.get("explain"):
         lines.append(f"   [{_figures(explanation)}]")
     return "\n".join(lines)
+
+
+def _is_weak(result: dict[str, Any]) -> bool:
+    return float(result["relevance_score"]) < WEAK
 
 
 def _figures(explanation: dict[str, Any]) -> str:

@@ -14,8 +14,7 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
-from orchestration.demo.simulated import with_running_simulators
-from orchestration.supervision import run_state
+from orchestration.demo.running import runs_sample, with_running_sample
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.settings import FileRoot, Settings, load
@@ -44,7 +43,7 @@ class Root(msgspec.Struct, kw_only=True):
 
 
 def source_list(*, json: Json = False) -> None:
-    found = roots(_running(load()))
+    found = roots(with_running_sample(load()))
     if json:
         say_json(found)
         return
@@ -77,7 +76,7 @@ def source_remove(
 ) -> int:
     if (name is None) != sample:
         raise InvalidRequestError("Name a root, as `concordance source list` shows it, or write --sample.")
-    settings = _running(load())
+    settings = with_running_sample(load())
     chosen = _sample(settings) if name is None else [_named(settings, name)]
     documents = sum(one.documents for one in chosen)
     what = "the sample company" if name is None else f"{chosen[0].root} ({chosen[0].source})"
@@ -146,21 +145,6 @@ def _of_folder(root: FileRoot) -> State:
     return "folder missing" if missing else "active"
 
 
-def _running(settings: Settings) -> Settings:
-    """Return the settings with the sample company if the running services were started with it."""
-    from orchestration.demo.sample import roots as sample_roots
-
-    if not _runs_sample(settings):
-        return settings
-    ours = {root.name: root for root in (*settings.file_roots, *sample_roots())}
-    return with_running_simulators(settings.model_copy(update={"file_roots": tuple(ours.values())}))
-
-
-def _runs_sample(settings: Settings) -> bool:
-    started = run_state.read(settings).started
-    return started is not None and started.sample and run_state.supervisor(settings) is not None
-
-
 def _named(settings: Settings, name: str) -> Root:
     """Return the root of this name, which must no longer be configured. Raises `ConcordanceError`."""
     known = [one for one in roots(settings) if one.root != UPLOADS]
@@ -197,7 +181,7 @@ def _leave_sample() -> None:
     from orchestration.demo.removal import remove_questions
 
     settings = load()
-    if _runs_sample(settings):
+    if runs_sample(settings):
         note("Restarting without the sample company …")
         # in a process of its own, because as root it becomes another account
         command = [sys.executable, "-m", "orchestration.cli", "restart", "--without-sample"]

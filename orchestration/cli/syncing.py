@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -14,18 +14,22 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Json, Source
 from orchestration.cli.installed import HOW_TO_START, database
 from orchestration.cli.output import note, note_changed, say, say_json
-from orchestration.demo.simulated import with_running_simulators
+from orchestration.cli.progress import line
+from orchestration.demo.running import with_running_sample
 from orchestration.supervision.run_state import supervisor
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, ConcordanceError, NotRunningError
+from resources.core.errors import BusyError, ConcordanceError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
-from sql.commands import Commands
+from resources.sources import configured, open_source
+from sql.commands import Commands, JobReport
 
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 60.0
 """How long to wait for a database that is being restarted."""
 COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
 SHOWN_ERRORS = 20
+PLAIN_SECONDS = 5.0
+SHOWN_PARTITIONS = 20
 
 
 def sync(
@@ -42,7 +46,9 @@ def sync(
     settings = load()
     _check_running(settings)
     note_changed(settings)
-    settings = with_running_simulators(settings)
+    settings = with_running_sample(settings)
+    if partition:
+        check_partitions(settings, SourceName(source), partition)
     job_id, merged = _start(settings, SourceName(source), partitions=partition, full=full, wait=wait)
     if not wait:
         report = read_job(settings, job_id)
@@ -66,6 +72,19 @@ def sync(
     else:
         _summarise(report)
     return 0 if report["status"] == "success" else 1
+
+
+def check_partitions(settings: Settings, source: SourceName, wanted: Sequence[str]) -> None:
+    """Raise `InvalidRequestError` for a partition that neither the registry nor the source has, naming those there are."""
+    with database(settings) as connection:
+        known = {row.partition for row in Commands(connection).roots() if row.source == source.value}
+    if known.issuperset(wanted) or not configured(settings, source):
+        return
+    known.update(open_source(settings, source).partitions())
+    for partition in wanted:
+        if partition not in known:
+            some = ", ".join(sorted(known)[:SHOWN_PARTITIONS]) or "none yet"
+            raise InvalidRequestError(f"{source.value} has no partition {partition!r}. It has: {some}.")
 
 
 def _start(
@@ -96,11 +115,17 @@ def _start(
 def read_job(settings: Settings, job_id: str) -> dict[str, Any]:
     """Return a job's row with its errors. Raises `NotRunningError` if Postgres is not responding."""
     with database(settings) as connection:
-        statements = Commands(connection)
-        row, errors = statements.job(job_id=job_id), statements.job_errors(job_id=job_id)
+        errors = Commands(connection).job_errors(job_id=job_id)
+    row = _row(settings, job_id)
+    return {**msgspec.structs.asdict(row), "errors": [msgspec.structs.asdict(one) for one in errors]}
+
+
+def _row(settings: Settings, job_id: str) -> JobReport:
+    with database(settings) as connection:
+        row = Commands(connection).job(job_id=job_id)
     if row is None:
         raise ConcordanceError(f"The job {job_id} no longer exists.")
-    return {**msgspec.structs.asdict(row), "errors": [msgspec.structs.asdict(one) for one in errors]}
+    return row
 
 
 def public(report: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +140,7 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
     with _progress() as show:
         while True:
             try:
-                report = read_job(settings, job_id)
+                row = _row(settings, job_id)
             except NotRunningError:
                 # The database may be restarting; the job survives that.
                 if supervisor(settings) is None or time.monotonic() - read_at > RESTART_SECONDS:
@@ -123,9 +148,9 @@ def follow(settings: Settings, job_id: str) -> dict[str, Any]:
                 time.sleep(LOOK_SECONDS)
                 continue
             read_at = time.monotonic()
-            show(report)
-            if report["status"] != "running":
-                return report
+            show(row)
+            if row.status != "running":
+                return read_job(settings, job_id)
             _check_running(settings)
             time.sleep(LOOK_SECONDS)
 
@@ -137,7 +162,7 @@ def _check_running(settings: Settings) -> None:
 
 
 @contextmanager
-def _progress() -> Generator[Callable[[dict[str, Any]], None]]:
+def _progress() -> Generator[Callable[[JobReport], None]]:
     if not sys.stderr.isatty():
         yield _PlainLines()
         return
@@ -147,28 +172,21 @@ def _progress() -> Generator[Callable[[dict[str, Any]], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting")
-        yield lambda report: progress.update(task, description=_line(report))
+        yield lambda row: progress.update(task, description=line(row))
 
 
 class _PlainLines:
-    """Prints a line when the stage changes, and at most every five seconds when the counts change."""
+    """Prints a line when it changes, at most every five seconds, and the last one."""
 
     def __init__(self) -> None:
-        self._stage: object = self
         self._line = ""
-        self._at = 0.0
+        self._at = -PLAIN_SECONDS
 
-    def __call__(self, report: dict[str, Any]) -> None:
-        line, now = _line(report), time.monotonic()
-        if report["stage"] != self._stage or (line != self._line and now - self._at > 5):
-            note(line)
-            self._stage, self._line, self._at = report["stage"], line, now
-
-
-def _line(report: dict[str, Any]) -> str:
-    counts = ", ".join(f"{report[name]} {name}" for name in COUNTS if report[name])
-    stage = report["stage"] or ("waiting for a worker" if report["status"] == "running" else report["status"])
-    return f"{report['source']}: {stage}{': ' + counts if counts else ''}"
+    def __call__(self, report: JobReport) -> None:
+        text, now = line(report), time.monotonic()
+        if text != self._line and (now - self._at >= PLAIN_SECONDS or report.status != "running"):
+            note(text)
+            self._line, self._at = text, now
 
 
 def _summarise(report: dict[str, Any]) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Groups, Json
+from orchestration.cli.arguments import Groups, Json, person
 from orchestration.cli.installed import database
-from orchestration.cli.output import say, say_json
+from orchestration.cli.output import program, say, say_json
 from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.durations import duration
@@ -29,17 +30,19 @@ def why(
     ],
     /,
     *,
-    as_: Annotated[str, Parameter(name="--as", help="Email of the person who cannot find it.")],
+    as_: Annotated[str | None, Parameter(name="--as", help="Email of the person who cannot find it.")] = None,
     group: Groups = None,
     query: Annotated[str | None, Parameter(help="A query to rank the document for, as that person.")] = None,
     json: Json = False,
-) -> None:
-    found = look(load(), source, as_, group or [], query)
+) -> int:
+    who = person(as_, f"{program()} why {shlex.quote(source)} --as ann@example.com")
+    found = look(load(), source, who, group or [], query)
     if json:
         say_json(msgspec.to_builtins(found))
-        return
-    for line in _lines(found, source, as_, query):
-        say(line)
+    else:
+        for line in _lines(found, source, who, query):
+            say(line)
+    return 0 if found.found else 1
 
 
 def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:

@@ -63,6 +63,23 @@ class Question(msgspec.Struct, frozen=True):
     """Without an answer, although it is about something that documents mention."""
 
 
+class Try(msgspec.Struct, frozen=True):
+    """A search to try, and what it shows."""
+
+    question: str
+    person: str
+    """Key in `people`."""
+    shows: str
+
+
+TRIES = (
+    Try("What do we offer for StreamSight?", "helen", "a confidential project, which the chief executive may read"),
+    Try("What do we offer for StreamSight?", "ines", "the same as an engineer, who may not"),
+    Try("When do the letters about the new prices of Weir leave?", "helen", "a message in a private Slack channel"),
+)
+"""Printed by `up --sample`."""
+
+
 def people() -> dict[str, Person]:
     return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[Person])}
 

@@ -10,6 +10,9 @@ SELECT
     deleted,
     failed,
     embedded,
+    documents,
+    done,
+    passages,
     error_message,
     extract(EPOCH FROM coalesce(completed_at, now()) - started_at)::float8 AS seconds
 FROM sync_jobs

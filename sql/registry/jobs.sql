@@ -63,7 +63,7 @@ WHERE job_id = :job_id AND status = 'running';
 -- name: progress!
 UPDATE sync_jobs SET
     heartbeat_at = now(), stage = :stage, synced = :synced, skipped = :skipped, deleted = :deleted, failed = :failed,
-    embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd
+    embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd, documents = :documents, done = :done, passages = :passages
 WHERE job_id = :job_id;
 
 -- name: finish_job!

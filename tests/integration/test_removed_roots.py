@@ -205,6 +205,14 @@ def test_the_roots_of_a_source_that_is_no_longer_set_up_can_be_removed(
     assert live(two) == EVERYTHING[:3]
 
 
+def test_an_unknown_partition_is_named_before_anything_starts(
+    two: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sync", "files", "--partition", "docs", "--partition", "dosc"]) == 2
+    assert "files has no partition 'dosc'. It has: docs, more." in capsys.readouterr().err
+    assert len(two.rows("SELECT 1 FROM sync_jobs")) == 1, "that of the fixture"
+
+
 def test_uploads_are_not_removed_as_a_root(two: Installation, capsys: pytest.CaptureFixture[str]) -> None:
     do(two, "INSERT INTO partitions (source, partition) VALUES ('upload', '2026-07-01'), ('upload', '2026-07-02')")
     (row,) = [row for row in said(capsys, "source", "list")[1] if row["source"] == "upload"]

@@ -93,6 +93,7 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
 ) -> None:
     """One that is listed together with the large file, and one that is requested later, from the running sync."""
     requested: list[str] = []
+    progress: dict[str, int] = {}
 
     def large_file_begins() -> None:
         eventually(lambda: "note.md" in paths(filled))
@@ -100,6 +101,7 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
             filled.write("later.md", NOTE.replace("otters", "herons"))
             requested.append(request(filled))
         eventually(lambda: "later.md" in paths(filled))
+        progress.update(filled.rows("SELECT documents, done FROM sync_jobs WHERE status = 'running'")[0])
         assert "annals.md" not in paths(filled)
 
     watch(monkeypatch, large_file_begins)
@@ -108,6 +110,7 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
     job_id = request(filled)
     job = sync(filled, job_id)
     assert requested == [job_id]
+    assert progress["done"] < progress["documents"] <= 3
     assert (job.error, job.counts.synced) == (None, 3)
     assert paths(filled) == {"first.md", "note.md", "later.md", "annals.md"}
     assert filled.last["raw"]["fetched"] == 3
@@ -174,6 +177,9 @@ def test_many_documents_are_each_indexed_once(installation: Installation) -> Non
         installation.write(f"{number:03}.md", f"# Report {number}\n\nPart {number % 60} of the plan is done.\n")
     job = installation.sync()
     assert (job.error, job.counts.synced) == (None, 150)
+    assert installation.rows("SELECT documents, done, passages FROM sync_jobs") == [
+        {"documents": 150, "done": 150, "passages": 150}
+    ]
     assert installation.last["indexed"]["documents"] == 150
     assert installation.agrees()
     assert installation.sync().counts.synced == 0

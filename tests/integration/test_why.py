@@ -181,6 +181,6 @@ def test_the_operator_sees_the_state_and_for_whom_it_is_permitted(
     hers = ask("--as", EVE)
     assert (hers["found"], hers["state"], hers["permitted"], hers["rank"]) == (True, "live", False, None)
     assert hers["reason"] == "This user has no read permission."
-    assert run(["why", "docs/none.md", "--as", ADA]) == 0
+    assert run(["why", "docs/none.md", "--as", ADA]) == 1
     assert "docs/none.md was not found in any source" in capsys.readouterr().out
     assert run(["why", "docs/zebras.md", "--as", "nobody"]) == 2

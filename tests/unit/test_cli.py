@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from orchestration.cli import run
+from orchestration.cli import app, run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
+from orchestration.cli.catalogue import EXAMPLES
+from orchestration.cli.querying import shown
 from orchestration.cli.unknown import unknown_settings
 from resources.servers.processes import free_port
 from resources.settings import Settings
@@ -105,9 +108,39 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
     assert [command for command in COMMANDS if " " not in command and f" {command} " not in out] == []
 
 
+def test_the_overview_is_arranged_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"])
+    out = capsys.readouterr().out
+    places = [out.index(f"╭─ {name} ─") for name in ("Run", "Search", "Sources", "Quality", "Access", "Upkeep")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("example", [line for lines in EXAMPLES.values() for line in lines])
+def test_examples_are_right_usage(example: str) -> None:
+    app.parse_args(shlex.split(example)[1:], exit_on_error=False, print_error=False)
+
+
+def test_a_search_without_a_person_says_who_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "parental leave"]) == 2
+    printed = capsys.readouterr().err
+    assert "Add --as EMAIL: the person whose permissions count" in printed
+    assert "search 'parental leave' --as ann@example.com" in printed
+
+
+@pytest.mark.parametrize(("score", "mark"), [(0.81, "(score 0.81)"), (0.32, "(score 0.32, weak)")])
+def test_results_show_their_score_and_whether_it_is_weak(score: float, mark: str) -> None:
+    citation = {"index": 1, "text": "Leave", "link": "https://x"}
+    assert mark in shown({"citation": citation, "relevance_score": score, "snippet": "26 weeks"})
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["search", "holiday", "--as", "nobody"],
+        ["search", "holiday", "--as", "ann@acme.com", "--top-k", "51"],
+        ["why", "handbook/leave.md"],
+        ["source", "remove"],
+        ["source", "remove", "handbook", "--sample"],
         ["fetch"],
         ["token"],
         ["token", "ann@acme.com", "--expires", "12"],
@@ -157,6 +190,7 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
         "services": {},
         "sources": {},
+        "running": [],
         "disks": [],
         "left_out": [],
     }

@@ -1,0 +1,126 @@
+"""The commands: their help, how the overview arranges them, and examples. A module is imported only when one of its commands is needed."""
+
+from cyclopts import Group
+
+COMMANDS = {
+    "installation": {
+        "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
+        "restart": "Apply changed settings and updated code; what they do not concern, such as the databases, keeps running.",
+        "down": "Stop all services that `up` started, also those that a killed `up` left running.",
+        "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
+        "demo": "Index a sample company and ask questions as two of its people, with the running services or its own.",
+    },
+    "status": {
+        "status": "Show the services, their URLs, running syncs with their progress, and the documents of each source.",
+    },
+    "simulate": {
+        "simulate drive": "Serve a simulated Google Drive until Ctrl-C, and print the settings to use it.",
+        "simulate slack": "Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it.",
+    },
+    "syncing": {
+        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files.",
+    },
+    "sources": {
+        "source list": "List roots, drives and channels: documents, state and last sync.",
+        "source remove": "Remove the documents of a root, drive or channel that has left the settings, or the sample company.",
+    },
+    "upkeep": {
+        "reconcile": "List the sources completely and compare them with lake, Postgres and Qdrant in both directions.",
+        "prune list": "List held mass deletions, which await approval.",
+        "prune approve": "Approve pending deletions, and start the sync that removes the documents if Concordance is running.",
+        "prune reject": "Reject pending deletions: the documents are kept until the source reports the deletion again.",
+        "audit run": "Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.",
+        "audit grants": "List permissions that were granted or revoked, and when each took effect.",
+    },
+    "reindexing": {
+        "reindex": "Build a second index with another embedding model, compare both, and switch. Run again to continue.",
+        "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
+    },
+    "backing_up": {
+        "backup": "Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.",
+        "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
+    },
+    "erasing": {
+        "erase": "Erase documents whose grace period (erase_after in CONCORDANCE_RETENTION) is over, and answers that quote them. No undo.",
+        "receipts": "List deletions: when the source reported them, and the result of the check of each store.",
+    },
+    "querying": {
+        "search": "Search as a person and print passages with their sources.",
+    },
+    "why": {
+        "why": "Explain why a person does not find a document: its state, stages, permission and rank.",
+    },
+    "evaluating": {
+        "eval": "Measure search quality and latency of dense, keyword and hybrid search on a test collection.",
+    },
+    "questions": {
+        "questions add": "Add a question to the question set, or change its documents.",
+        "questions import": "Add all questions of a file; if one is invalid, none is added.",
+        "questions list": "List the questions: their user, the documents to find or not to find, and which are proposed.",
+        "questions accept": "Accept questions proposed by feedback.",
+        "questions remove": "Remove questions, accepted or proposed.",
+        "questions run": "Run the questions now: recall and leaks by user. Exit status 1: a leak, or recall below the floor.",
+    },
+    "access": {
+        "token": "Print an access token for a person, and nothing else.",
+        "key create": "Create an API key and print it. It cannot be shown again.",
+        "key list": "List API keys: user, groups, creation and expiry. The keys themselves are not stored.",
+        "key revoke": "Revoke an API key immediately.",
+    },
+    "connect": {
+        "connect google": "Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes.",
+    },
+}
+"""Commands with their help, by module."""
+
+RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP = (
+    Group(name, sort_key=number)
+    for number, name in enumerate(("Run", "Search", "Sources", "Quality", "Access", "Upkeep"))
+)
+ARRANGED = {
+    RUN: ("up", "restart", "down", "status", "doctor", "demo"),
+    SEARCH: ("search", "why"),
+    SOURCES: ("sync", "source", "connect", "simulate", "prune"),
+    QUALITY: ("eval", "questions", "reindex", "cleanup"),
+    ACCESS: ("token", "key", "audit"),
+    UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
+}
+"""Every command and group of commands of the overview."""
+EXAMPLES = {
+    "": (
+        "concordance up --sample",
+        "concordance sync files --wait",
+        'concordance search "parental leave" --as ann@acme.com',
+    ),
+    "up": ("concordance up --sample", "concordance up --detach"),
+    "status": ("concordance status", "concordance status --urls"),
+    "search": (
+        'concordance search "parental leave" --as ann@acme.com',
+        'concordance search "error 1042" --as ann@acme.com --mode keyword --top-k 10',
+    ),
+    "why": ('concordance why handbook/leave.md --as ann@acme.com --query "parental leave"',),
+    "sync": ("concordance sync files --wait", "concordance sync google_drive --partition my_drive --full"),
+    "source remove": ("concordance source remove handbook", "concordance source remove --sample --yes"),
+    "prune approve": ("concordance prune approve files handbook",),
+    "token": ("concordance token ann@acme.com --group eng@acme.com --expires 12h",),
+    "key create": ("concordance key create bot@acme.com",),
+    "questions add": (
+        'concordance questions add "How long is parental leave?" --document handbook/leave.md --as ann@acme.com',
+    ),
+    "eval": ("concordance eval data/scifact --json",),
+    "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
+    "backup": ("concordance backup /srv/backup/monday",),
+}
+"""By command; the first are those of the overview."""
+EXIT = "Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md."
+
+
+def arranged(name: str) -> Group:
+    """Return the group of the overview that a command belongs to."""
+    return next(group for group, names in ARRANGED.items() if name in names)
+
+
+def epilogue(command: str) -> str:
+    """Return the end of a command's help: examples, if it has any, and the exit status."""
+    lines = [f"  {line}" for line in EXAMPLES.get(command, ())]
+    return "\n".join([*(["Examples:", *lines, ""] if lines else []), EXIT])

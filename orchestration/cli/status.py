@@ -1,0 +1,119 @@
+"""The command `status`: services, running syncs, and the documents of each source."""
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from orchestration.cli.addresses import addresses, say_addresses
+from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
+from orchestration.cli.output import note, note_changed, say, say_json
+from orchestration.cli.progress import line
+from orchestration.supervision import run_state
+from orchestration.supervision.run_state import RunState
+from orchestration.supervision.services import SLACK_EVENTS, external
+from resources.core.errors import NotRunningError
+from resources.servers.processes import alive as is_alive
+from resources.settings import Settings, load
+from resources.slack_socket import ask
+from resources.sources import faults
+from resources.stores import disk
+from sql.commands import Commands, RunningSync, SourceCounts
+
+
+def status(
+    *,
+    urls: Annotated[
+        bool, Parameter(negative="", help="Print complete URLs and headers for tools and browsers, including secrets.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    settings = load()
+    hung = run_state.hung_supervisor(settings)
+    alive = run_state.supervisor(settings) is not None
+    state = run_state.read(settings)
+    services = _services(settings, state, alive and hung is None)
+    sources, syncs = _sources(settings)
+    disks = [str(fault) for fault in disk.faults(settings)]
+    left_out = [str(fault) for fault in faults()]
+    if json:
+        more = {"urls": addresses(settings)} if urls else {}
+        counts = {name: _counts(one) for name, one in (sources or {}).items()}
+        say_json(
+            {"services": services, "sources": counts, "running": syncs, "disks": disks, "left_out": left_out} | more
+        )
+    elif urls:
+        say_addresses(addresses(settings))
+    else:
+        _say_status(services, sources, syncs)
+        if alive:
+            note(f"The services run as the account {run_state.account(settings)}.")
+    for fault in [*disks, *left_out]:
+        note(fault)
+    note_changed(settings)
+    if not alive:
+        note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
+        return 3
+    if hung is not None:
+        note(
+            f"The supervisor (pid {hung.pid}) is hung, so services that fail are not restarted."
+            " Replace it with: concordance up"
+        )
+    return 0 if run_state.running(settings) and not disks else 1
+
+
+def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
+
+    found: dict[str, dict[str, Any]] = {
+        name: {"state": "external", "url": url, "pid": None} for name, url in external(settings).items()
+    }
+    for name, service in state.services.items():
+        is_running = service.identity is not None and is_alive(service.identity)
+        shown: str = service.state
+        if not alive and shown != "external":
+            # Services of a killed or hung supervisor keep running; `up` adopts them, `down` ends them.
+            shown = "unsupervised" if is_running else "stopped"
+        found[name] = {"state": shown, "url": service.url, "pid": service.pid if is_running else None}
+    if SLACK_EVENTS in found:
+        found[SLACK_EVENTS]["slack"] = ask(settings)
+    return found
+
+
+def _sources(settings: Settings) -> tuple[dict[str, SourceCounts] | None, list[RunningSync]]:
+    """Return the counts of each source (None if the database is not responding) and the running syncs."""
+    try:
+        with database(settings) as connection:
+            statements = Commands(connection)
+            return {row.source: row for row in statements.sources()}, statements.running()
+    except NotRunningError:
+        return None, []
+
+
+def _counts(source: SourceCounts) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed")}
+
+
+def _slack(service: dict[str, Any]) -> str:
+    """Return the connection state of the receiver of Slack events; empty for other services."""
+    state = service.get("slack")
+    if state is None:
+        return ""
+    return "connected to Slack" if state.connected else f"not connected to Slack: {state.reason}"
+
+
+def _say_status(
+    services: dict[str, dict[str, Any]], sources: dict[str, SourceCounts] | None, syncs: list[RunningSync]
+) -> None:
+    for name, service in services.items():
+        pid = f"pid {service['pid']}" if service["pid"] else ""
+        say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
+    if sources is None:
+        note("The database is not responding, so the state of the sources is unknown.")
+        return
+    for name, row in sources.items():
+        last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
+        say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
+    if not sources:
+        note("No source has been synced yet. Start one with: concordance sync files")
+    for sync in syncs:
+        say(f"syncing            {line(sync)}")
