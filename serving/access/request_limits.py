@@ -61,7 +61,9 @@ CLASS_OF: Mapping[str, str] = {
     ),
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
-    **dict.fromkeys(("home", "viewDocument", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"),
+    **dict.fromkeys(
+        ("home", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"
+    ),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     "upload": "upload",
     "ingest": "ingest",
