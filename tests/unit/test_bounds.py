@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import pytest
 from litestar.params import QueryParameter
@@ -81,9 +81,10 @@ def test_every_query_parameter_is_bounded(app: Any) -> None:
                     continue
                 found += 1
                 bound = field.kwarg_definition
-                one = bound.max_length is not None or (bound.ge is not None and bound.le is not None)
-                whole = one or (bound.max_items is not None and "max_length" in repr(field.annotation))
-                whole = whole or "Literal" in repr(field.annotation)
+                listed = bound.max_items is not None and "max_length" in repr(field.annotation)
+                fixed = field.annotation is bool or get_origin(field.annotation) is Literal
+                ranged = bound.ge is not None and bound.le is not None
+                whole = bound.max_length is not None or ranged or listed or fixed
                 assert whole, f"{name} of {handler.operation_id} has no bound"
     assert found >= 6
 
