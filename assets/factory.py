@@ -65,11 +65,14 @@ def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -
         # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
         from assets import pipeline
         from assets.report import Report
+        from resources.syncing import StageResult
 
         job = syncs.of(source, context)
         chosen = chosen_partitions(context)
-        job.run(stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
-        report = Report(job, stage)
+        result = StageResult()
+        if stage in job.planned:
+            result = job.run(stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
+        report = Report(job, stage, result)
         align(context.instance, source, list(report.states))
         if chosen is None:
             for key in sorted(job.touched.intersection(report.states)):

@@ -12,7 +12,7 @@ from assets import steps
 from assets.index.collection import ensure_collection
 from assets.index.targets import Target, active_target, pending
 from assets.parsed import parse_missing
-from assets.raw import collect
+from assets.raw import COUNTED, collect
 from assets.waves import Waves
 from resources.core.domain import STAGES
 from resources.core.ports import Source
@@ -23,7 +23,7 @@ from sql.rows import Pending
 
 def _pending(job: SyncJob, active: Target, *, everything: bool) -> list[Pending]:
     """Return the documents that a stage has to look at for the active collection."""
-    return pending(job, active, everything=everything or job.full, rejected=True)
+    return pending(job, active, everything=everything or job.full or job.documents is not None, rejected=True)
 
 
 def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False) -> StageResult:
@@ -32,6 +32,8 @@ def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False)
     def opened() -> Source:
         return source if source is not None else open_source(job.stores.settings, job.stores.source)
 
+    if job.documents is not None:
+        return StageResult(dict.fromkeys(COUNTED, 0))
     if everything or not job.planned.issuperset(STAGES):
         return collect(job, opened(), relist=everything)
     job.overlapped = True

@@ -19,7 +19,7 @@ from assets.sample import sample_of
 from resources.core.domain import document_id
 from resources.core.tables import embedded_table
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncing import StageResult, SyncJob
 from sql.rows import PartitionState
 
 SHOWN_FAULTS = 20
@@ -78,12 +78,12 @@ STATUS_COMMAND = "concordance status"
 
 
 class Report:
-    """What one stage of a sync has to say, once it has run."""
+    """What one stage of a sync has to say after its work."""
 
-    def __init__(self, job: SyncJob, stage: str) -> None:
+    def __init__(self, job: SyncJob, stage: str, result: StageResult) -> None:
         self._job = job
         self._stage = stage
-        self._result = job.results[stage]
+        self._result = result
         self.states = {state.partition: state for state in job.stores.partitions.states()}
         """The partitions that are not gone."""
         self._rows = rows_of(job.stores, stage, list(self.states.values()))

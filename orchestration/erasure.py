@@ -6,8 +6,9 @@ import dagster as dg
 import msgspec
 
 from orchestration.jobs import scheduled
+from orchestration.run_history import prune_runs
 from resources.alerts import alert
-from resources.core.durations import duration, kept_for
+from resources.core.durations import duration
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
 
@@ -22,29 +23,12 @@ def erase_due(settings: Settings, instance: dg.DagsterInstance | None = None) ->
 
     try:
         deleted = prune(settings)
+        runs = 0 if instance is None else prune_runs(settings, instance)
         erased = erase(settings, cutoff=cutoff_of(duration(settings.erase_after)))
     except ConcordanceError as error:
         alert(settings, f"Erasure did not finish: {error} It is retried tomorrow. To retry now, run: concordance erase")
         raise
-    runs = 0 if instance is None else _prune_runs(settings, instance)
     return {"erased": msgspec.to_builtins(erased), "deleted_rows": deleted, "deleted_runs": runs}
-
-
-def _prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
-    """Delete old Dagster runs, whose events name skipped and failed documents; they are kept as long as jobs."""
-    from datetime import UTC, datetime
-
-    kept = kept_for(settings.retention_jobs)
-    if kept is None:
-        return 0
-    ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    old = dg.RunsFilter(statuses=ended, created_before=datetime.now(UTC) - kept)
-    deleted = 0
-    while runs := instance.get_run_records(old, limit=100):
-        for record in runs:
-            instance.delete_run(record.dagster_run.run_id)
-            deleted += 1
-    return deleted
 
 
 @dg.op(description="Erase deleted documents whose grace period is over, and records older than their settings allow.")

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 
 import dagster as dg
 import structlog
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
 from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
 from resources.logging import configure
 from resources.settings import load
-from resources.sources import spec_of
+from resources.sources import label, spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
@@ -25,9 +26,32 @@ from resources.syncing import SyncJob, open_sync
 log = structlog.get_logger("bindings")
 
 
-class Syncs(dg.ConfigurableResource["Syncs"]):
-    """The open syncs of this run, by source. Configured by the environment alone, so no secret enters a run's configuration."""
+class Stage(StrEnum):
+    """The stages, for Dagster's configuration, which has no literals."""
 
+    raw = "raw"
+    parsed = "parsed"
+    chunked = "chunked"
+    embedded = "embedded"
+    indexed = "indexed"
+
+
+class Syncs(dg.ConfigurableResource["Syncs"]):
+    """The open syncs of this run, by source. A run may limit or extend them; settings come from the environment alone."""
+
+    full: bool = Field(
+        default=False,
+        description="List the source, or the chosen partitions, from the beginning, and rewrite every index entry. What is stored "
+        "and has not changed is not fetched, parsed or embedded again.",
+    )
+    documents: list[str] = Field(
+        default=[],
+        description="Process only these documents, by source ID or document ID, as they were last fetched: retry those that could "
+        "not be read, and rewrite their index entries. The source is not asked. Empty: all.",
+    )
+    stages: list[Stage] = Field(
+        default=[], description="Run only these stages; the others report what there is. Empty: all that are selected."
+    )
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
     _open: dict[SourceName, SyncJob] = PrivateAttr(default_factory=dict[SourceName, SyncJob])
 
@@ -51,15 +75,28 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
                 source,
                 job_id=context.run.tags.get(JOB_TAG),
                 partitions=keys,
+                full=self.full,
                 run_id=context.run.run_id,
                 requested_by="schedule" if keys is None else "backfill",
             )
-            self._open[source] = self._stack.enter_context(sync)
-            selected = context.run.asset_selection
-            keys_of_run = selected if selected is not None else _all_stages(source)
-            self._open[source].planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value}
-            self._open[source].considerate = True
+            job = self._stack.enter_context(sync)
+            self._open[source] = job
+            keys_of_run = context.run.asset_selection or _all_stages(source)
+            chosen = {stage.value for stage in self.stages} or set(STAGES)
+            job.planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value} & chosen
+            job.full = job.full or self.full
+            job.documents = self._chosen_documents(job) if self.documents else None
+            job.considerate = True
         return self._open[source]
+
+    def _chosen_documents(self, job: SyncJob) -> list[str]:
+        """Return the ids of the chosen documents. Raises `dg.Failure` naming those that the source does not have."""
+        found = job.stores.documents.chosen(ids=self.documents)
+        known = {name for row in found for name in (row.doc_id, row.source_id)}
+        if unknown := [one for one in self.documents if one not in known]:
+            job.error = f"{label(job.stores.source)} has no document {', '.join(unknown)}."
+            raise dg.Failure(job.error, allow_retries=False)
+        return [row.doc_id for row in found]
 
     def current(self, source: SourceName) -> SyncJob:
         """Return the sync that this run has open. Raises `KeyError` outside of a run that materialized the source."""

@@ -89,6 +89,8 @@ class SyncJob:
     job_id: str = ""
     partitions: list[str] | None = None
     full: bool = False
+    documents: list[str] | None = None
+    """Ids of the only documents to process, without asking the source; None: all."""
     counts: Counts = field(default_factory=Counts)
     planned: set[str] = field(default_factory=set[str])
     """Stages that this sync is supposed to complete; one that ends before one of them has failed."""

@@ -43,6 +43,13 @@ class Permitted(Known, frozen=True):
     locator: str
 
 
+class Chosen(msgspec.Struct, frozen=True):
+    """A document that a run is limited to."""
+
+    doc_id: str
+    source_id: str
+
+
 class Hidden(msgspec.Struct, frozen=True):
     """A document that is no longer shown, and whether the index has points of it."""
 

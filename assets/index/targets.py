@@ -141,7 +141,7 @@ def pending(
         collection=wanted.collection.name,
         signatures=wanted.signatures(),
         partitions=job.partitions,
-        doc_ids=None if doc_ids is None else list(doc_ids),
+        doc_ids=job.documents if doc_ids is None else list(doc_ids),
         everything=everything,
         rejected=rejected,
         active=None if active is None else active.signatures(),

@@ -93,6 +93,7 @@ class RetentionSettings(BaseModel):
     retention_conversations: Period = "90d"
     retention_feedback: Period = "365d"
     retention_jobs: Period = "90d"
+    retention_runs: Period = "30d"
     retention_sync_errors: Period = "30d"
     retention_audit: Period = "730d"
 

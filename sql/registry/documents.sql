@@ -78,6 +78,13 @@ UPDATE documents AS d SET
 WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
 RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
+-- name: chosen
+-- Documents by source id or id. Grain: document. Parameters: source, ids. Index: unique (source, source_id).
+SELECT doc_id::text AS doc_id, source_id
+FROM documents
+WHERE source = :source AND state <> 'deleted' AND (source_id = ANY(:ids) OR doc_id::text = ANY(:ids))
+ORDER BY source_id;
+
 -- name: hide_partition
 -- Hide the documents of a partition that can no longer be read. Returns those not hidden before.
 UPDATE documents AS d SET

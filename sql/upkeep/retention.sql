@@ -56,3 +56,10 @@ DELETE FROM audit_log WHERE event_id IN (SELECT event_id FROM audit_log WHERE at
 -- name: prune_grant_audit!
 -- Grain: change of one principal on one document. Index: grant_audit_at.
 DELETE FROM grant_audit WHERE id IN (SELECT id FROM grant_audit WHERE at < :before ORDER BY at LIMIT :most);
+
+-- name: forget_checks!
+-- Delete the check results of Dagster runs, except the latest of each check. Grain: check result. Parameters: run_ids.
+DELETE FROM dagster.asset_check_executions
+WHERE
+    run_id = ANY(:run_ids)
+    AND id NOT IN (SELECT max(c.id) FROM dagster.asset_check_executions AS c GROUP BY c.asset_key, c.check_name);
