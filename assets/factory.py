@@ -32,7 +32,7 @@ def source_assets(spec: SourceSpec, minutes: int, *, set_up: bool) -> list[dg.As
         group_name=spec.name.value,
         description=_described(spec, f"{spec.label}, as the connector reads it.", set_up=set_up),
         owners=catalog.OWNERS,
-        tags=catalog.source_tags(spec.name, set_up=set_up),
+        tags=catalog.source_tags(spec.name.value, set_up=set_up),
         kinds={spec.name.value.replace("_", "")},
     )
     return [outside, *(_stage_asset(spec, number, minutes, set_up=set_up) for number in range(len(STAGES)))]
@@ -57,7 +57,7 @@ def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -
         group_name=source.value,
         description=_described(spec, f"{spec.label}: {DESCRIPTIONS[stage]}", set_up=set_up),
         owners=catalog.OWNERS,
-        tags={**catalog.source_tags(source, set_up=set_up), catalog.STAGE_TAG: stage},
+        tags={**catalog.source_tags(source.value, set_up=set_up), catalog.STAGE_TAG: stage},
         kinds=catalog.KINDS[stage],
         freshness_policy=catalog.freshness(minutes) if set_up else None,
     )

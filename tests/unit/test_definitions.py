@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
+from dagster._core.remote_representation.external_data import RepositorySnap
 
 from assets import catalog
 from assets.factory import outside_key
@@ -83,6 +84,10 @@ def test_jobs_schedules_and_sensors(repository: dg.RepositoryDefinition) -> None
             assert "owner" in one.metadata, one.name
         else:
             assert tuple(one.owners or ()) == catalog.OWNERS, one.name
+
+
+def test_the_webserver_can_read_them(repository: dg.RepositoryDefinition) -> None:
+    assert dg.serialize_value(RepositorySnap.from_def(repository))
 
 
 def test_names_do_not_depend_on_settings(monkeypatch: pytest.MonkeyPatch, repository: dg.RepositoryDefinition) -> None:
