@@ -137,7 +137,11 @@ def _ports(site: Installation) -> Iterator[Finding]:
     for name, port in wanted.items():
         others = [other for other, number in wanted.items() if number == port and other != name]
         free = port_is_free(port)
-        if free and not others:
+        if not free and f"{name}_port".lower() not in site.settings.model_fields_set:
+            yield Finding(
+                "ports", True, f"CONCORDANCE_{name}_PORT is not set and {port} is taken: `up` chooses another"
+            )
+        elif free and not others:
             yield Finding("ports", True, f"CONCORDANCE_{name}_PORT {port} is free")
         else:
             why = f"is also used for {others[0]}" if others else "is taken by another program"

@@ -9,6 +9,7 @@ from orchestration.backup import back_up
 from orchestration.backup import restore as carry_out
 from orchestration.cli import installed_version
 from orchestration.cli.output import note, say
+from orchestration.supervision import ports
 from resources.settings import load
 
 SHOWN = 10
@@ -37,8 +38,9 @@ def backup(
 
 
 def restore(folder: Annotated[Path, Parameter(help="The folder that `concordance backup` wrote.")], /) -> None:
-    settings = load()
+    settings = ports.choose(load())
     made = carry_out(settings, folder.absolute())
+    ports.record(settings)
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")
     note(
         "Start it with `concordance up`. The next sync of each source rebuilds the vector index from the lake, without "

@@ -20,7 +20,7 @@ from orchestration.demo.removal import ADDED_BY
 from orchestration.demo.sample import with_sample_roots
 from orchestration.demo.simulated import simulated, with_simulators
 from orchestration.evaluation.question_set import put
-from orchestration.supervision import run_state
+from orchestration.supervision import ports, run_state
 from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.rights import drop, write_as_owner
@@ -28,7 +28,7 @@ from orchestration.supervision.run_state import AlreadyRunningError, running, st
 from orchestration.supervision.services import check_fresh
 from resources import dagster_access
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
+from resources.core.errors import BusyError, ConcordanceError, StorageFullError
 from resources.keys import make_home
 from resources.servers.processes import tail
 from resources.settings import Settings, load
@@ -54,6 +54,7 @@ def up(
         raise StorageFullError(" ".join(map(str, full)))
     try:
         _drop_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
+        settings = _with_free_ports(settings)
         if sample:
             settings = with_sample_roots(settings)
         if run_state.supervisor(settings) is None:
@@ -79,7 +80,7 @@ def restart(
 ) -> int:
     settings = load()
     if run_state.supervisor(settings) is None:
-        raise NotRunningError(f"Concordance is not running in {settings.home}. Start it with: concordance up")
+        return up(detach=True)
     started, names = run_state.read(settings).started, changed_settings(settings)
     preflight.check(settings)  # while the services still run as they are
     note(
@@ -89,6 +90,16 @@ def restart(
     )
     run_state.leave(settings)
     return up(detach=True, sample=started is not None and started.sample and not without_sample)
+
+
+def _with_free_ports(settings: Settings) -> Settings:
+    """Return the settings with free ports in place of taken ones that nobody has set, and record these for other commands."""
+    found = ports.choose(settings)
+    check_fresh(found)
+    for line in ports.changes(settings, found):
+        note(line)
+    ports.record(found)
+    return found
 
 
 def _check_values(settings: Settings) -> None:
@@ -127,7 +138,7 @@ def demo(*, json: Json = False) -> int:
 
     settings = load()
     _drop_root(settings, ["demo", *(["--json"] if json else [])])
-    return run(settings, json=json)
+    return run(settings if run_state.supervisor(settings) else _with_free_ports(settings), json=json)
 
 
 def _drop_root(settings: Settings, arguments: list[str]) -> None:

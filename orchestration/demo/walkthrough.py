@@ -86,9 +86,8 @@ def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generato
         if not sample.served_by_running(settings):
             raise ConfigurationError(
                 f"Concordance is already running in {settings.home}, without the sample company. Stop it and run the "
-                "demonstration again (concordance down; concordance demo), or give the demonstration its own home and "
-                "ports: CONCORDANCE_HOME=.concordance-sample, CONCORDANCE_HTTP_PORT, _QDRANT_PORT, _POSTGRES_PORT, "
-                "_DAGSTER_PORT."
+                "demonstration again (concordance down; concordance demo), or give the demonstration a home of its own: "
+                "CONCORDANCE_HOME=.concordance-sample"
             )
         out.print("Using the running services (concordance up); they keep running afterwards.")
         settings = with_running_simulators(settings)

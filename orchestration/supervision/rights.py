@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from orchestration.supervision import run_state
+from orchestration.supervision import ports, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from orchestration.supervision.services import check_fresh
 from resources.core.errors import ConfigurationError
@@ -50,7 +50,7 @@ def drop(settings: Settings, arguments: Sequence[str]) -> str | None:
     lives = run_state.supervisor(settings) is not None and run_state.hung_supervisor(settings) is None
     if os.geteuid() != 0 or lives:
         return None
-    check_fresh(settings)
+    check_fresh(ports.choose(settings))
     account = _account(settings.home, make=True)
     needs = _needs(settings.home)
     closed = next((folder for path in needs if (folder := closed_parent(path, account))), None)
@@ -136,8 +136,8 @@ def _needs(home: Path) -> list[Path]:
 
 def _uses_a_privileged_port(settings: Settings) -> bool:
     first = int(FREE_PORTS.read_text()) if FREE_PORTS.exists() else 1024
-    ports = (settings.http_port, settings.dagster_port, settings.postgres_port, settings.qdrant_port)
-    return any(port < first for port in ports)
+    numbers = (settings.http_port, settings.dagster_port, settings.postgres_port, settings.qdrant_port)
+    return any(port < first for port in numbers)
 
 
 def _obstacle(home: Path, account: Account, closed: Path | None) -> str:

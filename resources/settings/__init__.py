@@ -20,6 +20,7 @@ from resources.settings import variables
 from resources.settings.database import DatabaseSettings
 from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSettings, RetentionSettings
 from resources.settings.messages import message
+from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
 from resources.settings.sources import FileRoot, SourceSettings
 from resources.withheld import withheld
@@ -93,8 +94,13 @@ def setting_name(prefix: str, field: str) -> str:
 
 
 def load(**overrides: Any) -> Settings:
-    """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be."""
-    return read(Settings, **overrides)
+    """Read and validate the settings. Raises `ConfigurationError` naming each wrong variable and what it should be.
+
+    Ports that are not set are those that `up` has chosen for this HOME, or the defaults.
+    """
+    made = read(Settings, **overrides)
+    found = {name: port for name, port in chosen(made.home).items() if name not in made.model_fields_set}
+    return made.model_copy(update=found)
 
 
 _S = TypeVar("_S", bound=BaseSettings)
