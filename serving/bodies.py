@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Request
 
+from resources.core.json import is_list, is_object
 from serving.errors import ProblemError
 from serving.invalid import fault_of
 
@@ -23,12 +24,31 @@ class StrictRequest(Request[Any, Any, Any]):
         if declared is None or not body:
             return await super().json()
         try:
-            return _decoder(declared.annotation).decode(body)
+            return _decoded(body, declared.annotation)
         except msgspec.ValidationError as error:
             fault = fault_of(declared.annotation, error)
             raise ProblemError("invalid-request", str(fault), errors=[fault]) from None
         except msgspec.DecodeError:
             return await super().json()  # which raises Litestar's error for invalid JSON
+
+
+def _decoded(body: bytes, kind: Any) -> Any:
+    """Return the body as a type. As in JSON Schema, 16.0 is a whole number, which some languages write that way."""
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.ValidationError:
+        if b"." not in body and b"e" not in body.lower():
+            raise
+        return msgspec.convert(_whole(msgspec.json.decode(body)), kind)
+
+
+def _whole(value: Any) -> Any:
+    """Return a decoded value with every number that is whole as an int."""
+    if is_object(value):
+        return {name: _whole(one) for name, one in value.items()}
+    if is_list(value):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @lru_cache

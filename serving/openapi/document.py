@@ -39,7 +39,7 @@ SECURITY_SCHEMES: dict[str, Schema] = {
 TAGS = {
     "search": "Find passages, and format citations of documents.",
     "answers": "Answer questions from documents, look at answers again, and rate them.",
-    "documents": "Read, upload, ingest and delete documents, and find out why one is not found.",
+    "documents": "List, read, download, upload, ingest, change and delete documents, and find out why one is not found.",
     "sync": "Sources, their syncs, and the notifications that request them.",
     "health": "For monitoring.",
     "pages": "HTML pages for browsers.",
