@@ -58,8 +58,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     keyword_frequency: float | None
     """How often the query's words occur in the passage, 0 to 1. Null unless words alone were searched."""
     fused_score: float
-    """The rescaled cosine and `keyword_score` by their weights, 0 to 1. Of words alone, `keyword_score` × (0.5 + 0.4 ×
-    `keyword_frequency`)."""
+    """The rescaled cosine and `keyword_score` by their weights, 0 to 1.
+
+    Without cosines, `keyword_score` × (0.5 + 0.4 × `keyword_frequency`)."""
     fusion: str | None
     """How the two searches were combined into the order of the results; null for one search."""
     agreement: float

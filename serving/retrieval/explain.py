@@ -10,8 +10,8 @@ def parts(passage: Passage) -> dict[str, float]:
     """Return what each step adds to the passage's relevance, in order; steps that change nothing are left out.
 
     The sum is the relevance, to its last decimal. `dense` and `keyword` are the two legs, `frequency` is what is taken off for words that
-    occur seldom, `expansion` is what the vectors of added texts
-    change, `rerank` replaces the fused score by the reranker's, boosts have their own names, and `limit` cuts the score to 0..1.
+    occur seldom, `expansion` is what the vectors of added texts change, `rerank` replaces the fused score by the reranker's, boosts have
+    their own names, and `limit` cuts the score to 0..1.
     """
     added: dict[str, float] = {}
     total = 0.0
