@@ -26,7 +26,6 @@ class ListingRecord:
         """Source ids of explicit tombstones."""
         self.complete: set[str] = set()
         """Partitions that were listed completely."""
-        self.retired_partitions: set[str] = set()
         self.lost_partitions: set[str] = set()
         self.unlisted: dict[str, str] = {}
         """Partitions that could not be listed completely, with the reason; `*`: none could."""
@@ -50,11 +49,6 @@ class ListingRecord:
         lost = self._port.lost(known)
         self.lost_partitions.update(lost)
         return lost
-
-    def retired(self, known: list[str]) -> list[str]:
-        retired = self._port.retired(known)
-        self.retired_partitions.update(retired)
-        return retired
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         last = None
@@ -95,12 +89,10 @@ class ListingRecord:
         for partition in self.begin(known):
             for _ in self.listing(partition):
                 pass
-        if EVERYTHING not in self.unlisted:
-            self.retired(known)
 
     def is_authoritative_for(self, partition: str) -> bool:
-        """Return True if the source listed the partition completely, or reported that it no longer exists."""
-        return partition in self.complete or partition in self.retired_partitions
+        """Return True if the source listed the partition completely. One that left the settings is not: its documents wait."""
+        return partition in self.complete
 
     def _note(self, batch: Batch) -> None:
         ids = [item.source_id for item in batch.seen]

@@ -34,7 +34,10 @@ def line(row: Progress) -> str:
     if not row.documents:
         doing = {None: "waiting for a worker", "raw": "reading the source"}.get(row.stage, "nothing to index so far")
         return f"{row.source}: {doing}"
-    parts = [f"{row.done:,} of {row.documents:,} documents", f"{row.passages:,} passages"]
+    parts = [
+        f"{row.done:,} of {row.documents:,} documents",
+        f"{row.passages:,} passage{'' if row.passages == 1 else 's'}",
+    ]
     if row.done and row.seconds >= SHORTEST:
         rate = row.done / row.seconds
         parts.append(f"{rate:.0f} documents/s" if rate >= 10 else f"{60 * rate:.0f} documents/min")

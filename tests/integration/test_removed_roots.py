@@ -120,6 +120,17 @@ def test_a_drive_that_leaves_the_settings_is_held_and_returns_without_a_download
     assert drive.calls["files.get"] - fetched <= 1, "the root itself"
 
 
+def test_reconciliation_finds_no_difference_in_a_root_that_left(
+    two: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(two, two.settings.file_roots[1])
+    as_environment(two, monkeypatch)
+    status, report = said(capsys, "reconcile", "files")
+    assert (status, report["orphans"]) == (0, {"lake": 0, "postgres": 0, "qdrant": 0})
+    assert said(capsys, "reconcile", "files", "--apply")[0] == 0
+    assert live(two) == EVERYTHING
+
+
 def test_without_a_brake_they_go_at_once(two: Installation) -> None:
     two.settings = two.settings.model_copy(update={"prune_share": 1.0, "file_roots": two.settings.file_roots[1:]})
     two.sync()

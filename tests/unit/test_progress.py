@@ -25,7 +25,7 @@ from sql.commands import RunningSync
         ),
         (
             {"documents": 90_000, "done": 9_000, "passages": 1, "seconds": 3600.0},
-            "files: 9,000 of 90,000 documents, 1 passages, 150 documents/min, 9.0 h left",
+            "files: 9,000 of 90,000 documents, 1 passage, 150 documents/min, 9.0 h left",
         ),
         ({"status": "success"}, "files: success"),
     ],
