@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
+import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.stages.payload import CHUNK_FIELDS
@@ -96,11 +97,15 @@ def schema_of(stage: str, name: str) -> dg.TableSchema:
     if stage == "indexed":
         passages = table(CHUNKED).schema
         kinds = {column: "List(String)" if column in _LISTS else "String" for column in COLUMNS[stage]}
-        kinds |= {column: str(passages[column]) for column in CHUNK_FIELDS}
+        kinds |= {column: _kind(passages[column]) for column in CHUNK_FIELDS}
         described = COLUMNS[CHUNKED] | COLUMNS[stage]
     else:
-        kinds = {column: str(kind) for column, kind in table(name).schema.items()}
+        kinds = {column: _kind(kind) for column, kind in table(name).schema.items()}
         described = COLUMNS[stage]
     return dg.TableSchema(
         [dg.TableColumn(column, type=kind, description=described[column]) for column, kind in kinds.items()]
     )
+
+
+def _kind(kind: pl.DataType) -> str:
+    return "timestamp (UTC)" if isinstance(kind, pl.Datetime) else str(kind)

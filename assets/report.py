@@ -29,7 +29,7 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
     "raw": {
         "seen": "documents_seen",
         "fetched": "contents_fetched",
-        "rewritten": "documents_renamed_or_shared",
+        "rewritten": "metadata_updated",
         "refused": "documents_refused",
         "failed": "contents_unreadable",
         "deleted": "documents_deleted",
@@ -60,7 +60,7 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
         "documents": "documents_indexed",
         "points": "passages_indexed",
         "removed": "documents_removed",
-        "payloads_updated": "documents_renamed_or_shared",
+        "payloads_updated": "metadata_updated",
         "keywords_refreshed": "keyword_vectors_refreshed",
     },
 }
@@ -170,12 +170,15 @@ class Place(NamedTuple):
 
 def place_of(stores: Stores, stage: str) -> Place:
     """Return where the rows of a stage are, without credentials."""
-    collection = active_target(stores).collection
     if stage == "indexed":
+        collection = active_target(stores).collection
         return Place("", f"{_public(stores.settings.qdrant_address)}/collections/{collection.name}")
-    name = {"raw": raw_table(stores.source), "embedded": embedded_table(collection.model, collection.dimensions)}.get(
-        stage, stage
-    )
+    name = stage
+    if stage == "raw":
+        name = raw_table(stores.source)
+    elif stage == "embedded":
+        collection = active_target(stores).collection
+        name = embedded_table(collection.model, collection.dimensions)
     return Place(name, f"{_public(stores.settings.lake_address)}/tables/{name}")
 
 

@@ -34,7 +34,8 @@ def sync_job(source: SourceName) -> UnresolvedAssetJobDefinition:
         name=f"sync_{source.value}",
         selection=dagster_api.asset_groups(source.value),
         executor_def=dg.in_process_executor,
-        description=f"Sync the index with {label(source)}. Takes a few seconds if nothing changed. Without a partition, the whole source.",
+        description=f"Sync the index with {label(source)}. Takes a few seconds if nothing changed. A run without a partition "
+        "syncs the whole source.",
         tags={SOURCE_TAG: source.value, **catalog.purpose("sync")},
         owners=catalog.OWNERS,
     )
