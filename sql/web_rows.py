@@ -125,17 +125,11 @@ class ChunkPlace(msgspec.Struct, frozen=True, kw_only=True):
     page_end: int | None
 
 
-class Section(msgspec.Struct, frozen=True):
-    """A section that begins within a chunk."""
-
-    section_path: list[str]
-
-
 class ChunkText(ChunkPlace, frozen=True, kw_only=True):
-    """A chunk's text and position, and where each of its sections begins if there are several."""
+    """A chunk's text and position, and its places (`resources.core.domain.Place`) if it has several."""
 
     chunk_text: str
-    places: list[Section]
+    places: list[dict[str, Any]]
 
 
 class Match(msgspec.Struct, frozen=True):

@@ -183,7 +183,7 @@ async def open_document(
         citation=Citation(1, citation(cited, 1, "inline", services.clock().date()), address, "inline"),
     )
     return OpenDocument(
-        response, [path for one in chunks for path in (one.section_path, *(at.section_path for at in one.places))]
+        response, [path for one in chunks for path in (one.section_path, *(at["section_path"] for at in one.places))]
     )
 
 

@@ -103,3 +103,11 @@ def test_the_document_page_shows_images_and_links_to_the_original(site: Site, ru
     assert running.http.get(f"/documents/{ABSENT}/original", headers=cookie).status_code == 404
     assert running.http.get(f"/documents/{image}/original").status_code == 401
     assert running.http.get(f"/api/documents/{image}/original", headers=cookie).status_code == 401
+
+
+def test_the_document_page_shows_headings_within_a_passage(site: Site, running: Running) -> None:
+    doc_id = site.add("Zoo", ["Parking\n\nBehind the stable."], [BOB])
+    places = '[{"start_char": 0, "page": null, "anchor": "parking", "section_path": ["Parking"]}]'
+    site.sql("UPDATE chunks SET places = %s WHERE doc_id = %s", places, doc_id)
+    page = running.http.get(f"/documents/{doc_id}", headers={"Authorization": f"Bearer {site.token(BOB)}"}).text
+    assert "<h2>Parking</h2><p>Behind the stable.</p>" in page
