@@ -27,6 +27,7 @@ WHOLE = "whole source"
 """Partition tag of a run over a whole source; no source has a partition of this name. Dagster refuses runs of partitioned assets without
 the tag, because it could not say which upstream partitions they read."""
 PARTITION_TAG = "dagster/partition"
+BACKFILL_TAG = "dagster/backfill"
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 LAUNCH_TIMEOUT_SECONDS = 30
 
