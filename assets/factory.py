@@ -88,7 +88,9 @@ def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -
                 context.add_asset_metadata(report.partition(key), partition_key=key)
             yield dg.MaterializeResult()
             if BACKFILL_TAG not in context.run.tags:  # a backfill fails if its runs record more than its partitions
-                _record(context, report.asset())  # last, because Dagster shows the latest event as the state of the asset
+                _record(
+                    context, report.asset()
+                )  # last, because Dagster shows the latest event as the state of the asset
 
     return body
 

@@ -30,6 +30,7 @@ _PAGE = b"""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Concordance: HTTP interface</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/docs/static/swagger-ui.css">
 <script src="/docs/static/swagger-ui-bundle.js"></script>
 <script src="/docs/static/start.js"></script>
@@ -69,7 +70,8 @@ def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None 
     html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>{escape(title)}</title><link rel="stylesheet" href="/static/page.css"></head>\n<body><main>{body}</main></body></html>\n'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/static/page.css"></head>\n'
+        f"<body><main>{body}</main></body></html>\n"
     )
     return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
 
