@@ -44,3 +44,12 @@ def note_changed(settings: Settings) -> None:
 def say_json(value: Any) -> None:
     """Print a value as one line of JSON. Times are RFC 3339."""
     say(msgspec.json.encode(value).decode())
+
+
+def confirmed(question: str) -> bool:
+    """Ask on standard error and return True if the answer is yes; without a terminal, nobody is asked and nothing is confirmed."""
+    if not sys.stdin.isatty():
+        return False
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import confirmed, note, say, say_json
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings, load
 
@@ -53,7 +52,7 @@ def reindex(
         estimate = work.estimate(made)
         report: dict[str, Any] = {"from": present, "estimate": estimate, "questions": None, "switched": False}
         _show(estimate, work)
-        if not (yes or rollback or _confirmed()):
+        if not (yes or rollback or confirmed("Start? [y/N] ")):
             note("Nothing was started. Start with --yes")
             return _end(report, 0, json=json)
         made = work.begin(made)
@@ -139,14 +138,6 @@ def _show(estimate: Estimate, work: Reindex) -> None:
 
 def _hours(hours: float) -> str:
     return f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes"
-
-
-def _confirmed() -> bool:
-    if not sys.stdin.isatty():
-        return False
-    sys.stderr.write("Start? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _progress() -> Any:

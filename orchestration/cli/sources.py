@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import confirmed, note, say, say_json
 from orchestration.demo.running import runs_sample, with_running_sample
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
@@ -83,7 +83,7 @@ def source_remove(
     if not chosen:
         note("Nothing of the sample company is left.")
         return 0
-    if not (yes or _confirmed(f"Remove {documents} documents of {what} from the index? [y/N] ")):
+    if not (yes or confirmed(f"Remove {documents} documents of {what} from the index? [y/N] ")):
         note("Nothing was removed. To remove it without a question, add --yes")
         return 1
     if sample:
@@ -204,11 +204,3 @@ def _remove(settings: Settings, chosen: Sequence[Root]) -> int:
             note(f"{error} The partitions {', '.join(keys)} remain in its list; they do no harm.")
         total += remove(settings, SourceName(source), keys)
     return total
-
-
-def _confirmed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
