@@ -13,6 +13,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import logger
 from serving.database import Database, RegistryDownError
+from serving.errors import UnauthorizedError
 from sql.web import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
@@ -30,12 +31,17 @@ class Directory:
         """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
 
     async def complete(self, access: Access, fresh_since: datetime) -> Access:
-        """Return the access with the memberships of its email that sources have reported since `fresh_since`."""
+        """Return the access with the memberships of its email that sources have reported since `fresh_since`.
+
+        Raises `UnauthorizedError` for a user whom a directory reports as inactive.
+        """
         email = permissions.email(access.email)
         try:
             row = await self._reads.directory(email=email, fresh_since=fresh_since)
         except RegistryDownError:
             return access
+        if row.blocked:
+            raise UnauthorizedError("account-inactive", "This account is deactivated. Ask your administrator.")
         self.index_version = max(row.index_version, self.index_version or 0)
         memberships = {member for one in row.principals if (member := _membership(one)) is not None}
         return msgspec.structs.replace(access, principals=access.principals | memberships) if memberships else access

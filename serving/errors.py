@@ -40,6 +40,7 @@ PROBLEMS: dict[str, ProblemType] = {
         401, "Sign in first", "Send `Authorization: Bearer TOKEN`; `concordance token EMAIL` makes one."
     ),
     "token-expired": ProblemType(401, "The token has expired", "Ask for a new token."),
+    "account-inactive": ProblemType(401, "This account is deactivated", "Ask your administrator."),
     "token-signature": ProblemType(401, "The token was signed by another key", "Ask this installation for a token."),
     "token-malformed": ProblemType(401, "The token cannot be read", "Send the whole token, unchanged."),
     "token-invalid": ProblemType(

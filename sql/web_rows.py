@@ -61,10 +61,11 @@ class ReadableName(msgspec.Struct, frozen=True):
 
 
 class Memberships(msgspec.Struct, frozen=True):
-    """The principals that sources report for a person, and the version of the index."""
+    """The principals that sources report for a person, whether one reports them as inactive, and the version of the index."""
 
     index_version: int
     principals: list[str]
+    blocked: bool
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

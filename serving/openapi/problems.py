@@ -24,6 +24,7 @@ ALWAYS = (
 SIGNED_IN = (
     "token-missing",
     "token-expired",
+    "account-inactive",
     "token-signature",
     "token-malformed",
     "token-invalid",

@@ -1,5 +1,6 @@
 -- Purpose: a user's principals from sources, in addition to the token, and the version of the index. Sources that were not queried
--- recently are ignored. Parameters: email, fresh_since. Grain: one row always. Index: directory_email, primary key of source_states.
+-- recently are ignored; `blocked` is true once any of them has reported the user as inactive, however long ago. Parameters: email,
+-- fresh_since. Grain: one row always. Indexes: directory_email, people_email, primary key of source_states.
 SELECT
     v.version AS index_version,
     ARRAY(
@@ -9,5 +10,6 @@ SELECT
         WHERE
             d.email = %(email)s
             AND s.directory_at >= %(fresh_since)s
-    ) AS principals
+    ) AS principals,
+    EXISTS (SELECT 1 FROM people AS p WHERE p.email = %(email)s AND NOT p.active) AS blocked
 FROM index_version AS v

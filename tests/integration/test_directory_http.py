@@ -57,6 +57,23 @@ def test_a_user_who_leaves_the_workspace_loses_access(workspace: Site, running: 
     assert running.titles(QUERY, OUTSIDER) == ["General"]
 
 
+def test_someone_whom_a_directory_reports_as_inactive_is_refused_with_token_and_key(
+    workspace: Site, running: Running
+) -> None:
+    with session(workspace.settings.postgres_dsn) as connection:
+        key = api_keys.create(connection, MEMBER)
+    assert running.titles(QUERY, MEMBER) == ["General"]
+    workspace.sql(
+        "INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE), ('other', %s, TRUE)", MEMBER, MEMBER
+    )
+    for credential in (workspace.token(MEMBER), key):
+        headers = {"Authorization": f"Bearer {credential}"}
+        answer = running.request("POST", "/api/rag/search", headers=headers, json={"query": QUERY})
+        assert (answer.status_code, answer.json()["type"]) == (401, "/problems/account-inactive")
+    workspace.sql("UPDATE people SET active = TRUE")
+    assert running.titles(QUERY, MEMBER) == ["General"]
+
+
 def test_every_read_uses_the_directory(workspace: Site, running: Running) -> None:
     doc_id = running.search(QUERY, MEMBER)["results"][0]["doc_id"]
     for who, status, cited in ((MEMBER, 200, 1), (GUEST, 404, 0)):
