@@ -114,10 +114,10 @@ def refresh_checks(stores: Stores, collection: IndexCollection) -> int:
     names = [collection.name, *secondary_collections(stores, collection.name)] if rows else []
     for row in rows:
         checked = rfc3339(row.acl_checked_at)
-        for name in names:
-            qdrant.set_partition_payload(
-                stores.qdrant, name, stores.source.value, row.partition, {"acl_checked_at": checked}
-            )
+        # A request for a whole partition would take too long: for 300,000 passages over a minute.
+        for documents in batches(stores.index.checked_documents(partition=row.partition), REMOVE_DOCUMENTS):
+            for name in names:
+                qdrant.set_payload_of(stores.qdrant, name, documents, {"acl_checked_at": checked})
         stores.index.refreshed(partition=row.partition, checked=row.acl_checked_at)
     if rows:
         held = stores.index.held_checks(partitions=[row.partition for row in rows])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from orchestration.client import Client
-from orchestration.supervision.workers import SPARES
+from orchestration.supervision.workers import AT_START
 from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError
@@ -14,7 +14,7 @@ from resources.settings import Settings
 
 POLL_SECONDS = 0.25
 SYNC_SECONDS = 1800
-CONCURRENT_SYNCS = SPARES
+CONCURRENT_SYNCS = AT_START
 """One per warm worker, because another would first start Python on busy cores. The sample's first sync took about 20 s of CPU
 two at a time and 40 s all at once (on two busy cores)."""
 

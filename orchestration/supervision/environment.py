@@ -49,6 +49,10 @@ OUTSIDE_NAMES = PROXY_NAMES | {"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDP
 OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 """Proxies, and the credentials of object stores."""
 
+ARENAS = "2"
+"""Heaps of the C library in each process. By default there are eight per core, and each keeps what was once freed in it: a service took
+226 MB instead of 161, a used run worker 460 instead of 290. Source of the variable: mallopt(3)."""
+
 
 class Needs(NamedTuple):
     """What a service uses besides the settings that are not secret."""
@@ -173,7 +177,7 @@ def _text(value: Any) -> str:
 
 def _python() -> dict[str, str]:
     path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
-    return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", ARENAS)}
 
 
 def _dagster(settings: Settings) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A pool of warm run workers, which receives run ids on a Unix socket that only our account can access.
 
-Starting Python with Dagster, Polars, Arrow and the model takes seconds, more than most syncs. Therefore two idle processes are kept
+Starting Python with Dagster, Polars, Arrow and the model takes seconds, more than most syncs. Therefore an idle process is kept
 ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/supervision/run_worker.py`.
 """
 
@@ -28,8 +28,12 @@ SOCKET = "workers.sock"
 POLL_SECONDS = 1.0
 REPLY_SECONDS = 5.0
 MAX_REQUEST = 4096
-SPARES = 2
+SPARES = 1
 """Idle workers to keep, so that a run does not wait for Python to start."""
+AT_START = 2
+"""Workers to start with, because the first syncs begin together; those beyond the spares end as after any burst."""
+SOON_SECONDS = 5.0
+"""How long all workers may be busy until another spare is started; most syncs end before, and would be slowed by it."""
 SURPLUS_SECONDS = 60.0
 """How long an idle worker beyond the spares is kept for another burst of runs; each uses about 300 MB."""
 COMMAND = (sys.executable, "-m", "orchestration.supervision.run_worker")
@@ -57,13 +61,14 @@ class Worker:
         self.output = _pipe(self.process.stdout)
         self.task: list[str] | None = None
         self.last_beat = time.monotonic()
-        self.idle_since = self.last_beat
+        self.idle_since = self.busy_since = self.last_beat
         self._stopped_since: float | None = None
 
     def give(self, *task: str) -> None:
         """Send a task: `run RUN_ID`, or `settle RUN_ID…`. Raises `OSError` if the process has ended."""
         _pipe(self.process.stdin).write((" ".join(task) + "\n").encode())
         self.task = list(task)
+        self.busy_since = time.monotonic()
 
     def listen(self) -> None:
         """Read its output: any byte is a heartbeat, `DONE` is the end of its task."""
@@ -107,6 +112,7 @@ class WorkerPool:
         self._command = command
         self._surplus_seconds = surplus_seconds
         self._workers: list[Worker] = []
+        self._first = True
         self._lost: list[str] = [EVERY_RUN]
         """Runs to mark as failed unless they have finished; a new pool first checks all runs."""
 
@@ -123,7 +129,7 @@ class WorkerPool:
         return worker.process.pid, made
 
     def tend(self, readable: Sequence[object] = ()) -> None:
-        """Read the workers' output, replace those that ended or hang, start spares while no run is active, and end surplus workers."""
+        """Read the workers' output, replace those that ended or hang, start spares, and end surplus workers."""
         for worker in self._workers:
             if worker.output in readable:
                 worker.listen()
@@ -132,9 +138,12 @@ class WorkerPool:
                 worker.process.kill()
                 worker.process.wait()
         self._reap()
+        while self._first and len(self._workers) < AT_START:
+            self._spawn()
+        self._first = False
         if self._lost:
             self._settle()
-        while all(worker.task is None for worker in self._workers) and len(self._workers) < SPARES:
+        if self._idle() is None and self._calm():
             self._spawn()
         idle = [worker for worker in self._workers if worker.task is None]
         for worker in idle[: max(0, len(idle) - SPARES)]:  # the oldest, which have executed the most runs
@@ -150,6 +159,11 @@ class WorkerPool:
                 worker.process.send_signal(signal.SIGINT)
         for worker in self._workers:
             worker.process.wait()
+
+    def _calm(self) -> bool:
+        """Return True if every active run is an old one."""
+        now = time.monotonic()
+        return all(worker.task is None or now - worker.busy_since > SOON_SECONDS for worker in self._workers)
 
     def _idle(self) -> Worker | None:
         return next((worker for worker in self._workers if worker.task is None and not worker.stopped), None)

@@ -221,14 +221,10 @@ def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, A
             qdrant.batch_update_points(name, operations, wait=True)
 
 
-def set_partition_payload(qdrant: QdrantClient, name: str, source: str, partition: str, fields: dict[str, Any]) -> None:
-    """Replace payload fields on every point of a partition."""
-    match: list[models.Condition] = [
-        models.FieldCondition(key="source_type", match=models.MatchValue(value=source)),
-        models.FieldCondition(key="partition", match=models.MatchValue(value=partition)),
-    ]
+def set_payload_of(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], fields: dict[str, Any]) -> None:
+    """Replace payload fields on every point of these documents."""
     with qdrant_errors("update payloads"):
-        qdrant.set_payload(name, payload=fields, points=models.Filter(must=match), wait=True)
+        qdrant.set_payload(name, payload=fields, points=_of_documents(doc_ids), wait=True)
 
 
 def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None = None) -> int:

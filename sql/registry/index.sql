@@ -170,6 +170,15 @@ WHERE
     source = :source AND acl_checked_at IS NOT NULL
     AND (acl_indexed_at IS NULL OR acl_checked_at > acl_indexed_at + make_interval(secs => :seconds));
 
+-- name: checked_documents
+-- Indexed documents of a partition. Grain: document. Index: documents_partition.
+SELECT d.doc_id::text AS doc_id
+FROM documents AS d
+WHERE
+    d.source = :source AND d.partition = :partition AND d.state = 'live'
+    AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id AND e.content <> '')
+ORDER BY d.doc_id;
+
 -- name: held_checks
 -- Indexed documents with a held deletion, and since when their permissions are unchecked.
 SELECT d.doc_id::text AS doc_id, h.held_at

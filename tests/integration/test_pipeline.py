@@ -8,18 +8,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 
+from assets import indexed
 from orchestration.supervision.environment import child_environment
 from resources.core import filetypes
 from resources.core.domain import Access, SourceName, State, document_id
 from resources.core.errors import BusyError
 from resources.jobs import create_job
 from resources.sources.uploads import record
+from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from resources.syncing import open_sync
@@ -445,6 +449,29 @@ def test_the_index_learns_when_permissions_were_last_read(installation: Installa
     run = installation.sync()
     assert run.counts.synced == 0
     assert installation.points()[0]["acl_checked_at"] > before
+
+
+def test_no_request_to_the_index_grows_with_a_partition(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request for a partition of 300,000 passages took over a minute, and the sync failed with its deadline."""
+    for number in range(5):
+        installation.write(f"zebras-{number}.md", f"{STRIPES} Number {number}.")
+    installation.sync()
+    installation.rows("UPDATE partitions SET acl_indexed_at = acl_indexed_at - interval '1 day' RETURNING 1")
+    before = {point["acl_checked_at"] for point in installation.points()}
+    sizes: list[int] = []
+    write = qdrant.set_payload_of
+
+    def counted(client: QdrantClient, name: str, doc_ids: Sequence[str], fields: dict[str, Any]) -> None:
+        sizes.append(len(doc_ids))
+        write(client, name, doc_ids, fields)
+
+    monkeypatch.setattr(indexed, "REMOVE_DOCUMENTS", 2)
+    monkeypatch.setattr(qdrant, "set_payload_of", counted)
+    installation.sync()
+    assert sizes == [2, 2, 1]
+    assert before.isdisjoint(point["acl_checked_at"] for point in installation.points())
 
 
 def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installation: Installation) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import select
 import sys
 
-from orchestration.supervision.workers import SPARES, WorkerPool
+import pytest
+
+from orchestration.supervision import workers as pools
+from orchestration.supervision.workers import AT_START, SPARES, WorkerPool
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'D')")
 """A worker whose every task is done at once."""
@@ -41,4 +44,34 @@ def test_workers_of_a_burst_wait_for_the_next_one() -> None:
             workers.tend(spoke)
         assert len(workers.outputs()) == BURST
     finally:
+        workers.stop()
+
+
+def test_two_workers_start_and_one_is_kept() -> None:
+    workers = WorkerPool(QUICK, surplus_seconds=0)
+    try:
+        workers.tend()
+        while len(workers.outputs()) < AT_START:
+            spoke, _, _ = select.select(workers.outputs(), [], [], WAIT_SECONDS)
+            assert spoke, "the check of earlier runs has not ended"
+            workers.tend(spoke)
+        while len(workers.outputs()) > SPARES:
+            workers.tend(select.select(workers.outputs(), [], [], 0.2)[0])
+    finally:
+        workers.stop()
+
+
+def test_another_spare_starts_once_a_run_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upload during a long sync does not wait for Python either; a short sync is not slowed by a start beside it."""
+    workers = WorkerPool((sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"), surplus_seconds=0)
+    try:
+        workers.tend()  # one of the two checks earlier runs, which never ends here
+        workers.hand_over("long")
+        workers.tend()
+        assert len(workers.outputs()) == AT_START
+        monkeypatch.setattr(pools, "SOON_SECONDS", 0)
+        workers.tend()
+        assert len(workers.outputs()) == AT_START + 1
+    finally:
+        monkeypatch.undo()
         workers.stop()
