@@ -1,9 +1,12 @@
 """The environment variables: grouped ones are taken apart, old names are read or ignored with a warning."""
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
+
+from pydantic import BaseModel
 
 from resources.settings.limits import FixedFigures, LimitSettings, RetentionSettings
 
@@ -14,6 +17,9 @@ FIXED = frozenset({*FixedFigures.model_fields, "max_index_bytes"})
 """Former settings that are ignored."""
 NOT_ALONE = FIXED.union(*GROUPS.values())
 """Fields without a variable of their own."""
+
+_ENTRY = re.compile(r"(?:\{[^}]*\}|[^,{])+")
+"""An entry of a group. A comma within braces belongs to a value that is a JSON object."""
 
 log = logging.getLogger("settings")
 
@@ -28,7 +34,7 @@ def fields(variables: Mapping[str, str | None]) -> dict[str, str | None]:
         for part in parts & {name.removeprefix(PREFIX) for name in variables}:
             warn(part, f"is now a part of CONCORDANCE_{group.upper()}: write {part}=VALUE there")
         text = found.pop(PREFIX + group, None) or ""
-        for entry in filter(None, map(str.strip, text.split(","))):
+        for entry in filter(None, map(str.strip, _ENTRY.findall(text))):
             part, _, value = entry.partition("=")
             if part not in parts:
                 raise ValueError(
@@ -55,6 +61,8 @@ def grouped(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     """Return the value of a part; the entries of a list are separated by spaces, since commas separate parts."""
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(exclude_none=True)
     return " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
 
 

@@ -19,6 +19,7 @@ from orchestration.supervision.environment import (
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.settings import FileRoot, Settings, load, variables
+from resources.settings.limits import Prompts
 from resources.sources import configured
 
 
@@ -152,6 +153,20 @@ def test_old_names_are_read_or_ignored_with_a_warning(
     )
     assert "CONCORDANCE_RETENTION_AUDIT is now a part of CONCORDANCE_RETENTION" in caplog.text
     assert "CONCORDANCE_FUSION is now fixed and ignored" in caplog.text
+
+
+def test_a_limit_that_is_an_object_is_read_here_and_by_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example for E5 in the documentation: its comma does not end the entry."""
+    monkeypatch.chdir(tmp_path)
+    prompts = '{"query": "query: ", "passage": "passage: "}'
+    monkeypatch.setenv("CONCORDANCE_LIMITS", f"parse_workers=3,embedding_prompts={prompts}, max_vectors=9")
+    made = load()
+    assert made.embedding_prompts == Prompts(query="query: ", passage="passage: ")
+    assert (made.parse_workers, made.max_vectors) == (3, 9)
+    monkeypatch.setenv("CONCORDANCE_LIMITS", service_environment(made, "serving")["CONCORDANCE_LIMITS"])
+    assert load().embedding_prompts == made.embedding_prompts
 
 
 @pytest.mark.parametrize(
