@@ -67,6 +67,8 @@ class SourceSettings(BaseModel):
     google_service_account_file: Path | None = None
     google_subject: str | None = None
     """Person in whose name the service account reads (domain-wide delegation)."""
+    google_directory_api_url: str | None = None
+    """Root of Google's Admin SDK. Unset: Google's, read only with a service account that has the scopes."""
     slack_bot_token: SecretStr | None = None
     slack_api_url: str = "https://slack.com/api"
     slack_signing_secret: SecretStr | None = None
@@ -104,10 +106,10 @@ class SourceSettings(BaseModel):
                 raise ValueError(f"must be a comma list of domains such as partner.example, or public; not {domain!r}")
         return plain
 
-    @field_validator("drive_api_url", "slack_api_url")
+    @field_validator("drive_api_url", "google_directory_api_url", "slack_api_url")
     @classmethod
-    def _without_slash(cls, url: str) -> str:
-        return http_url(url).rstrip("/")
+    def _without_slash(cls, url: str | None) -> str | None:
+        return None if url is None else http_url(url).rstrip("/")
 
 
 def _json(text: str) -> Any:

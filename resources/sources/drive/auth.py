@@ -1,4 +1,4 @@
-"""Bearer tokens for Drive, from the settings and the stored refresh token.
+"""Bearer tokens for Google's APIs, from the settings and the stored refresh token.
 
 There are three ways, of which the first configured one is used: DRIVE_TOKEN (tests and simulators), a service account's key
 file (as itself, or as a user by delegation), and the account that an administrator connected by consent. Only this module
@@ -9,7 +9,7 @@ starts look-ups of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import google_auth_httplib2
@@ -40,9 +40,10 @@ def token_url(settings: Settings) -> str:
 class Authority:
     """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
-    def __init__(self, settings: Settings, tally: Tally) -> None:
+    def __init__(self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES) -> None:
         self._settings = settings
         self._tally = tally
+        self._scopes = scopes
         self._lock = threading.Lock()
         self._opened: tuple[Any, str] | None = None
 
@@ -53,8 +54,8 @@ class Authority:
             return "Set CONCORDANCE_DRIVE_TOKEN to a valid token."
         if self._settings.google_service_account_file is not None:
             return (
-                "Check the key in CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and that the administrator delegated the scope "
-                f"{SCOPES[0]} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
+                "Check the key in CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and that the administrator delegated "
+                f"{', '.join(self._scopes)} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
             )
         return "Connect Google Drive again: GET /api/auth/google."
 
@@ -92,7 +93,7 @@ class Authority:
         if settings.drive_token is not None:
             return Credentials(token=settings.drive_token.get_secret_value()), "token"
         if settings.google_service_account_file is not None:
-            return _service_account(settings)
+            return _service_account(settings, self._scopes)
         secret = settings.google_client_secret
         if settings.google_client_id is None or secret is None:
             raise ConfigurationError(
@@ -119,18 +120,18 @@ class Authority:
         except RefreshError as error:
             if getattr(error, "retryable", False):
                 raise RetryLaterError("Google's token endpoint is temporarily failing.") from None
-            raise AuthorizationError(f"Google issued no token for Drive ({_reason(error)}). {self.hint}") from None
+            raise AuthorizationError(f"Google issued no token ({_reason(error)}). {self.hint}") from None
         except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
             raise RetryLaterError("Google's token endpoint does not answer.") from None
         finally:
             http.close()
 
 
-def _service_account(settings: Settings) -> tuple[ServiceAccount, str]:
+def _service_account(settings: Settings, scopes: Sequence[str]) -> tuple[ServiceAccount, str]:
     library: Any = ServiceAccount  # its types are incomplete
     make: Callable[..., ServiceAccount] = library.from_service_account_file
     try:
-        made = make(str(settings.google_service_account_file), scopes=SCOPES, subject=settings.google_subject)
+        made = make(str(settings.google_service_account_file), scopes=scopes, subject=settings.google_subject)
     except (OSError, ValueError, GoogleAuthError) as error:
         raise ConfigurationError(
             f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: {settings.google_service_account_file} is not a readable key file "

@@ -1,4 +1,4 @@
-"""Client for the Drive v3 API: calls a method and returns JSON or bytes; every fault is raised as one of our errors.
+"""Client for Google APIs such as Drive v3: calls a method and returns JSON or bytes; every fault is raised as one of our errors.
 
 One client serves all threads of a sync. httplib2 is not thread-safe, so each thread has its own connections; the rate limit
 is shared: once Drive asks one thread to slow down, all wait. Every call is counted by method, including those inside a
@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from googleapiclient.http import BatchHttpRequest
 from resources.core.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
 from resources.core.retrying import Tally, call_with_retry
 from resources.settings import Settings
-from resources.sources.drive.auth import Authority
+from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
 
 JSON = dict[str, Any]
@@ -38,6 +39,35 @@ _LONGEST_BACKOFF = 64.0
 
 logging.getLogger("googleapiclient.http").setLevel(logging.ERROR)
 """It warns about every error response; our errors explain those."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API as Google's client library names it. Its description ships with the library, so starting needs no network."""
+
+    name: str
+    version: str
+    label: str
+    """Name in messages."""
+    scopes: tuple[str, ...]
+    collections: tuple[str, ...]
+    path: str = ""
+    """Where the methods are, below the API's root."""
+
+    def build(self, root: str) -> dict[str, Any]:
+        """Return the collections, made once: the library generates a collection's methods again at each access."""
+        service: Any = build(
+            self.name,
+            self.version,
+            http=httplib2.Http(timeout=TIMEOUT_SECONDS),
+            static_discovery=True,
+            cache_discovery=False,
+            client_options={"api_endpoint": f"{root}/{self.path}"},
+        )
+        return {name: getattr(service, name)() for name in self.collections}
+
+
+DRIVE = Api("drive", "v3", "Drive", SCOPES, ("changes", "channels", "drives", "files", "permissions"), "drive/v3/")
 
 
 class Backoff:
@@ -70,7 +100,7 @@ class Backoff:
 
 
 class DriveClient:
-    """The calls that the connector makes. Thread-safe."""
+    """The calls that the connector makes, or those of another API of Google at its `root`. Thread-safe."""
 
     def __init__(
         self,
@@ -79,26 +109,18 @@ class DriveClient:
         tally: Tally,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        api: Api = DRIVE,
+        root: str | None = None,
     ) -> None:
         self._authority = authority
+        self._api = api
         self._tally = tally
         self._sleep = sleep
         self._waits = settings.retry_seconds
         self._backoff = Backoff(sleep)
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
-        # static: the API description ships with the package, so starting needs no network
-        service: Any = build(
-            "drive",
-            "v3",
-            http=httplib2.Http(timeout=TIMEOUT_SECONDS),
-            static_discovery=True,
-            cache_discovery=False,
-            client_options={"api_endpoint": f"{settings.drive_api_url}/drive/v3/"},
-        )
-        # created once: the library generates a collection's methods again at each access
-        names = ("changes", "channels", "drives", "files", "permissions")
-        self._collections: dict[str, Any] = {name: getattr(service, name)() for name in names}
+        self._collections = api.build(root or settings.drive_api_url)
 
     def call(self, method: str, **parameters: Any) -> JSON:
         """Return the response of a method such as `files.list`; parameters that are None are left out.
@@ -218,11 +240,19 @@ class DriveClient:
         except (OSError, HTTPException, httplib2.HttpLib2Error, BatchError) as error:
             if (http := getattr(self._local, "http", None)) is not None:
                 http.close()  # part of a response may be left on the connection
-            raise RetryLaterError(f"Drive did not answer ({method}: {type(error).__name__}).") from error
+            raise RetryLaterError(f"{self._api.label} did not answer ({method}: {type(error).__name__}).") from error
         raise AssertionError  # unreachable: the second attempt returns or raises
 
     def _explain(self, method: str, error: HttpError) -> ConcordanceError:
-        fault = explain(method, error.status_code, error.resp, error.content, self._authority.hint)
+        fault = explain(
+            method,
+            error.status_code,
+            error.resp,
+            error.content,
+            self._authority.hint,
+            self._api.label,
+            self._api.scopes,
+        )
         if isinstance(fault, RateLimitedError):
             return RateLimitedError(str(fault), self._backoff.start(fault.retry_after))
         return fault

@@ -4,7 +4,7 @@ Source of the reasons: https://developers.google.com/workspace/drive/api/guides/
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from resources.core.errors import (
@@ -15,6 +15,7 @@ from resources.core.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
+from resources.sources.drive.auth import SCOPES
 
 EXPORT_LIMIT_MB = 10
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
@@ -43,27 +44,35 @@ class PageTokenError(AbortSyncError):
     """A page token is no longer valid: the listing or feed must start over."""
 
 
-def explain(method: str, status: int, headers: Mapping[str, str], body: bytes | str, hint: str) -> ConcordanceError:
-    """Return the error for an unsuccessful response; `hint` says how to repair the account's credentials."""
+def explain(
+    method: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    hint: str,
+    label: str = "Drive",
+    scopes: Sequence[str] = SCOPES,
+) -> ConcordanceError:
+    """Return the error for an unsuccessful response of the API `label`; `hint` says how to repair the account's credentials."""
     reasons, message, location = _read(body)
     if any(reason.startswith("push.") for reason in reasons):
         # Some of these come with status 401, which says nothing of the credentials here.
         return AbortSyncError(f"Google sends no notifications to this address: {message}.")
     if status == 401:
-        return AuthorizationError(f"Google rejects the credentials for Drive ({message or 'they expired'}). {hint}")
+        return AuthorizationError(f"Google rejects the credentials for {label} ({message or 'they expired'}). {hint}")
     if status == 429 or (status == 403 and reasons & _RATE):
-        return RateLimitedError(f"Drive asks to slow down ({method}).", _seconds(headers.get("retry-after")))
+        return RateLimitedError(f"{label} asks to slow down ({method}).", _seconds(headers.get("retry-after")))
     if status == 403:
-        return _forbidden(method, reasons, message, hint)
+        return _forbidden(method, reasons, message, hint, label, scopes)
     if status == 404:
         return NotFoundError(location)
     if status == 410 or (status == 400 and _is_about_token(method, location, message)):
         return PageTokenError(
-            f"Drive rejects the page token of {method}: HTTP {status}, {message or 'no reason given'}."
+            f"{label} rejects the page token of {method}: HTTP {status}, {message or 'no reason given'}."
         )
     if status >= 500 or status == 408:
-        return RetryLaterError(f"Drive is temporarily failing ({method}: HTTP {status}).")
-    return AbortSyncError(f"Drive rejects {method}: HTTP {status}, {message or 'no reason given'}.")
+        return RetryLaterError(f"{label} is temporarily failing ({method}: HTTP {status}).")
+    return AbortSyncError(f"{label} rejects {method}: HTTP {status}, {message or 'no reason given'}.")
 
 
 def _is_about_token(method: str, location: str, message: str) -> bool:
@@ -74,23 +83,26 @@ def _is_about_token(method: str, location: str, message: str) -> bool:
     return method == "changes.list" or location == "pageToken" or "page token" in message.lower()
 
 
-def _forbidden(method: str, reasons: set[str], message: str, hint: str) -> ConcordanceError:
+def _forbidden(
+    method: str, reasons: set[str], message: str, hint: str, label: str, scopes: Sequence[str]
+) -> ConcordanceError:
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons or ("insufficientPermissions" in reasons and "scope" in message):
-        return AuthorizationError(f"The credentials for Drive lack the scope drive.readonly. {hint}")
+        needed = ", ".join(scope.rpartition("/")[2] for scope in scopes)
+        return AuthorizationError(f"The credentials for {label} lack the scope {needed}. {hint}")
     if reasons & _FORBIDDING:
         return AuthorizationError(
-            f"Google does not let this application use Drive ({message}). Enable the Google Drive API in the project "
+            f"Google does not let this application use {label} ({message}). Enable its API in the project "
             "of the credentials, and ask the domain's administrator to allow the application."
         )
     if "dailyLimitExceeded" in reasons or "quotaExceeded" in reasons:
-        return AbortSyncError(f"The Google project's daily quota for Drive is used up ({message}).")
+        return AbortSyncError(f"The Google project's daily quota for {label} is used up ({message}).")
     if "exportSizeLimitExceeded" in reasons:
         return SkipDocumentError(
             f"It is too large for Google to export: more than {EXPORT_LIMIT_MB} MB. Split it, or keep it as an Office file."
         )
     if reasons & _NO_DOWNLOAD:
         return SkipDocumentError("Its owner, or Google, does not allow it to be downloaded.")
-    return ForbiddenError(f"The account that reads Drive may not do this with the file ({method}: {message}).")
+    return ForbiddenError(f"The account that reads {label} may not do this with the file ({method}: {message}).")
 
 
 def _read(body: bytes | str) -> tuple[set[str], str, str]:

@@ -1,4 +1,4 @@
-"""The Drive API over HTTP: routes, bearer tokens, batches and simulated faults around the methods."""
+"""The Drive API and the Directory API over HTTP: routes, bearer tokens, batches and simulated faults around the methods."""
 
 import asyncio
 import re
@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from resources.core.guard import Receive, Scope, Send
 from resources.sources.drive.simulator import batch
 from resources.sources.drive.simulator.control import OPERATIONS, page, state
+from resources.sources.drive.simulator.directory import DIRECTORY_METHODS
 from resources.sources.drive.simulator.errors import (
     ApiError,
     bad_parameter,
@@ -30,7 +31,7 @@ from resources.sources.drive.simulator.watching import POSTS
 from resources.sources.simulation.faults import Fault
 from resources.sources.simulation.http import CutResponse, as_json, control
 
-_PREFIX = re.compile(r"^(?:/download)?/drive/v3/")
+_PREFIX = re.compile(r"^(?:/download)?/drive/v3/|^/admin/directory/v1/")
 _ROUTES = {
     "GET about": "about.get",
     "GET files": "files.list",
@@ -104,13 +105,16 @@ class DriveApp:
     def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Response:
         with self._drive.lock:
             self._drive.settle()
-            found = POSTS[name](self._drive, asked, _json(body)) if name in POSTS else METHODS[name](self._drive, asked)
+            if name in POSTS:
+                found = POSTS[name](self._drive, asked, _json(body))
+            else:
+                found = (METHODS | DIRECTORY_METHODS)[name](self._drive, asked)
         if found is None:
             return Response(status_code=204)
         if isinstance(found, Media):
             return _media(found, headers.get("range", ""))
         if self._drive.validate is not None:
-            self._drive.validate(f"drive.{name}", found)
+            self._drive.validate(f"{'directory' if name in DIRECTORY_METHODS else 'drive'}.{name}", found)
         return as_json(found)
 
     def _authorize(self, headers: Mapping[str, str], asked: Mapping[str, str]) -> None:
@@ -181,6 +185,11 @@ def _route(method: str, path: str) -> tuple[str | None, dict[str, str]]:
     rest, found = _PREFIX.subn("", path, count=1)
     if not found:
         return None, {}
+    if path.startswith("/admin/"):
+        name = {"users": "users.list", "groups": "groups.list"}.get(rest)
+        key = re.fullmatch(r"groups/([^/]+)/members", rest)
+        name = "members.list" if key else name
+        return (name if method == "GET" else None), {"groupKey": unquote(key[1])} if key else {}
     if rest.startswith("files/"):
         file_id, slash, action = rest.removeprefix("files/").partition("/")
         return _ROUTES.get(f"{method} files/*{slash}{action}"), {"fileId": unquote(file_id)}

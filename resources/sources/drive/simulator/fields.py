@@ -22,20 +22,24 @@ Mask = dict[str, Any] | None
 _TOKEN = re.compile(r"\w+|\S")
 
 
+DRIVE, DIRECTORY = "drive.v3", "admin.directory_v1"
+
+
 @cache
-def discovery() -> dict[str, Any]:
-    """Return the discovery document of Drive v3 that the client library ships."""
-    path = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / "drive.v3.json"
+def discovery(api: str = DRIVE) -> dict[str, Any]:
+    """Return the discovery document of an API that the client library ships."""
+    path = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / f"{api}.json"
     return msgspec.json.decode(path.read_bytes())
 
 
 @lru_cache(maxsize=1_000)
-def mask(text: str, schema: str) -> Mask:
+def mask(text: str, schema: str, api: str = DRIVE) -> Mask:
     """Parse a `fields` parameter. Raises `ApiError`."""
     if text == "*":
         return None
     tokens = _TOKEN.findall(text)
-    found = _names(tokens, discovery()["schemas"][schema])
+    schemas = discovery(api)["schemas"]
+    found = _names(tokens, schemas[schema], schemas)
     if tokens:
         raise _invalid(text)
     return found
@@ -52,16 +56,16 @@ def pick(value: Any, chosen: Mask) -> Any:
     return {name: pick(value[name], below) for name, below in chosen.items() if name in value}
 
 
-def _names(tokens: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+def _names(tokens: list[str], schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """Take a list of names from the front of the tokens."""
     found: dict[str, Any] = {}
     while True:
         name = tokens.pop(0) if tokens else ""
-        inner = _inside(schema, name)
+        inner = _inside(schema, name, schemas)
         found[name] = None
         if tokens[:1] == ["("]:
             del tokens[0]
-            found[name] = _names(tokens, inner)
+            found[name] = _names(tokens, inner, schemas)
             if tokens[:1] != [")"]:
                 raise _invalid(name)
             del tokens[0]
@@ -70,13 +74,13 @@ def _names(tokens: list[str], schema: dict[str, Any]) -> dict[str, Any]:
         del tokens[0]
 
 
-def _inside(schema: dict[str, Any], name: str) -> dict[str, Any]:
+def _inside(schema: dict[str, Any], name: str, schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a field, with references resolved and lists unwrapped."""
     found = schema.get("properties", {}).get(name)
     if found is None:
         raise _invalid(name)
     while "items" in found or "$ref" in found:
-        found = found["items"] if "items" in found else discovery()["schemas"][found["$ref"]]
+        found = found["items"] if "items" in found else schemas[found["$ref"]]
     return found
 
 

@@ -4,7 +4,7 @@ Methods such as `file`, `edit`, `move` and `share` change the state that the sim
 with `everything` and `readers`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from resources.sources.drive.simulator.tree import (
     DriveGrant,
     SharedDrive,
 )
+from resources.sources.drive.simulator.workspace import Account
 
 _SHORT = {"document": DOCUMENT, "spreadsheet": SPREADSHEET, "presentation": PRESENTATION}
 
@@ -220,6 +221,44 @@ class Drive(DriveState):
         """Withdraw the consent: issued access tokens are rejected, refresh tokens get `invalid_grant`."""
         with self.lock:
             self.sessions.revoke()
+
+    # The Workspace's users and groups
+
+    def user(self, email: str, name: str = "", org_unit: str = "/", archived: bool = False) -> None:
+        """Add an account of the Workspace, or change it."""
+        with self.lock:
+            self.workspace.users[email] = Account(email, name or email.partition("@")[0].title(), org_unit, archived)
+
+    def suspend(self, email: str) -> None:
+        with self.lock:
+            self.workspace.users[email].suspended = True
+
+    def reinstate(self, email: str) -> None:
+        with self.lock:
+            self.workspace.users[email].suspended = False
+
+    def delete_user(self, email: str) -> None:
+        """Delete an account, which leaves its groups."""
+        with self.lock:
+            self.workspace.delete_user(email)
+
+    def group(self, email: str, members: Sequence[str] = ()) -> None:
+        """Add a group; a member is an email, or `everyone` for all accounts of the Workspace."""
+        with self.lock:
+            self.workspace.groups[email] = dict.fromkeys(members)
+
+    def join(self, group: str, member: str) -> None:
+        """Add a member to a group. Google refuses cycles; here they are accepted, since two changes at a time may make one."""
+        with self.lock:
+            self.workspace.groups[group][member] = None
+
+    def leave(self, group: str, member: str) -> None:
+        with self.lock:
+            del self.workspace.groups[group][member]
+
+    def delete_group(self, email: str) -> None:
+        with self.lock:
+            del self.workspace.groups[email]
 
     # Expected state
 

@@ -39,6 +39,8 @@ class Sessions:
         """True if the user agrees on the consent page."""
         self.client_secret: str | None = None
         """When set, the only secret that the token endpoint accepts."""
+        self.delegated: set[str] | None = None
+        """When set, the only scopes that the administrator delegated to service accounts."""
         self._codes: dict[str, _Consent] = {}
         self._refresh: dict[str, str] = {}
         self._access: set[str] = set()
@@ -121,6 +123,12 @@ class Sessions:
             raise OAuthError("invalid_grant", "Invalid JWT Signature.")
         if not all(claims.get(name) for name in ("iss", "aud", "scope", "iat", "exp")):
             raise OAuthError("invalid_grant", "Invalid JWT: iss, aud, scope, iat and exp are required.")
+        if claims.get("sub") and self.delegated is not None and not self.delegated >= set(claims["scope"].split()):
+            description = (
+                "Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the "
+                "scopes requested."
+            )
+            raise OAuthError("unauthorized_client", description, 401)
         return self._issue(claims["scope"])
 
     def _issue(self, scope: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from resources.sources.drive.simulator.feeds import Feed
 from resources.sources.drive.simulator.listings import Listings
 from resources.sources.drive.simulator.oauth import Sessions
 from resources.sources.drive.simulator.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
+from resources.sources.drive.simulator.workspace import Workspace
 from resources.sources.simulation.faults import Faults
 
 Content = bytes | str | Sheets
@@ -53,6 +54,7 @@ class DriveState:
         self.channels = NotificationChannels()
         self.listings = Listings()
         self.sessions = Sessions(account)
+        self.workspace = Workspace()
         self.access = AccessRules(self.items, account)
         self._clock = clock or (lambda: datetime.now(UTC))
         self.ids = Ids(seed)
