@@ -111,11 +111,19 @@ def load(settings: Settings) -> Keys:
 
 
 def secret_key(settings: Settings) -> str:
-    """Return the key that signs access tokens: the setting SECRET_KEY, otherwise the one in HOME (generated if missing)."""
+    """Return the key that signs access tokens: the first of `secret_keys`."""
+    return secret_keys(settings)[0]
+
+
+def secret_keys(settings: Settings) -> tuple[str, ...]:
+    """Return the keys of access tokens: the setting SECRET_KEY, otherwise the one in HOME (generated if missing).
+
+    The first signs, all of them verify.
+    """
     if settings.secret_key is not None:
-        return settings.secret_key.get_secret_value()
+        return tuple(key.strip() for key in settings.secret_key.get_secret_value().split(",") if key.strip())
     ensure(settings)
-    return load(settings).secret_key
+    return (load(settings).secret_key,)
 
 
 def qdrant_api_key(settings: Settings) -> str | None:

@@ -19,7 +19,7 @@ from resources.core.breaker import Breaker
 from resources.core.domain import Access, SourceName
 from resources.core.durations import duration
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
-from resources.keys import metrics_token, secret_key
+from resources.keys import metrics_token, secret_keys
 from resources.logging import logger
 from resources.servers.shared import Shared
 from resources.settings import Settings
@@ -29,6 +29,7 @@ from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
 from resources.stores.qdrant_search import VectorSearch
 from serving.access.limits import RateLimit
+from serving.access.revoked import FOLDER, RevokedTokens
 from serving.access.rights import Rights
 from serving.access.sign_ins import SignIns
 from serving.answers.model import language_model
@@ -111,7 +112,8 @@ class Services:
         self.settings = settings
         self.shared = shared or Shared.alone()
         self._turn = turn
-        self.key = secret_key(settings)
+        self.keys = secret_keys(settings)
+        self.key = self.keys[0]
         self.clock = clock
         self.acl_max_age: timedelta = duration(settings.acl_max_age)
         self.launcher = launcher or _launch
@@ -125,6 +127,7 @@ class Services:
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self._dagster = Breaker("Dagster")
         self.directory = Directory(self.database)
+        self.revoked_tokens = RevokedTokens(settings.home / FOLDER)
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._embedder_factory = embedder
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)

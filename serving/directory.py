@@ -13,7 +13,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import logger
 from serving.database import Database, RegistryDownError
-from serving.errors import UnauthorizedError
+from serving.errors import UnauthorizedError, token_revoked
 from sql.web import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
@@ -30,16 +30,19 @@ class Directory:
         self.index_version: int | None = None
         """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
 
-    async def complete(self, access: Access, fresh_since: datetime) -> Access:
+    async def complete(self, access: Access, fresh_since: datetime, token_id: str | None = None) -> Access:
         """Return the access with the memberships of its email that sources have reported since `fresh_since`.
 
-        Raises `UnauthorizedError` for a user whom a directory reports as inactive.
+        `token_id` identifies the token of ours that the caller sent, if any. Raises `UnauthorizedError` for a revoked token, and for a
+        user whom a directory reports as inactive.
         """
         email = permissions.email(access.email)
         try:
-            row = await self._reads.directory(email=email, fresh_since=fresh_since)
+            row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
         except RegistryDownError:
             return access
+        if row.revoked:
+            raise token_revoked()
         if row.blocked:
             raise UnauthorizedError("account-inactive", "This account is deactivated. Ask your administrator.")
         self.index_version = max(row.index_version, self.index_version or 0)

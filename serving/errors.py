@@ -40,6 +40,7 @@ PROBLEMS: dict[str, ProblemType] = {
         401, "Sign in first", "Send `Authorization: Bearer TOKEN`; `concordance token EMAIL` makes one."
     ),
     "token-expired": ProblemType(401, "The token has expired", "Ask for a new token."),
+    "token-revoked": ProblemType(401, "The token was revoked", "Ask your administrator for a new token."),
     "account-inactive": ProblemType(401, "This account is deactivated", "Ask your administrator."),
     "token-signature": ProblemType(401, "The token was signed by another key", "Ask this installation for a token."),
     "token-malformed": ProblemType(401, "The token cannot be read", "Send the whole token, unchanged."),
@@ -157,6 +158,10 @@ class UnauthorizedError(ProblemError, errors.AuthenticationError):
     def __init__(self, slug: str, detail: str) -> None:
         challenge = CHALLENGE if slug == "token-missing" else f'{CHALLENGE}, error="invalid_token"'
         super().__init__(slug, detail, headers={"WWW-Authenticate": challenge})
+
+
+def token_revoked() -> UnauthorizedError:
+    return UnauthorizedError("token-revoked", "This token was revoked. Ask your administrator for a new one.")
 
 
 def not_found() -> ProblemError:

@@ -61,11 +61,13 @@ class ReadableName(msgspec.Struct, frozen=True):
 
 
 class Memberships(msgspec.Struct, frozen=True):
-    """The principals that sources report for a person, whether one reports them as inactive, and the version of the index."""
+    """The principals that sources report for a person, whether one reports them as inactive, whether their token is
+    revoked, and the version of the index."""
 
     index_version: int
     principals: list[str]
     blocked: bool
+    revoked: bool
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
-from orchestration.cli.catalogue import COMMANDS, arranged, epilogue
+from orchestration.cli.catalogue import APPS, COMMANDS, arranged, epilogue
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -61,9 +61,8 @@ for module, commands in COMMANDS.items():
     for command, summary in commands.items():
         parent, _, name = command.rpartition(" ")
         path = f"orchestration.cli.{module}:{command.replace(' ', '_')}"
-        GROUPS[parent].command(
-            path, name=name, help=summary, help_epilogue=epilogue(command), group=None if parent else arranged(name)
-        )
+        own = {} if command in APPS else {"help_epilogue": epilogue(command)}
+        GROUPS[parent].command(path, name=name, help=summary, group=None if parent else arranged(name), **own)
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
-"""The commands `token` and `key`, which need the keys of the installation on this machine."""
+"""The commands `token`, `token revoke` and `key`, which need the keys of the installation on this machine."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
-from orchestration.cli.arguments import Duration, Groups, Json
+from orchestration.cli.arguments import Duration, Groups, Json, operator
+from orchestration.cli.catalogue import epilogue
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from resources.settings import load
@@ -19,7 +20,11 @@ Admin = Annotated[
 ]
 
 
-def token(
+token = App(name="token", help_epilogue=epilogue("token"), result_action="return_value")
+
+
+@token.default
+def token_print(
     email: Annotated[str, Parameter(help="The person, whose permissions apply.")],
     /,
     *,
@@ -30,6 +35,20 @@ def token(
     from serving.access.auth import mint
 
     say(mint(load(), email, group or (), admin=admin, expires=expires))
+
+
+@token.command(name="revoke", help="Revoke a token immediately.")
+def token_revoke(
+    revoked: Annotated[str, Parameter(help="The token, or the `jti` in it.")],
+    /,
+) -> None:
+    from serving.access.revocation import deny, record
+
+    settings = load()
+    found = deny(settings, revoked)
+    note(f"The token {found.token_id} is refused from now on.")
+    with database(settings) as connection:
+        record(connection, found, by=operator())
 
 
 def key_create(

@@ -73,6 +73,8 @@ COMMANDS = {
     },
 }
 """Commands with their help, by module."""
+APPS = ("token",)
+"""Commands that also have commands below them, which their module defines."""
 
 RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP = (
     Group(name, sort_key=number)

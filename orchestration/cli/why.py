@@ -69,7 +69,7 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
 def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return the person's access, including groups and teams from the synced directory."""
     address = permissions.email(email)
-    names = WebSession(connection).directory(email=address, fresh_since=fresh_since).principals
+    names = WebSession(connection).directory(email=address, fresh_since=fresh_since, token_id=None).principals
     teams = [name for name in names if name.startswith("slack:")]
     known = [name for name in names if name.startswith("group:")]
     return Access(email=address, principals=permissions.principals_of(address, [*groups, *known], teams))

@@ -67,6 +67,12 @@ class LimitSettings(BaseModel):
     """From one address, or from one IPv6 /64 network."""
     sign_in_failures: Count = 60
     """A minute, from one address."""
+    token_max_lifetime: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "90d"  # noqa: S105 # a duration
+    """Access tokens are accepted for at most this long after they were issued."""
+    session_lifetime: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "7d"
+    """A browser has to sign in again after this time."""
+    session_idle: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "12h"
+    """A browser has to sign in again after this time without a request."""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose pages may call the HTTP interface from a browser, separated by spaces."""
 

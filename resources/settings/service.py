@@ -30,7 +30,7 @@ class ServiceSettings(BaseModel):
     trusted_proxies: str = "127.0.0.1,::1"
     """Comma list of addresses and networks of reverse proxies, whose X-Forwarded-For names the client."""
     secret_key: SecretStr | None = None
-    """Signs access tokens."""
+    """Comma list of keys: the first signs access tokens, the rest verify tokens signed before a rotation."""
     encryption_keys: SecretStr | None = None
     """Comma list of Fernet keys; the first encrypts secrets at rest, the rest decrypt."""
     metrics_token: SecretStr | None = None
@@ -57,7 +57,10 @@ class ServiceSettings(BaseModel):
     @field_validator("secret_key")
     @classmethod
     def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and len(key) < 32:
+        if key is None or isinstance(key, Withheld):
+            return key
+        keys = [one.strip() for one in key.get_secret_value().split(",") if one.strip()]
+        if not keys or min(map(len, keys)) < 32:
             raise ValueError(
                 "must have at least 32 characters; make one with: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
             )

@@ -6,11 +6,13 @@ entries of its email; nothing in a request's body or query can add a principal.
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jwt
 from litestar.connection import ASGIConnection
@@ -18,11 +20,12 @@ from litestar.datastructures import Address
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 
 from resources.core.domain import Access
+from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.permissions import principals_of
 from serving.access import api_keys
-from serving.errors import ProblemError, UnauthorizedError
+from serving.errors import ProblemError, UnauthorizedError, token_revoked
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -35,6 +38,20 @@ DEFAULT_LIFETIME = timedelta(hours=12)
 COOKIE = "concordance_session"
 """Holds a browser's token for the document page, the only page that reads it."""
 _LEEWAY_SECONDS = 5
+
+
+class Verified(NamedTuple):
+    """What a token says: whose it is, and the id that a revocation names."""
+
+    access: Access
+    token_id: str
+    issued: float
+    expires: float
+
+
+def key_id(key: str) -> str:
+    """Return the `kid` of a key, by which a token names the key that signed it."""
+    return hashlib.sha256(f"concordance kid {key}".encode()).hexdigest()[:16]
 
 
 def encode(
@@ -50,11 +67,12 @@ def encode(
         "sub": email,
         "iat": now,
         "exp": now + expires,
+        "jti": str(uuid.uuid4()),
         "groups": [group.strip().lower() for group in groups],
     }
     if admin:
         claims["admin"] = True
-    return jwt.encode(claims, key, algorithm=ALGORITHM)
+    return jwt.encode(claims, key, algorithm=ALGORITHM, headers={"kid": key_id(key)})
 
 
 def mint(
@@ -64,18 +82,35 @@ def mint(
     admin: bool = False,
     expires: timedelta = DEFAULT_LIFETIME,
 ) -> str:
-    """Return a token signed with this installation's key. Raises `InvalidRequestError` for a malformed email or group."""
+    """Return a token signed with this installation's key.
+
+    Raises `InvalidRequestError` for a malformed email or group, and if it would be valid for longer than allowed.
+    """
     from resources.keys import secret_key
 
+    if expires > duration(settings.token_max_lifetime):
+        raise InvalidRequestError(
+            f"A token is valid for at most {settings.token_max_lifetime}. Choose less, or raise token_max_lifetime in "
+            "CONCORDANCE_LIMITS."
+        )
     return encode(secret_key(settings), email, groups, admin, expires)
 
 
-def verify(token: str, key: str) -> Access:
+def verify(token: str, *keys: str) -> Access:
     """Return the access that a token grants. Raises `UnauthorizedError` with the reason and what to do."""
-    access, expires = _verified(token, key)
-    if time.time() >= expires + _LEEWAY_SECONDS:
+    return verified(token, keys).access
+
+
+def verified(token: str, keys: Sequence[str], longest: timedelta | None = None) -> Verified:
+    """Return what a token of ours says. Only a token without `kid`, as older versions made them, is tried with every key.
+
+    `longest` limits how long after its issue a token is accepted. Raises `UnauthorizedError` with the reason and what to do.
+    """
+    found = _verified(token, tuple(keys))
+    until = found.expires if longest is None else min(found.expires, found.issued + longest.total_seconds())
+    if time.time() >= until + _LEEWAY_SECONDS:
         raise _expired()
-    return access
+    return found
 
 
 def _expired() -> UnauthorizedError:
@@ -83,18 +118,10 @@ def _expired() -> UnauthorizedError:
 
 
 @lru_cache(1_000)
-def _verified(token: str, key: str) -> tuple[Access, float]:
-    """Return the access and the token's expiry. Cached because a valid signature stays valid; `verify` checks the time again."""
+def _verified(token: str, keys: tuple[str, ...]) -> Verified:
+    """Return what a token says. Cached because a valid signature stays valid; `verified` checks the time again."""
     try:
-        claims = jwt.decode(
-            token,
-            key,
-            algorithms=[ALGORITHM],
-            audience=AUDIENCE,
-            issuer=ISSUER,
-            leeway=_LEEWAY_SECONDS,
-            options={"require": ["exp", "iat", "iss", "aud", "sub"]},
-        )
+        claims = _claims(token, keys)
     except jwt.ExpiredSignatureError:
         raise _expired() from None
     except jwt.InvalidSignatureError:
@@ -111,7 +138,37 @@ def _verified(token: str, key: str) -> tuple[Access, float]:
     groups: Any = claims.get("groups", [])
     if not is_list(groups) or not all(isinstance(group, str) for group in groups):
         raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
-    return access_of(claims["sub"], groups, admin=claims.get("admin") is True), float(claims["exp"])
+    access = access_of(claims["sub"], groups, admin=claims.get("admin") is True)
+    return Verified(access, token_id(token, claims), float(claims["iat"]), float(claims["exp"]))
+
+
+def _claims(token: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return the claims of a token signed with one of the keys. Raises `jwt.InvalidTokenError`."""
+    kid = jwt.get_unverified_header(token).get("kid")
+    candidates = [key for key in keys if kid is None or key_id(key) == kid]
+    fault: jwt.InvalidTokenError = jwt.InvalidSignatureError()
+    for key in candidates or keys[:1]:
+        try:
+            return jwt.decode(
+                token,
+                key,
+                algorithms=[ALGORITHM],
+                audience=AUDIENCE,
+                issuer=ISSUER,
+                leeway=_LEEWAY_SECONDS,
+                options={"require": ["exp", "iat", "iss", "aud", "sub"]},
+            )
+        except jwt.InvalidSignatureError as error:
+            fault = error
+    raise fault
+
+
+def token_id(token: str, claims: Mapping[str, Any]) -> str:
+    """Return the id by which a token is revoked: its `jti`, or for tokens of older versions the hash of what was signed."""
+    jti = claims.get("jti")
+    if isinstance(jti, str) and jti:
+        return jti
+    return "sha256:" + hashlib.sha256(token.rpartition(".")[0].encode()).hexdigest()
 
 
 def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
@@ -135,13 +192,17 @@ async def access_from(services: Services, credential: str, client: Address | Non
 
     Failures count for the address of `client`. Raises `UnauthorizedError` and the problem `rate-limited`.
     """
+    token: str | None = None
     with services.sign_ins.attempt(_origin(services, client), credential):
         if credential.startswith(api_keys.PREFIX):
             row = await api_keys.check(services.database, credential)
             access = access_of(row.email, row.groups, admin=row.admin)
         else:
-            access = verify(credential, services.key)
-    return await services.directory.complete(access, services.fresh_since())
+            longest = duration(services.settings.token_max_lifetime)
+            access, token, *_ = verified(credential, services.keys, longest)
+            if token in services.revoked_tokens:
+                raise token_revoked()
+    return await services.directory.complete(access, services.fresh_since(), token)
 
 
 def _origin(services: Services, client: Address | None) -> str:

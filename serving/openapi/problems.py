@@ -25,6 +25,7 @@ SIGNED_IN = (
     "token-missing",
     "token-expired",
     "account-inactive",
+    "token-revoked",
     "token-signature",
     "token-malformed",
     "token-invalid",

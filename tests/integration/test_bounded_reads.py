@@ -59,7 +59,7 @@ READS: dict[str, dict[str, Any]] = {
         "after_id": None,
         "most": 51,
     },
-    "directory": {"email": BOB, **FRESH},
+    "directory": {"email": BOB, "token_id": "none", **FRESH},
     "document": {"doc_ids": [NOBODY], **FRESH},
     "document_by_page": {
         "doc_ids": [],

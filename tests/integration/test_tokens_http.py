@@ -1,0 +1,122 @@
+"""Own tokens over HTTP: revocation, with and without Postgres, rotation of the signing key, and the maximum lifetime."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+import pytest
+from pydantic import SecretStr
+
+from resources.core.errors import InvalidRequestError
+from resources.keys import secret_key
+from resources.stores.postgres import session
+from serving.access import auth, revocation
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+OLD, NEW, OTHER = "o" * 40, "n" * 40, "x" * 40
+
+
+def status(running: Running, token: str) -> tuple[int, str]:
+    """What a search with this token is answered with."""
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = running.http.post("/api/rag/search", json={"query": "ferry"}, headers=headers)
+    return answer.status_code, answer.json().get("type", "").removeprefix("/problems/")
+
+
+def revoke(site: Site, token: str) -> None:
+    found = revocation.deny(site.settings, token)
+    with session(site.settings.postgres_dsn) as connection:
+        revocation.record(connection, found, by="operator")
+
+
+def as_before(site: Site, email: str, **claims: Any) -> str:
+    """A token as an older version made it: without `kid` and `jti`."""
+    now = datetime.now(UTC)
+    made = {"iss": "concordance", "aud": "concordance", "sub": email, "iat": now, "exp": now + timedelta(hours=1)}
+    return jwt.encode(made | claims, secret_key(site.settings), algorithm="HS256")
+
+
+def test_a_revoked_token_is_refused_at_once_and_audited(site: Site, running: Running) -> None:
+    site.add("Ferries", ["The ferry leaves at nine."], ["public"])
+    for token, other in [
+        (site.token(ANN), site.token(ANN)),
+        (as_before(site, ANN), as_before(site, ANN, groups=["eng@acme.com"])),
+    ]:
+        assert status(running, token) == (200, "")
+        revoke(site, token)
+        revoke(site, token)
+        assert status(running, token) == (401, "token-revoked")
+        signed, signature = token.rsplit(".", 1)
+        forged = f"{signed}.{signature[:-1]}{'A' if signature[-1] != 'A' else 'B'}"
+        assert status(running, forged)[0] == 401  # however the same signature is spelled
+        assert status(running, other) == (200, "")
+        assert running.request("GET", "/api/sources", BOB).status_code == 200
+    rows = site.sql("SELECT email, detail ->> 'by' FROM audit_log WHERE action = 'token_revoked'")
+    assert set(rows) == {(ANN, "operator")}
+
+
+def test_a_revocation_by_id_needs_no_token(site: Site, running: Running) -> None:
+    token = site.token(ANN)
+    revoke(site, jwt.decode(token, options={"verify_signature": False})["jti"])
+    assert status(running, token) == (401, "token-revoked")
+    with pytest.raises(InvalidRequestError, match="whole token"):
+        revocation.deny(site.settings, "not.a.token")
+
+
+def test_either_list_alone_refuses_a_revoked_token(site: Site, running: Running) -> None:
+    in_home, in_postgres = site.token(ANN), site.token(ANN)
+    revocation.deny(site.settings, in_home)
+    revoke(site, in_postgres)
+    (site.settings.home / "revoked" / "tokens.json").write_text("{}", encoding="utf-8")
+    assert status(running, in_postgres) == (401, "token-revoked")
+    revocation.deny(site.settings, in_home)
+    assert status(running, in_home) == (401, "token-revoked")
+
+
+def test_a_revoked_token_does_not_come_back_without_postgres(site: Site) -> None:
+    site.add("Ferries", ["The ferry leaves at nine."], ["public"])
+    revoked, valid = site.token(ANN), site.token(ANN)
+    revoke(site, revoked)
+    site.settings = site.settings.model_copy(update={"postgres_url": SecretStr("postgresql://127.0.0.1:9/none")})
+    with site.running() as running:
+        assert status(running, valid) == (200, "")
+        assert status(running, revoked) == (401, "token-revoked")
+        revocation.deny(site.settings, valid)
+        assert status(running, valid) == (401, "token-revoked")
+
+
+def test_a_damaged_deny_list_accepts_no_token(site: Site, running: Running) -> None:
+    token = site.token(ANN)
+    revocation.deny(site.settings, site.token(BOB))
+    (site.settings.home / "revoked" / "tokens.json").write_text("{", encoding="utf-8")
+    assert status(running, token) == (503, "service-unavailable")
+
+
+def test_two_keys_at_a_time(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"secret_key": SecretStr(OLD)})
+    before, without_kid = site.token(ANN), as_before(site, ANN)
+    site.settings = site.settings.model_copy(update={"secret_key": SecretStr(f"{NEW}, {OLD}")})
+    now = site.token(ANN)
+    assert jwt.get_unverified_header(now)["kid"] == auth.key_id(NEW) != jwt.get_unverified_header(before)["kid"]
+    with site.running() as running:
+        assert [status(running, token) for token in (before, without_kid, now)] == [(200, "")] * 3
+        assert status(running, auth.encode(OTHER, ANN)) == (401, "token-signature")
+        claimed = jwt.encode({}, OTHER, algorithm="HS256", headers={"kid": auth.key_id(NEW)})
+        assert status(running, claimed) == (401, "token-signature")
+    site.settings = site.settings.model_copy(update={"secret_key": SecretStr(NEW)})
+    with site.running() as running:
+        assert [status(running, token)[0] for token in (before, without_kid, now)] == [401, 401, 200]
+
+
+def test_no_token_is_accepted_beyond_the_maximum_lifetime(site: Site) -> None:
+    month = site.token(ANN, expires=timedelta(days=30))
+    old = as_before(site, ANN, iat=datetime.now(UTC) - timedelta(days=2), exp=datetime.now(UTC) + timedelta(days=9))
+    site.settings = site.settings.model_copy(update={"token_max_lifetime": "1d"})
+    with pytest.raises(InvalidRequestError, match="at most 1d"):
+        site.token(ANN, expires=timedelta(days=30))
+    with site.running() as running:
+        assert status(running, month) == (200, "")  # until it is a day old
+        assert status(running, old) == (401, "token-expired")
