@@ -1,7 +1,7 @@
-"""Measure syncs of Drive and Slack simulators: 1,000 of 5,000 files changed, 10,000 new messages, and nothing changed.
+"""Measure syncs of Drive and Slack simulators: 1,000 of 5,000 files changed, 200 people's My Drives, 10,000 new messages.
 
 Prints for each sync the seconds (the simulator's processor time and the stage `embedded` separately), calls by method, and for Slack
-how long the calls would take at the published rate limits. `python -m bench.sync [--files 5000] [--messages 10000]`.
+how long the calls would take at the published rate limits. `python -m bench.sync [--only company]`.
 The last line is JSON. Vectors are synthetic, because embedding is not measured.
 """
 
@@ -36,6 +36,7 @@ from resources.sources.simulation import serve
 from resources.sources.slack.simulator import SlackApp, Workspace
 from resources.sources.slack.simulator.rates import PER_MINUTE
 from resources.syncing import open_sync
+from tests.fixtures.drive import service_account_file
 
 CHANGED = 1000
 FOLDERS = 100
@@ -43,6 +44,7 @@ CHANNELS = 10
 WORDS = 200
 SEED = 11
 DAY = 24 * 3600
+PER_USER = 20
 
 
 def main() -> None:
@@ -51,6 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--users", type=int, default=200)
+    parser.add_argument("--only", choices=("drive", "company", "slack"))
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
@@ -60,8 +64,14 @@ def main() -> None:
         os.environ.update(ports | {"CONCORDANCE_HOME": str(folder / "home"), "CONCORDANCE_LOG_LEVEL": "error"})
         supervisor = start_set(load())
         try:
-            _drive(arguments.files, figures)
-            _slack(arguments.messages, figures)
+            parts: dict[str, Callable[[], None]] = {
+                "drive": lambda: _drive(arguments.files, figures),
+                "company": lambda: _company(arguments.users, folder, figures),
+                "slack": lambda: _slack(arguments.messages, figures),
+            }
+            for name, part in parts.items():
+                if arguments.only in {None, name}:
+                    part()
         finally:
             supervisor.stop()
     finally:
@@ -135,6 +145,35 @@ def _drive(files: int, figures: dict[str, Any]) -> None:
         sync("drive_nothing")
         drive.share(folders[1], "user:ada@acme.example")
         sync("drive_folder_shared")
+
+
+def _company(users: int, folder: Path, figures: dict[str, Any]) -> None:
+    """Sync everybody's My Drive by delegation, then nothing, then one changed file, then the drive of somebody who left."""
+    spell, vocabulary = random.Random(SEED), _vocabulary()
+    drive = Drive(account="admin@acme.example")
+    drive.user(drive.account)
+    people = [f"user{number}@acme.example" for number in range(users)]
+    for email in people:
+        top = drive.user(email)
+        below = drive.folder("Work", top)
+        for number in range(PER_USER):
+            text = " ".join(spell.choices(vocabulary, k=WORDS)) + ".\n"
+            changed = drive.file(f"{email} {number}.txt", below if number % 2 else top, text)
+    with serve(DriveApp(drive)) as url:
+        settings = _settings(
+            CONCORDANCE_DRIVE_API_URL=url,
+            CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE=str(service_account_file(folder, url)),
+            CONCORDANCE_GOOGLE_SUBJECT=drive.account,
+            CONCORDANCE_DRIVE_USERS="*",
+            CONCORDANCE_GOOGLE_DIRECTORY_API_URL=url,
+        ).model_copy(update={"drive_token": None})
+        sync = _bound(settings, SourceName.GOOGLE_DRIVE, drive.calls, figures)
+        sync("company_first")
+        sync("company_nothing")
+        drive.edit(changed, "changed.\n")
+        sync("company_changed")
+        drive.suspend(people[0])
+        sync("company_left")
 
 
 def _slack(messages: int, figures: dict[str, Any]) -> None:

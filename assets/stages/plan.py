@@ -84,7 +84,11 @@ def vanished(batch: Batch, known: Mapping[str, Known], absent: Collection[str] =
     ids = {*batch.deleted, *absent, *(key for key, one in known.items() if not emptied.isdisjoint(one.collection_ids))}
     ids.difference_update(shown(batch))
     there = (known[source_id] for source_id in sorted(ids) if source_id in known)
-    return {one.source_id: one.partition for one in there if one.state != State.DELETED}
+    return {
+        one.source_id: one.partition
+        for one in there
+        if one.state != State.DELETED and (not batch.own or one.partition == batch.partition)
+    }
 
 
 def shown(batch: Batch) -> list[str]:

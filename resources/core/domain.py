@@ -147,6 +147,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     deleted: list[str] = []
     deleted_at: dict[str, datetime] = {}
     """When the deletion happened according to the source, by source id, where known."""
+    own: bool = False
+    """If True, `deleted` and `emptied` concern only documents of this partition: others may have moved there from here."""
     emptied: list[str] = []
     """Collections (folders) in which everything that this batch does not show is deleted."""
     permissions: tuple[str, ...] | None = None

@@ -72,6 +72,11 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
                 "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service that asks "
                 "for none"
             )
+        if self.drive_users and (self.google_service_account_file is None or self.google_subject is None):
+            raise ValueError(
+                "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
+                "CONCORDANCE_GOOGLE_SUBJECT who lists the users"
+            )
         if self.query_expansion != "off" and self.llm_model is None:
             raise ValueError(
                 f"CONCORDANCE_QUERY_EXPANSION={self.query_expansion} needs CONCORDANCE_LLM_MODEL: set it, or write off"

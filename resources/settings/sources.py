@@ -60,6 +60,8 @@ class SourceSettings(BaseModel):
     drive_roots: Annotated[tuple[str, ...], NoDecode] = ()
     """my_drive, shared_drives, ids of shared drives or folders. Empty: My Drive and every shared drive."""
     drive_follow_shortcuts: bool = False
+    drive_users: Annotated[tuple[str, ...], NoDecode] = ()
+    """Users whose My Drives are read by delegation: `*`, emails and patterns, each with `-` to leave out. Empty: the one account."""
     drive_token: SecretStr | None = None
     drive_api_url: str = "https://www.googleapis.com"
     google_client_id: str | None = None
@@ -88,7 +90,9 @@ class SourceSettings(BaseModel):
                 raise ValueError(f"cannot read {path}: {error.strerror}") from error
         return _json(text) if text else []
 
-    @field_validator("drive_roots", "allowed_hosts", "upload_share_domains", mode="before", check_fields=False)
+    @field_validator(
+        "drive_roots", "drive_users", "allowed_hosts", "upload_share_domains", mode="before", check_fields=False
+    )
     @classmethod
     def _read_list(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -96,6 +100,17 @@ class SourceSettings(BaseModel):
         if value.lstrip().startswith("["):
             return _json(value)
         return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("drive_users")
+    @classmethod
+    def _patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        found = tuple(one.strip().lower() for one in given)
+        for one in found:
+            if one.removeprefix("-") != "*" and one.count("@") != 1:
+                raise ValueError(f"must be a comma list of *, emails or patterns such as -*@sales.example, not {one!r}")
+        if found and all(one.startswith("-") for one in found):
+            raise ValueError("must name whose drives are read, such as *, besides those that it leaves out")
+        return found
 
     @field_validator("upload_share_domains")
     @classmethod

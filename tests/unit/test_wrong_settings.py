@@ -33,6 +33,12 @@ CASES: list[Case] = [
     ),
     ({"ACL_MAX_AGE": "1w"}, "CONCORDANCE_ACL_MAX_AGE: must be a duration such as 30m, 24h or 7d, not '1w'"),
     ({"DRIVE_FOLLOW_SHORTCUTS": "maybe"}, "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS: must be true or false, not 'maybe'"),
+    ({"DRIVE_USERS": "ada"}, "CONCORDANCE_DRIVE_USERS: must be a comma list of *, emails or patterns such as"),
+    ({"DRIVE_USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE_USERS: must name whose drives are read, such as *"),
+    (
+        {"DRIVE_USERS": "*"},
+        "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
+    ),
     ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
     ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers=4' is not one of answer_cache_seconds, "),
     ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),

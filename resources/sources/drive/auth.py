@@ -37,13 +37,21 @@ def token_url(settings: Settings) -> str:
     return TOKEN_URL if settings.drive_api_url == GOOGLE else f"{settings.drive_api_url}/token"
 
 
+class RefusedUserError(AuthorizationError):
+    """Google refuses the user in whose name we read; other users of the same service account may be readable."""
+
+
 class Authority:
     """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
-    def __init__(self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES) -> None:
+    def __init__(
+        self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES, subject: str | None = None
+    ) -> None:
+        """Read as the `subject` (by delegation) instead of the one in the settings, if given."""
         self._settings = settings
         self._tally = tally
         self._scopes = scopes
+        self._subject = subject or settings.google_subject
         self._lock = threading.Lock()
         self._opened: tuple[Any, str] | None = None
 
@@ -93,7 +101,7 @@ class Authority:
         if settings.drive_token is not None:
             return Credentials(token=settings.drive_token.get_secret_value()), "token"
         if settings.google_service_account_file is not None:
-            return _service_account(settings, self._scopes)
+            return _service_account(settings, self._scopes, self._subject)
         secret = settings.google_client_secret
         if settings.google_client_id is None or secret is None:
             raise ConfigurationError(
@@ -120,18 +128,20 @@ class Authority:
         except RefreshError as error:
             if getattr(error, "retryable", False):
                 raise RetryLaterError("Google's token endpoint is temporarily failing.") from None
-            raise AuthorizationError(f"Google issued no token ({_reason(error)}). {self.hint}") from None
+            reason = _reason(error)
+            refused = RefusedUserError if _is_about_user(reason) else AuthorizationError
+            raise refused(f"Google issued no token ({reason}). {self.hint}") from None
         except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
             raise RetryLaterError("Google's token endpoint does not answer.") from None
         finally:
             http.close()
 
 
-def _service_account(settings: Settings, scopes: Sequence[str]) -> tuple[ServiceAccount, str]:
+def _service_account(settings: Settings, scopes: Sequence[str], subject: str | None) -> tuple[ServiceAccount, str]:
     library: Any = ServiceAccount  # its types are incomplete
     make: Callable[..., ServiceAccount] = library.from_service_account_file
     try:
-        made = make(str(settings.google_service_account_file), scopes=scopes, subject=settings.google_subject)
+        made = make(str(settings.google_service_account_file), scopes=scopes, subject=subject)
     except (OSError, ValueError, GoogleAuthError) as error:
         raise ConfigurationError(
             f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: {settings.google_service_account_file} is not a readable key file "
@@ -141,7 +151,15 @@ def _service_account(settings: Settings, scopes: Sequence[str]) -> tuple[Service
         untyped: Any = made
         made = cast("ServiceAccount", untyped.with_token_uri(token_url(settings)))
     email: Any = made.service_account_email
-    return made, settings.google_subject or str(email)
+    return made, subject or str(email)
+
+
+def _is_about_user(reason: str) -> bool:
+    """Return True if Google refuses to issue a token for the subject, not to the service account.
+
+    Observed: `invalid_grant: Invalid email or User ID`; a revoked key is an `invalid_grant` too, with `Invalid JWT Signature`.
+    """
+    return reason.startswith("invalid_grant") and "user id" in reason.lower()
 
 
 def _reason(error: RefreshError) -> str:

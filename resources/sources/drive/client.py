@@ -7,6 +7,7 @@ batch, since Google counts them too.
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
@@ -121,6 +122,12 @@ class DriveClient:
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._collections = api.build(root or settings.drive_api_url)
+
+    def acting_for(self, authority: Authority) -> DriveClient:
+        """Return a client that reads with other credentials and shares everything else, rate limit and connections included."""
+        other = copy.copy(self)
+        other._authority = authority
+        return other
 
     def call(self, method: str, **parameters: Any) -> JSON:
         """Return the response of a method such as `files.list`; parameters that are None are left out.

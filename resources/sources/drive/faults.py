@@ -15,13 +15,15 @@ from resources.core.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.sources.drive.auth import SCOPES
+from resources.sources.drive.auth import SCOPES, RefusedUserError
 
 EXPORT_LIMIT_MB = 10
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
 
 _RATE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "sharingRateLimitExceeded"})
-_FORBIDDING = frozenset({"domainPolicy", "accessNotConfigured", "SERVICE_DISABLED", "appNotInstalledWithUser"})
+_FOR_USER = "domainPolicy"
+"""Drive is switched off for the user, by an administrator or for want of a licence."""
+_FORBIDDING = frozenset({_FOR_USER, "accessNotConfigured", "SERVICE_DISABLED", "appNotInstalledWithUser"})
 _NO_DOWNLOAD = frozenset({"cannotDownloadFile", "cannotDownloadAbusiveFile", "cannotExportFile", "fileNotDownloadable"})
 
 
@@ -90,7 +92,8 @@ def _forbidden(
         needed = ", ".join(scope.rpartition("/")[2] for scope in scopes)
         return AuthorizationError(f"The credentials for {label} lack the scope {needed}. {hint}")
     if reasons & _FORBIDDING:
-        return AuthorizationError(
+        refused = RefusedUserError if _FOR_USER in reasons else AuthorizationError
+        return refused(
             f"Google does not let this application use {label} ({message}). Enable its API in the project "
             "of the credentials, and ask the domain's administrator to allow the application."
         )

@@ -23,8 +23,10 @@ class FeedPage(NamedTuple):
 class Feeds:
     """Feeds by the id of their shared drive; None is the account's own."""
 
-    def __init__(self, client: DriveClient) -> None:
+    def __init__(self, client: DriveClient, *, others: bool = True) -> None:
+        """Unless `others`, the account's own feed leaves out shared drives, which another account reads."""
         self._client = client
+        self._others = others
         self._starts: dict[str | None, str] = {}
         self._pages: dict[tuple[str | None, str], FeedPage] = {}
 
@@ -50,7 +52,7 @@ class Feeds:
             spaces="drive",
             fields=_FIELDS,
             includeRemoved=True,
-            includeItemsFromAllDrives=True,
+            includeItemsFromAllDrives=self._others or drive is not None,
             supportsAllDrives=True,
         )
         following = answer.get("nextPageToken")

@@ -1,17 +1,17 @@
-"""The indexed parts of Drive: partitions and their roots, from the settings and the visible shared drives.
+"""The parts of Drive that one account reads: partitions and their roots, from the settings and the visible shared drives.
 
-A partition is `my_drive`, the id of a shared drive or the id of a folder. A configured root that is not visible is lost, not
-deleted: its documents are hidden until it can be read again. A root that is no longer configured is retired.
+A partition is `my_drive` (or the key that it has among several), the id of a shared drive or the id of a folder. A configured
+root that is not visible is lost, not deleted: its documents are hidden until it can be read again. A root that is no longer
+configured is retired.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from resources.core.errors import LostPartitionError
-from resources.settings import Settings
+from resources.core.errors import ConfigurationError, LostPartitionError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.kinds import FOLDER
@@ -27,10 +27,22 @@ _DRIVE_IDS = "0A"
 class Roots:
     """The roots of one sync. The list of shared drives is requested once, when first needed."""
 
-    def __init__(self, settings: Settings, client: DriveClient, notes: Callable[[str], PartitionState]) -> None:
-        wanted = settings.drive_roots or (MY_DRIVE, SHARED_DRIVES)
+    def __init__(
+        self,
+        wanted: Sequence[str],
+        client: DriveClient,
+        notes: Callable[[str], PartitionState],
+        mine: str = MY_DRIVE,
+        title: str = TITLE,
+        *,
+        only_shared: bool = False,
+    ) -> None:
+        """With `only_shared`, folders of My Drives are refused: they are read with the drives of their owners."""
         self._client = client
         self._notes = notes
+        self._my_drive = mine
+        self._title = title
+        self._only_shared = only_shared
         self._mine = MY_DRIVE in wanted
         self._every_drive = SHARED_DRIVES in wanted
         self._ids = frozenset(wanted) - {MY_DRIVE, SHARED_DRIVES}
@@ -49,7 +61,7 @@ class Roots:
 
     def partitions(self) -> list[str]:
         """Return the partitions that are configured and, as far as one call shows, readable."""
-        found = {MY_DRIVE} if self._mine else set[str]()
+        found = {self._my_drive} if self._mine else set[str]()
         found |= set(self.drives) if self._every_drive else set[str]()
         return sorted(found | {one for one in self._ids if one in self.drives or not self._is_drive(one)})
 
@@ -76,7 +88,7 @@ class Roots:
             if partition not in self._found:
                 try:
                     self.root(partition)
-                except LostPartitionError:
+                except (ConfigurationError, LostPartitionError):
                     continue  # reported when this partition is synced
         return self._found
 
@@ -94,12 +106,12 @@ class Roots:
         if kept is not None:
             return kept
         fields = "id,name,mimeType,parents,driveId"
-        if partition == MY_DRIVE:
-            return RootNote(
-                id=self._client.call("files.get", fileId="root", fields=fields)["id"], name=TITLE, kind="mine"
-            )
+        found: JSON
+        if partition == self._my_drive:
+            found = self._client.call("files.get", fileId="root", fields=fields)
+            return RootNote(id=found["id"], name=self._title, kind="mine")
         try:
-            found: JSON = self._client.call("files.get", fileId=partition, fields=fields, supportsAllDrives=True)
+            found = self._client.call("files.get", fileId=partition, fields=fields, supportsAllDrives=True)
         except (NotFoundError, ForbiddenError):
             raise LostPartitionError(
                 f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, which does not exist or is not shared with the account "
@@ -109,17 +121,22 @@ class Roots:
             raise LostPartitionError(
                 f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, which is a file ({found['name']!r}): name a folder."
             )
+        if self._only_shared and found.get("driveId") is None:
+            raise ConfigurationError(
+                f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, a folder of somebody's My Drive. With CONCORDANCE_DRIVE_USERS, My Drives "
+                "are read as a whole: remove the folder, and name its owner in CONCORDANCE_DRIVE_USERS."
+            )
         parents: list[str] = found.get("parents") or []
         parent = parents[0] if parents else None
         return RootNote(id=partition, name=found["name"], kind="folder", drive=found.get("driveId"), parent=parent)
 
     def _is_wanted(self, partition: str) -> bool:
-        if partition == MY_DRIVE:
+        if partition == self._my_drive:
             return self._mine
         return partition in self._ids or (self._every_drive and self._is_drive(partition))
 
     def _is_drive(self, partition: str) -> bool:
-        if partition == MY_DRIVE:
+        if partition == self._my_drive:
             return False
         if partition in self.drives:
             return True

@@ -16,15 +16,24 @@ _NOBODY: Grants = {}
 
 
 class AccessRules:
-    """Cached access results for the current items; call `forget` after each change of the tree or of a grant."""
+    """Cached access results for the current items; call `forget` after each change of the tree or of a grant.
+
+    They are those of one viewer: at first the account that the simulator acts for.
+    """
 
     def __init__(self, items: Mapping[str, DriveFile], account: str) -> None:
         self._items = items
-        self._names = (f"user:{account}", f"domain:{account.rpartition('@')[2]}", "anyone")
+        self._account = account
+        self.view(account)
         self._grants: dict[str, Grants] = {}
         self._trashed: dict[str, bool] = {}
         self._lost: dict[str, bool] = {}
         self._roots: dict[str, str] = {}
+
+    def view(self, email: str) -> None:
+        """Answer for another viewer from now on."""
+        self.viewer = email
+        self._names = (f"user:{email}", f"domain:{email.rpartition('@')[2]}", "anyone")
 
     def forget(self) -> None:
         for memo in (self._grants, self._trashed, self._lost, self._roots):
@@ -69,7 +78,9 @@ class AccessRules:
         return found
 
     def lost(self, item: DriveFile) -> bool:
-        """Return True if the account lost access to the item, or to something above it."""
+        """Return True if the account lost access to the item, or to something above it; other viewers lose nothing so."""
+        if self.viewer != self._account:
+            return False
         found = self._lost.get(item.id)
         if found is None:
             found = item.lost or (item.parent is not None and self.lost(self._items[item.parent]))

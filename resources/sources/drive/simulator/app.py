@@ -85,8 +85,8 @@ class DriveApp:
         asked = {**query, **asked}
         try:
             fault = await self._count(name, asked)
-            self._authorize(headers, asked)
-            answer = self._perform(name, asked, headers, body)
+            viewer = self._authorize(headers, asked, directory=name in DIRECTORY_METHODS)
+            answer = self._perform(name, asked, headers, body, viewer)
         except ApiError as error:
             return _refusal(error)
         return CutResponse(answer) if fault is not None and fault.kind == "drop" else answer
@@ -102,8 +102,10 @@ class DriveApp:
             self._fail(fault, asked)
         return fault
 
-    def _perform(self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Response:
-        with self._drive.lock:
+    def _perform(
+        self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes, viewer: str
+    ) -> Response:
+        with self._drive.lock, self._drive.acting_for(viewer):
             self._drive.settle()
             if name in POSTS:
                 found = POSTS[name](self._drive, asked, _json(body))
@@ -117,12 +119,22 @@ class DriveApp:
             self._drive.validate(f"{'directory' if name in DIRECTORY_METHODS else 'drive'}.{name}", found)
         return as_json(found)
 
-    def _authorize(self, headers: Mapping[str, str], asked: Mapping[str, str]) -> None:
+    def _authorize(self, headers: Mapping[str, str], asked: Mapping[str, str], *, directory: bool) -> str:
+        """Return the email that a call acts for. Raises `ApiError` for a token of another API, and for a user without Drive."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             token = asked.get("access_token", "")
-        if token != self._drive.token and not self._drive.sessions.accepts(token):
+        if token == self._drive.token:
+            return self._drive.account
+        bearer = self._drive.sessions.bearer(token)
+        if bearer is None:
             raise unauthorized()
+        if any("/admin.directory." in scope for scope in bearer.scopes) is not directory:
+            raise ApiError(403, "insufficientPermissions", "Request had insufficient authentication scopes.")
+        user = self._drive.workspace.users.get(bearer.account)
+        if user is not None and user.no_drive and not directory:
+            raise ApiError(403, "domainPolicy", "The domain administrators have disabled Drive apps.")
+        return bearer.account
 
     def _fail(self, fault: Fault, asked: Mapping[str, str]) -> None:
         if fault.kind == "rate_limit":

@@ -15,7 +15,10 @@ from resources.sources.drive.simulator.state import DriveState
 
 def changes_start(world: DriveState, asked: Parameters) -> Any:
     chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
-    body = {"kind": "drive#startPageToken", "startPageToken": world.feeds[feed_of(world, asked)].token()}
+    body = {
+        "kind": "drive#startPageToken",
+        "startPageToken": world.feeds[world.own_feed(feed_of(world, asked))].token(),
+    }
     return pick(body, chosen)
 
 
@@ -26,7 +29,7 @@ def changes_list(world: DriveState, asked: Parameters) -> Any:
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
     name = feed_of(world, asked)
-    feed, size = world.feeds[name], page_size(asked, 100, 1_000)
+    feed, size = world.feeds[world.own_feed(name)], page_size(asked, 100, 1_000)
     below: Mask = None if chosen is None else chosen.get("changes", {})
     body: dict[str, Any] = {"kind": "drive#changeList", "changes": []}
     for entry in feed.since(asked["pageToken"]):

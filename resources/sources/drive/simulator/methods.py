@@ -32,7 +32,7 @@ class Media(msgspec.Struct):
 def about_get(world: DriveState, asked: Parameters) -> Any:
     if "fields" not in asked:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
-    body = {"kind": "drive#about", "user": user(world, world.account)}
+    body = {"kind": "drive#about", "user": user(world, world.access.viewer)}
     return pick(body, mask(asked["fields"], "About"))
 
 

@@ -161,6 +161,17 @@ class Drive(DriveState):
     def regain_file(self, id: str) -> None:  # noqa: A002
         self._set(id, lost=False)
 
+    def transfer(self, id: str, to: str) -> None:  # noqa: A002
+        """Make another person the owner of an item and everything below, and move it to the top of their My Drive."""
+        with self.lock:
+            item = self.item(id)
+            for below in self.subtree(item):
+                if below.owner is not None:
+                    below.grants.pop(f"user:{below.owner}", None)
+                below.owner = to
+                below.grants[f"user:{to}"] = DriveGrant(f"user:{to}", "owner", below.id)
+            self.move(id, self.tops[to])
+
     def _set(self, item_id: str, **facts: Any) -> None:
         with self.lock:
             item = self.item(item_id)
@@ -224,10 +235,12 @@ class Drive(DriveState):
 
     # The Workspace's users and groups
 
-    def user(self, email: str, name: str = "", org_unit: str = "/", archived: bool = False) -> None:
-        """Add an account of the Workspace, or change it."""
+    def user(self, email: str, name: str = "", org_unit: str = "/", archived: bool = False) -> str:
+        """Add an account of the Workspace, or change it; return the root folder of its My Drive."""
         with self.lock:
+            self.open_drive(email)
             self.workspace.users[email] = Account(email, name or email.partition("@")[0].title(), org_unit, archived)
+            return self.tops[email]
 
     def suspend(self, email: str) -> None:
         with self.lock:

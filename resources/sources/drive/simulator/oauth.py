@@ -7,13 +7,19 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import jwt
 import msgspec
 
+from resources.sources.drive.simulator.workspace import Workspace
+
 LIFETIME_SECONDS = 3_599
+_NOT_DELEGATED = (
+    "Client is unauthorized to retrieve access tokens using this method, "
+    "or client not authorized for any of the scopes requested."
+)
 _SERVICE_ACCOUNT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
@@ -32,6 +38,13 @@ class _Consent(msgspec.Struct):
     challenge: str
 
 
+class Bearer(NamedTuple):
+    """Whom a token acts for, and its scopes."""
+
+    account: str
+    scopes: frozenset[str]
+
+
 class Sessions:
     def __init__(self, account: str) -> None:
         self.account = account
@@ -43,11 +56,14 @@ class Sessions:
         """When set, the only scopes that the administrator delegated to service accounts."""
         self._codes: dict[str, _Consent] = {}
         self._refresh: dict[str, str] = {}
-        self._access: set[str] = set()
+        self.workspace: Workspace | None = None
+        """Its accounts get tokens of their own, by delegation; every other subject acts for the simulator's account."""
+        self._access: dict[str, Bearer] = {}
         self._revoked = False
 
-    def accepts(self, token: str) -> bool:
-        return token in self._access
+    def bearer(self, token: str) -> Bearer | None:
+        """Return whom an access token acts for, and its scopes."""
+        return self._access.get(token)
 
     def expire(self) -> None:
         """Expire every access token; refresh tokens stay valid."""
@@ -124,14 +140,21 @@ class Sessions:
         if not all(claims.get(name) for name in ("iss", "aud", "scope", "iat", "exp")):
             raise OAuthError("invalid_grant", "Invalid JWT: iss, aud, scope, iat and exp are required.")
         if claims.get("sub") and self.delegated is not None and not self.delegated >= set(claims["scope"].split()):
-            description = (
-                "Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the "
-                "scopes requested."
-            )
-            raise OAuthError("unauthorized_client", description, 401)
-        return self._issue(claims["scope"])
+            raise OAuthError("unauthorized_client", _NOT_DELEGATED, 401)
+        return self._issue(claims["scope"], self._delegated(str(claims.get("sub") or "")))
 
-    def _issue(self, scope: str) -> dict[str, Any]:
+    def _delegated(self, subject: str) -> str:
+        """Return the account that an assertion acts for. Raises `OAuthError` as Google does for those it may not act for."""
+        if self.workspace is None:
+            return self.account
+        user = self.workspace.users.get(subject)
+        if subject in self.workspace.former or (user is not None and user.suspended):
+            raise OAuthError("invalid_grant", "Invalid email or User ID")
+        if user is not None and user.no_delegation:
+            raise OAuthError("unauthorized_client", _NOT_DELEGATED, 401)
+        return self.account if user is None else subject
+
+    def _issue(self, scope: str, account: str | None = None) -> dict[str, Any]:
         token = "ya29." + secrets.token_urlsafe(32)
-        self._access.add(token)
+        self._access[token] = Bearer(account or self.account, frozenset(scope.split()))
         return {"access_token": token, "expires_in": LIFETIME_SECONDS, "scope": scope, "token_type": "Bearer"}

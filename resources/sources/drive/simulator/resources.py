@@ -33,7 +33,7 @@ def user(world: DriveState, email: str) -> dict[str, Any]:
     return {
         "kind": "drive#user",
         "displayName": _display_name(email),
-        "me": email == world.account,
+        "me": email == world.access.viewer,
         "permissionId": id_of(DriveGrant(f"user:{email}", "", "")),
         "emailAddress": email,
     }

@@ -7,7 +7,8 @@ membership are not listed.
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from resources.sources.drive.simulator.feeds import Feed
 from resources.sources.drive.simulator.listings import Listings
 from resources.sources.drive.simulator.oauth import Sessions
 from resources.sources.drive.simulator.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
-from resources.sources.drive.simulator.workspace import Workspace
+from resources.sources.drive.simulator.workspace import Account, Workspace
 from resources.sources.simulation.faults import Faults
 
 Content = bytes | str | Sheets
@@ -63,9 +64,36 @@ class DriveState:
         self._last = datetime.min.replace(tzinfo=UTC)
         self.expiring: dict[tuple[str, str], datetime] = {}
         self.feeds[""] = Feed(self.ids.number(1_000, 9_000))
-        self.my_drive = self.ids.root()
-        """Id of the account's own root folder."""
-        self.add_item(self.my_drive, "My Drive", FOLDER, None, owner=account)
+        self.sessions.workspace = self.workspace
+        self.tops: dict[str, str] = {account: self.ids.root()}
+        """Root folders of My Drives by email."""
+        self.add_item(self.tops[account], "My Drive", FOLDER, None, owner=account)
+
+    @property
+    def my_drive(self) -> str:
+        """Id of the root folder of the viewer: the account, except while a call in another user's name is answered."""
+        return self.tops[self.access.viewer]
+
+    @contextmanager
+    def acting_for(self, email: str) -> Generator[None]:
+        """Answer calls as this user sees Drive. Hold the lock meanwhile."""
+        before = self.access.viewer
+        self.access.view(email)
+        try:
+            yield
+        finally:
+            self.access.view(before)
+
+    def own_feed(self, feed: str) -> str:
+        """Return the name of a feed; the viewer's own has the empty name in calls."""
+        return feed or ("" if self.access.viewer == self.account else f"~{self.access.viewer}")
+
+    def open_drive(self, email: str) -> None:
+        """Give a person a My Drive of their own, with a change feed."""
+        if email not in self.tops:
+            self.tops[email] = self.ids.root()
+            self.feeds[f"~{email}"] = Feed(self.ids.number(10_000, 99_000) * (len(self.feeds) + 1))
+            self.add_item(self.tops[email], "My Drive", FOLDER, None, owner=email)
 
     def settle(self) -> None:
         """End grants that have expired, as Google does: the item's change appears in the feed."""
@@ -90,7 +118,7 @@ class DriveState:
     def item(self, item_id: str) -> DriveFile:
         """Return an item that may be changed: not the root of a drive."""
         item = self.items[item_id]
-        if item_id == self.my_drive or item_id in self.drives:
+        if item_id in self.tops.values() or item_id in self.drives:
             raise ValueError(f"{item.name!r} is the top of a drive; that cannot be changed.")
         return item
 
@@ -201,13 +229,34 @@ class DriveState:
         for drive in drives - {""}:
             self._enter(drive, now, "file", item.id)
         item.mine = item.mine or "" in drives
-        if "" in drives or self._reaches_account():
+        if self._concerns_account(item) if "" in drives else self._reaches_account():
             item.in_account_feed = True
             self._enter("", now, "file", item.id)
+        if "" in drives:
+            for user in self.workspace.users.values():
+                self._tell(user, item, now)
+
+    def _tell(self, user: Account, item: DriveFile, now: datetime) -> None:
+        """Add a change outside shared drives to the feed of a user who sees the item, or saw it when it last changed."""
+        if user.email == self.account:
+            return
+        with self.acting_for(user.email):
+            sees = item.id in self.items and self.access.visible(item)
+        if sees or item.id in user.met:
+            self._enter(f"~{user.email}", now, "file", item.id)
+        if sees:
+            user.met.add(item.id)
+        else:
+            user.met.discard(item.id)
 
     def _enter(self, feed: str, now: datetime, kind: Literal["file", "drive"], changed: str) -> None:
         self.feeds[feed].add(now, kind, changed)
         self.channels.changed(feed, now)
+
+    def _concerns_account(self, item: DriveFile) -> bool:
+        """Return True unless an item outside shared drives belongs to other people and was never shared with the account."""
+        known = item.in_account_feed or not self.workspace.users
+        return known or (item.id in self.items and self.access.visible(item))
 
     def _reaches_account(self) -> bool:
         self._told += 1

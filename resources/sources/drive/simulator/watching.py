@@ -22,7 +22,7 @@ MOST_ID, MOST_TOKEN = 64, 256
 def changes_watch(world: DriveState, asked: Parameters, body: dict[str, Any]) -> Any:
     if not asked.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
-    feed = feed_of(world, asked)
+    feed = world.own_feed(feed_of(world, asked))
     world.feeds[feed].since(asked["pageToken"])
     channel_id, token, address = str(body.get("id") or ""), body.get("token"), str(body.get("address") or "")
     if not channel_id:

@@ -12,15 +12,24 @@ class Account(msgspec.Struct):
     org_unit: str = "/"
     archived: bool = False
     suspended: bool = False
+    no_drive: bool = False
+    """True if an administrator has switched Drive off for them."""
+    no_delegation: bool = False
+    """True if the service account gets no token for them."""
+    met: set[str] = set()
+    """Files and folders that they saw when these last changed."""
 
 
 class Workspace:
     def __init__(self) -> None:
         self.users: dict[str, Account] = {}
+        self.former: set[str] = set()
+        """Accounts that were deleted: no token is issued for them."""
         self.groups: dict[str, dict[str, None]] = {}
         """Direct members by group, in the order in which they joined."""
 
     def delete_user(self, email: str) -> None:
         del self.users[email]
+        self.former.add(email)
         for members in self.groups.values():
             members.pop(email, None)

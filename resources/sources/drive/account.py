@@ -1,0 +1,159 @@
+"""What one Google account reads of Drive: its roots, their listings and their change feeds.
+
+A partition is a root. The first sync lists it in pages that resume after an interruption; later ones read its feed. A file's
+readers are those that Drive reports, never more: see `permissions`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from resources.core.domain import Batch, Item
+from resources.core.errors import AbortSyncError, LostPartitionError
+from resources.core.ports import Memory
+from resources.settings import Settings
+from resources.sources.drive import content, cursor
+from resources.sources.drive.client import DriveClient
+from resources.sources.drive.cursor import DriveCursor
+from resources.sources.drive.documents import Documents
+from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.feeds import Feeds
+from resources.sources.drive.following import Following
+from resources.sources.drive.listing import Listing
+from resources.sources.drive.notes import PartitionState
+from resources.sources.drive.readers import Readers
+from resources.sources.drive.roots import MY_DRIVE, TITLE, Roots
+from resources.sources.drive.targets import Targets
+from resources.sources.drive.tree import FolderTree
+
+_ROUNDS = 3
+"""A feed that still cannot be followed after this many listings is left to the next sync."""
+
+
+class Account:
+    """The roots of one account. `changes` is for one thread at a time, `fetch` for many."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: Memory,
+        client: DriveClient,
+        wanted: Sequence[str],
+        key: Callable[[], str],
+        now: Callable[[], datetime],
+        *,
+        mine: str = MY_DRIVE,
+        title: str = TITLE,
+        alone: bool = True,
+        only_shared: bool = False,
+    ) -> None:
+        """Read the roots in `wanted` with a client; `mine` and `title` are the key and name of the account's My Drive.
+
+        `key` identifies the account in cursors. Unless it is `alone`, other accounts read other roots, and what leaves a root
+        may have moved to one of theirs.
+        """
+        self._settings = settings
+        self._memory = memory
+        self._client = client
+        self._key = key
+        self._now = now
+        self._alone = alone
+        self._kept: dict[str, PartitionState] = {}
+        self.roots = Roots(wanted, client, self._notes, mine, title, only_shared=only_shared)
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield what changed since the cursor; everything without one, or if the account, a setting or Drive invalidated it."""
+        try:
+            for batch in self._changes(partition, cursor):
+                yield batch if self._alone else msgspec.structs.replace(batch, own=True)
+        except (NotFoundError, ForbiddenError) as error:
+            raise LostPartitionError(f"The root {partition} of Drive can no longer be read: {error}") from None
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        """Yield a file's bytes, exported if it is a Google document; one attempt."""
+        return content.fetch(self._client, item, self._settings.max_file_bytes)
+
+    def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
+        if partition not in self.roots.partitions():
+            raise AbortSyncError(f"Drive has no root {partition!r} in CONCORDANCE_DRIVE_ROOTS.")
+        at = cursor.decode(saved)
+        if at is not None and at.account != self._view:
+            at = None
+        relist = saved is not None
+        refused = False
+        for _ in range(_ROUNDS):
+            if at is None or at.listing is not None:
+                at = yield from self._listing.run(partition, at, relist=relist)
+            restart = yield from self._following.run(partition, at)
+            if restart is None:
+                return
+            if restart.refused:
+                if refused:
+                    raise AbortSyncError(
+                        f"{restart.refused} Drive issued this token during this sync, so the root is not listed again now; "
+                        "the next sync tries again."
+                    )
+                refused = True
+                yield self._relisting_notice(partition, restart.refused, at)
+            before = restart.before
+            at = yield from self._listing.run(partition, before, relist=True)
+        raise AbortSyncError("Drive's change feed cannot currently be followed; the next sync tries again.")
+
+    def _relisting_notice(self, partition: str, reason: str, at: DriveCursor) -> Batch:
+        """Return an empty batch with a notice of why the root is listed although a cursor is saved."""
+        notice = f"{reason} The root is listed from the beginning; unchanged files are not downloaded again."
+        return Batch(partition=partition, cursor=cursor.encode(at), listing="page", notice=notice)
+
+    def _notes(self, partition: str) -> PartitionState:
+        if partition not in self._kept:
+            self._kept[partition] = PartitionState(self._memory, partition)
+        return self._kept[partition]
+
+    @cached_property
+    def _view(self) -> str:
+        return cursor.view(self._key(), follows_shortcuts=self._settings.drive_follow_shortcuts)
+
+    @cached_property
+    def _tree(self) -> FolderTree:
+        return FolderTree(self._client, self.roots, self._notes)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        return Feeds(self._client, others=self._alone)
+
+    @cached_property
+    def _readers(self) -> Readers:
+        return Readers(self._client, self._now)
+
+    @cached_property
+    def _documents(self) -> Documents:
+        return Documents(self._settings, self._client, self._tree, self._readers, self._notes)
+
+    @cached_property
+    def _listing(self) -> Listing:
+        return Listing(
+            self._client,
+            self.roots,
+            self._tree,
+            self.feeds,
+            self._readers,
+            self._documents,
+            self._notes,
+            self._view,
+        )
+
+    @cached_property
+    def _following(self) -> Following:
+        return Following(
+            self.roots,
+            self._tree,
+            self.feeds,
+            self._readers,
+            self._documents,
+            self._listing,
+            Targets(self.roots, self._documents, self._notes),
+            self._notes,
+            self._now,
+        )

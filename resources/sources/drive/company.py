@@ -1,0 +1,111 @@
+"""Everybody's My Drive: each chosen user of the directory is a partition, read in that user's name by domain-wide delegation.
+
+A user who is suspended, archived, gone or denied is lost: the documents are hidden at once. One who is merely no longer named by
+CONCORDANCE_DRIVE_USERS is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import cached_property
+
+from resources.core.domain import Batch, Item
+from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
+from resources.core.ports import Memory
+from resources.core.retrying import Tally
+from resources.people.google import GoogleDirectory, GoogleUser
+from resources.settings import Settings
+from resources.sources.drive.account import Account
+from resources.sources.drive.auth import Authority, RefusedUserError
+from resources.sources.drive.client import DriveClient
+from resources.sources.drive.roots import MY_DRIVE
+from resources.sources.drive.users import allows, by_partition, denies, is_user
+
+
+class Company:
+    """The users' drives. The directory is read once per sync, when first needed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory: Memory,
+        client: DriveClient,
+        tally: Tally,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._settings = settings
+        self._memory = memory
+        self._client = client
+        self._tally = tally
+        self._now = now
+        self._sleep = sleep
+        self._accounts: dict[str, Account] = {}
+
+    def partitions(self) -> list[str]:
+        """Return the drives that are read. Raises if the directory cannot be listed."""
+        if not self._settings.drive_users:
+            return []
+        return sorted(key for key, user in self.users.items() if user.active and self._is_chosen(user))
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return the known drives of users whom the setting no longer names, and does not deny."""
+        if not self._settings.drive_users:
+            return [one for one in known if is_user(one)]
+        gone = set(self.lost(known))
+        there = set(self.partitions())
+        return [one for one in known if is_user(one) and one not in there and one not in gone]
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the known drives of users who are suspended, archived, denied, or no longer in the directory."""
+        if not self._settings.drive_users:
+            return []
+        return [one for one in known if is_user(one) and self._is_lost(self.users.get(one))]
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield as `Account.changes`. Raises `LostPartitionError` if Google refuses the user, and never `AuthorizationError`."""
+        try:
+            yield from self._account(partition).changes(partition, cursor)
+        except RefusedUserError as error:
+            raise LostPartitionError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
+        except AuthorizationError as error:
+            raise AbortSyncError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        try:
+            yield from self._account(item.partition).fetch(item)
+        except AuthorizationError as error:
+            raise AbortSyncError(f"The My Drive of {self._email(item.partition)} cannot be read: {error}") from None
+
+    @cached_property
+    def users(self) -> dict[str, GoogleUser]:
+        """The users of the Workspace by the key of their drive."""
+        return by_partition(GoogleDirectory(self._settings, self._tally, sleep=self._sleep).users())
+
+    def _account(self, partition: str) -> Account:
+        if partition not in self._accounts:
+            user = self.users.get(partition)
+            if user is None or not user.active or not self._is_chosen(user):
+                raise LostPartitionError(f"{partition} is no drive of a user that CONCORDANCE_DRIVE_USERS names.")
+            authority = Authority(self._settings, self._tally, subject=user.email)
+            self._accounts[partition] = Account(
+                self._settings,
+                self._memory,
+                self._client.acting_for(authority),
+                (MY_DRIVE,),
+                lambda: partition,
+                self._now,
+                mine=partition,
+                title=f"My Drive of {user.name or user.email}",
+                alone=False,
+            )
+        return self._accounts[partition]
+
+    def _is_chosen(self, user: GoogleUser) -> bool:
+        return allows(self._settings.drive_users, user.email)
+
+    def _is_lost(self, user: GoogleUser | None) -> bool:
+        return user is None or not user.active or denies(self._settings.drive_users, user.email)
+
+    def _email(self, partition: str) -> str:
+        user = self.users.get(partition)
+        return user.email if user is not None else partition

@@ -1,0 +1,112 @@
+"""Everybody's My Drive through the whole pipeline: what is searchable after people share, transfer, fail and leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources.core.domain import SourceName, State
+from tests.fixtures.drive import DriveSite, partition_of, service_account_file
+from tests.fixtures.installation import Installation
+from tests.fixtures.step import follow
+
+ADMIN, ADA, BOB, CY = (f"{name}@larkmoor.example" for name in ("sync", "ada", "bob", "cy"))
+
+
+class Office:
+    """Three people with two files each in an installation that reads everybody's Drive."""
+
+    def __init__(self, installation: Installation, site: DriveSite, home: Path) -> None:
+        self.installation = installation
+        self.drive = site.drive
+        for email in (ADMIN, ADA, BOB, CY):
+            self.drive.user(email)
+        self.folder = self.drive.folder("Work", self.drive.tops[ADA])
+        self.files = {
+            f"{email} {number}": self.drive.file(
+                f"{email} {number}.txt",
+                self.folder if email == ADA else self.drive.tops[email],
+                f"{email} wrote {number}",
+            )
+            for email in (ADA, BOB, CY)
+            for number in (1, 2)
+        }
+        follow(
+            installation,
+            drive_api_url=site.url,
+            google_directory_api_url=site.url,
+            google_service_account_file=service_account_file(home, site.url),
+            google_subject=ADMIN,
+            drive_users=("*",),
+        )
+
+    def sync(self) -> Any:
+        job = self.installation.sync(SourceName.GOOGLE_DRIVE)
+        assert self.installation.agrees()
+        return job
+
+    def states(self) -> dict[str, str]:
+        rows = self.installation.rows("SELECT source_id, state FROM documents")
+        names = {file: name for name, file in self.files.items()}
+        return {names[row["source_id"]]: row["state"] for row in rows}
+
+    def readers(self) -> dict[str, set[str]]:
+        """Return who may find each passage in the index."""
+        return {point["title"].removesuffix(".txt"): set(point["permissions"]) for point in self.installation.points()}
+
+    def partition(self, email: str) -> str:
+        return partition_of(self.drive, email)
+
+
+@pytest.fixture
+def office(installation: Installation, drive_site: DriveSite, tmp_path: Path) -> Office:
+    return Office(installation, drive_site, tmp_path)
+
+
+def test_who_leaves_is_hidden_at_once_and_nothing_is_fetched_when_they_return(office: Office) -> None:
+    office.sync()
+    assert office.readers() == {name: {name.partition(" ")[0]} for name in office.files}
+    office.drive.suspend(ADA)
+    office.sync()
+    hidden = {name for name, state in office.states().items() if state == State.LOST_ACCESS}
+    assert hidden == {f"{ADA} 1", f"{ADA} 2"}
+    assert not hidden & office.readers().keys()
+    office.sync()
+    office.drive.reinstate(ADA)
+    before = office.drive.calls["files.get"]
+    office.sync()
+    assert set(office.states().values()) == {State.LIVE}
+    assert office.installation.last["raw"]["fetched"] == 0
+    assert office.drive.calls["files.get"] - before <= 2  # the root and its readers
+
+
+def test_what_is_transferred_when_somebody_leaves_stays_one_document(office: Office) -> None:
+    office.sync()
+    before = office.installation.rows("SELECT doc_id, source_id FROM documents ORDER BY 1")
+    office.drive.transfer(office.folder, BOB)
+    office.drive.suspend(ADA)
+    office.sync()
+    assert set(office.states().values()) == {State.LIVE}
+    assert office.installation.last["raw"]["fetched"] == 0
+    assert office.readers()[f"{ADA} 1"] == {BOB}
+    assert office.installation.rows("SELECT doc_id, source_id FROM documents ORDER BY 1") == before
+    rows = office.installation.rows("SELECT DISTINCT partition FROM documents ORDER BY 1")
+    assert [row["partition"] for row in rows] == sorted(map(office.partition, (BOB, CY)))
+
+
+def test_a_user_who_is_refused_is_reported_and_the_others_are_synced(office: Office) -> None:
+    office.sync()
+    office.drive.workspace.users[ADA].no_drive = True
+    office.drive.workspace.users[BOB].no_delegation = True
+    office.drive.rename(office.files[f"{CY} 1"], "renamed.txt")
+    job = office.installation.sync(SourceName.GOOGLE_DRIVE)
+    assert "renamed" in office.readers()
+    assert office.states()[f"{ADA} 1"] == State.LOST_ACCESS
+    assert office.states()[f"{BOB} 1"] == State.LIVE  # hidden once its permissions are too old
+    assert job.error is not None
+    assert BOB in job.error
+    assert ADA not in job.error
+    told = office.installation.rows("SELECT reason FROM sync_errors WHERE source_id = %s", office.partition(ADA))
+    assert "disabled Drive apps" in told[0]["reason"]
