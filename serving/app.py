@@ -23,6 +23,7 @@ from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
 from serving.pages import docs_document, docs_file, docs_page, home, page_style
 from serving.routes.answers import ask, feedback, get_answer
+from serving.routes.audit import list_audit
 from serving.routes.book import ask_book, ask_selection, track
 from serving.routes.citations import format_citations
 from serving.routes.copilot import chat, search_files
@@ -36,6 +37,7 @@ from serving.routes.notifications import drive_notifications
 from serving.routes.originals import get_original
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
+from serving.routes.scim import SCIM_HANDLERS
 from serving.routes.search import search
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
@@ -124,6 +126,8 @@ def create_app(
         slack_events,
         drive_notifications,
         list_sources,
+        list_audit,
+        *SCIM_HANDLERS,
         connect_google,
         google_callback,
         format_citations,

@@ -23,6 +23,10 @@ MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
 CHALLENGE = 'Bearer realm="concordance"'
 
+SCIM_PATHS = "/scim/"
+SCIM_ERROR = "urn:ietf:params:scim:api:messages:2.0:Error"
+"""Source: RFC 7644 3.12."""
+
 log = logger("serving")
 
 
@@ -50,7 +54,15 @@ PROBLEMS: dict[str, ProblemType] = {
     "api-key-invalid": ProblemType(
         401, "The API key is not valid", "It is unknown, revoked or expired: ask for a new one."
     ),
-    "admin-only": ProblemType(403, "Administrators only", "Use a token made with `--admin`."),
+    "scim-key": ProblemType(
+        401, "A key for SCIM and SCIM only", "SCIM needs a key made with `--scim`, and such a key opens nothing else."
+    ),
+    "admin-only": ProblemType(
+        403, "Administrators only", "Ask an administrator for the role, or use a token made with `--admin`."
+    ),
+    "role-required": ProblemType(
+        403, "This needs a role", "The detail names it. Ask an administrator to add you to `CONCORDANCE_ROLES`."
+    ),
     "origin-foreign": ProblemType(
         403,
         "The request comes from another site's page",
@@ -188,10 +200,13 @@ def _handler(request: Request[Any, Any, Any]) -> Any:
 
 
 def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: Any) -> Response[dict[str, Any]]:
-    """Return a response with problem details of a type of `PROBLEMS`."""
+    """Return a response with problem details of a type of `PROBLEMS`; on paths of SCIM an error in its format."""
     kind = PROBLEMS[slug]
     headers: dict[str, str] = extra.pop("headers", {})
     status: int = extra.pop("status", kind.status)
+    if request.url.path.startswith(SCIM_PATHS):
+        body: dict[str, Any] = {"schemas": [SCIM_ERROR], "status": str(status), "detail": detail}
+        return Response(content=body, status_code=status, media_type="application/scim+json", headers=headers)
     body = {
         "type": PREFIX + slug,
         "title": kind.title,

@@ -1,7 +1,7 @@
-"""The completeness ledger: state and totals of each source and, for administrators, of each partition. Pure.
+"""The completeness ledger: state and totals of each source and, for operators and auditors, of each partition. Pure.
 
-Names of private channels and drives, reasons that name a file, and the amount of work of a sync are confidential. Users who are not
-administrators therefore only see, for each source, how many documents they may read.
+Names of private channels and drives, reasons that name a file, and the amount of work of a sync are confidential. Other users therefore
+only see, for each source, how many documents they may read. Administrators have every role.
 """
 
 from collections import defaultdict
@@ -73,16 +73,16 @@ class Partition(Totals, frozen=True, kw_only=True):
 
 
 class Paused(msgspec.Struct, frozen=True):
-    """Syncs are paused until the source is repaired; the reason is for administrators."""
+    """Syncs are paused until the source is repaired; the reason is for operators and auditors."""
 
     since: Moment
     """When syncs were paused."""
     reason: str | None
-    """Why; null for users who are not administrators."""
+    """Why; null unless you are an operator or auditor."""
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest sync. Counts and `error_message` are for administrators; others see times rounded down to the minute."""
+    """The latest sync. Counts and `error_message` are for operators and auditors; others see times rounded down to the minute."""
 
     job_id: str
     """ID of the sync."""
@@ -97,21 +97,21 @@ class LastJob(msgspec.Struct, frozen=True, kw_only=True):
     completed_at: Moment | None
     """When it ended; null while it runs."""
     documents_synced: int | None
-    """Documents added or changed; null unless you are an administrator."""
+    """Documents added or changed; null unless you are an operator or auditor."""
     documents_skipped: int | None
-    """Documents that cannot be indexed; null unless you are an administrator."""
+    """Documents that cannot be indexed; null unless you are an operator or auditor."""
     documents_deleted: int | None
-    """Documents deleted; null unless you are an administrator."""
+    """Documents deleted; null unless you are an operator or auditor."""
     documents_failed: int | None
-    """Documents whose indexing failed; null unless you are an administrator."""
+    """Documents whose indexing failed; null unless you are an operator or auditor."""
     chunks_embedded: int | None
-    """Passages embedded; null unless you are an administrator."""
+    """Passages embedded; null unless you are an operator or auditor."""
     error_message: str | None
-    """Why the sync failed; null if it did not, or unless you are an administrator."""
+    """Why the sync failed; null if it did not, or unless you are an operator or auditor."""
 
 
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A source. `last_sync_at` is the end of its latest successful sync; `partitions` are for administrators."""
+    """A source. `last_sync_at` is the end of its latest successful sync; `partitions` are for operators and auditors."""
 
     source: str
     """Name of the source."""
@@ -126,9 +126,9 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     last_job: LastJob | None
     """The latest sync; null if there was none."""
     totals: Totals
-    """Documents by state: those that you may read, or all for administrators."""
+    """Documents by state: those that you may read, or all for operators and auditors."""
     partitions: list[Partition] | UnsetType = UNSET
-    """Documents by root, channel or upload day; absent unless you are an administrator."""
+    """Documents by root, channel or upload day; absent unless you are an operator or auditor."""
 
 
 class SourcesResponse(msgspec.Struct, frozen=True):
@@ -141,10 +141,10 @@ class SourcesResponse(msgspec.Struct, frozen=True):
 def report(
     sources: Iterable[SourceRow], totals: Iterable[SourceTotals], configured: Collection[SourceName]
 ) -> list[SourceReport]:
-    """Return a report for each of `sources`, in order, as users who are not administrators see it."""
+    """Return a report for each of `sources`, in order, as users without a role see it."""
     by_source = {one.source: one for one in totals}
     return [
-        _report(row, [by_source[row.source]] if row.source in by_source else [], configured, admin=False)
+        _report(row, [by_source[row.source]] if row.source in by_source else [], configured, full=False)
         for row in sources
     ]
 
@@ -155,7 +155,7 @@ def full_report(
     skips: Iterable[Skips],
     configured: Collection[SourceName],
 ) -> list[SourceReport]:
-    """Return a report for each of `sources`, in order, with partitions and reasons, as administrators see it."""
+    """Return a report for each of `sources`, in order, with partitions and reasons, as operators and auditors see it."""
     by_source: dict[str, list[PartitionTotals]] = defaultdict(list)
     for one in partitions:
         by_source[one.source].append(one)
@@ -164,7 +164,7 @@ def full_report(
         reasons[skip.source, skip.partition].append(SkippedReason(skip.reason, skip.count))
     return [
         msgspec.structs.replace(
-            _report(row, by_source[row.source], configured, admin=True),
+            _report(row, by_source[row.source], configured, full=True),
             partitions=[_partition(one, reasons[one.source, one.partition]) for one in by_source[row.source]],
         )
         for row in sources
@@ -172,16 +172,16 @@ def full_report(
 
 
 def _report(
-    row: SourceRow, totals: Sequence[SourceTotals], configured: Collection[SourceName], *, admin: bool
+    row: SourceRow, totals: Sequence[SourceTotals], configured: Collection[SourceName], *, full: bool
 ) -> SourceReport:
     name = SourceName(row.source)
     return SourceReport(
         source=name.value,
         label=label(name),
         configured=name in configured,
-        paused=Paused(row.paused_at, row.paused_reason if admin else None) if row.paused_at else None,
-        last_sync_at=row.last_sync_at if admin else _minute(row.last_sync_at),
-        last_job=LastJob(**job_facts(row, admin=admin)) if row.job_id else None,
+        paused=Paused(row.paused_at, row.paused_reason if full else None) if row.paused_at else None,
+        last_sync_at=row.last_sync_at if full else _minute(row.last_sync_at),
+        last_job=LastJob(**job_facts(row, full=full)) if row.job_id else None,
         totals=Totals(
             live=sum(one.live for one in totals),
             skipped=sum(one.skipped for one in totals),
@@ -192,7 +192,7 @@ def _report(
     )
 
 
-def job_facts(row: SourceRow | SyncJobRow, *, admin: bool) -> dict[str, Any]:
+def job_facts(row: SourceRow | SyncJobRow, *, full: bool) -> dict[str, Any]:
     """Return the facts of a sync that the caller may see.
 
     Counts of work, and exact times, could reveal to others whether a text was known already.
@@ -201,14 +201,14 @@ def job_facts(row: SourceRow | SyncJobRow, *, admin: bool) -> dict[str, Any]:
         "job_id": row.job_id,
         "status": row.status,
         "stage": row.stage,
-        "started_at": row.started_at if admin else _minute(row.started_at),
-        "completed_at": row.completed_at if admin else _minute(row.completed_at),
-        "documents_synced": row.synced if admin else None,
-        "documents_skipped": row.skipped if admin else None,
-        "documents_deleted": row.deleted if admin else None,
-        "documents_failed": row.failed if admin else None,
-        "chunks_embedded": row.embedded if admin else None,
-        "error_message": row.error_message if admin else None,
+        "started_at": row.started_at if full else _minute(row.started_at),
+        "completed_at": row.completed_at if full else _minute(row.completed_at),
+        "documents_synced": row.synced if full else None,
+        "documents_skipped": row.skipped if full else None,
+        "documents_deleted": row.deleted if full else None,
+        "documents_failed": row.failed if full else None,
+        "chunks_embedded": row.embedded if full else None,
+        "error_message": row.error_message if full else None,
     }
 
 

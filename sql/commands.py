@@ -17,6 +17,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     email: str
     groups: list[str]
     admin: bool
+    scim: bool
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

@@ -9,6 +9,7 @@ from sql.family import ArrayText, AsyncFamily, Family, JsonText, QueuedFamily
 from sql.web_rows import (
     ActiveModel,
     Around,
+    AuditRow,
     ChunkPlace,
     ChunkText,
     CollectionPage,
@@ -39,13 +40,24 @@ class WebReads(AsyncFamily, path="serving"):
 
     # one plan of full_text for all words would go over every passage: 2 s instead of 0.2 s at 100,000; one for all people would go
     # over every document
-    planned_each_time: ClassVar[frozenset[str]] = frozenset({"full_text", "documents", "collections"})
+    planned_each_time: ClassVar[frozenset[str]] = frozenset({"full_text", "documents", "collections", "audit_events"})
 
     async def active_collection(self) -> ActiveModel | None: ...
     async def answer_by_id(self, *, answer_id: str, email: str) -> StoredAnswer | None: ...
     async def answer_cache_lookup(self, *, cache_key: str) -> bytes | None: ...
     async def any_chunk(self, *, principals: list[str]) -> bool: ...
     async def api_key_by_id(self, *, key_id: str) -> StoredKey | None: ...
+    async def audit_events(
+        self,
+        *,
+        email: str | None,
+        action: str | None,
+        since: datetime | None,
+        until: datetime | None,
+        before_at: datetime | None,
+        before_id: int | None,
+        most: int,
+    ) -> list[AuditRow]: ...
     async def collections(
         self,
         *,
@@ -227,9 +239,10 @@ class WebSession(Family, path="serving"):
         email: str,
         groups: list[str],
         admin: bool,
+        scim: bool,
         expires_at: datetime | None,
     ) -> int: ...
-    def api_key_revoke(self, *, key_id: str) -> int: ...
+    def api_key_revoke(self, *, key_id: str) -> str | None: ...
     def audit_insert(
         self,
         *,

@@ -49,8 +49,22 @@ class StoredKey(msgspec.Struct, frozen=True):
     email: str
     groups: list[str]
     admin: bool
+    scim: bool
     expires_at: datetime | None
     revoked_at: datetime | None
+
+
+class AuditRow(msgspec.Struct, frozen=True):
+    """An event of the audit log."""
+
+    event_id: int
+    at: datetime
+    email: str
+    action: str
+    query_id: str | None
+    query: str | None
+    doc_ids: list[str]
+    detail: Any
 
 
 class ReadableName(msgspec.Struct, frozen=True):

@@ -57,6 +57,10 @@ def key_create(
     *,
     group: Groups = None,
     admin: Admin = False,
+    scim: Annotated[
+        bool,
+        Parameter(name="--scim", negative="", help="For an identity provider: the key opens SCIM and nothing else."),
+    ] = False,
     expires: Annotated[
         Duration | None, Parameter(help="How long it is valid: 30m, 12h, 7d. By default, until it is revoked.")
     ] = None,
@@ -65,7 +69,7 @@ def key_create(
 
     with database(load()) as connection:
         until = datetime.now(UTC) + expires if expires is not None else None
-        say(api_keys.create(connection, email, group or (), admin=admin, expires_at=until))
+        say(api_keys.create(connection, email, group or (), admin=admin, scim=scim, expires_at=until))
 
 
 def key_list(*, json: Json = False) -> None:
@@ -78,7 +82,7 @@ def key_list(*, json: Json = False) -> None:
         end = f"revoked {row.revoked_at:%Y-%m-%d}" if row.revoked_at else (
             f"until {row.expires_at:%Y-%m-%d %H:%M} UTC" if row.expires_at else "no expiry"
         )  # fmt: skip
-        rights = ", ".join([*row.groups, *(["admin"] if row.admin else [])])
+        rights = ", ".join([*row.groups, *(["admin"] if row.admin else []), *(["scim"] if row.scim else [])])
         say(f"{row.key_id}  {row.email}  {rights or '-'}  since {row.created_at:%Y-%m-%d}  {end}")
     if not rows:
         note("There are no API keys. Create one with: concordance key create EMAIL")

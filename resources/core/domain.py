@@ -47,6 +47,15 @@ class SourceName(StrEnum):
         return cast("SourceName", cls._value2member_map_.setdefault(value, made))
 
 
+class Role(StrEnum):
+    """What a person may do besides reading their own documents. No role gives access to a document."""
+
+    ADMINISTRATOR = "administrator"
+    AUDITOR = "auditor"
+    OPERATOR = "operator"
+    CURATOR = "curator"
+
+
 class State(StrEnum):
     """State of a document in the registry. Only `live` documents are ever shown."""
 
@@ -232,9 +241,18 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The caller's identity, as given by the signed token and the directory. Every read takes one; there is no default.
 
     `principals` holds the caller's email, domain, groups, Slack workspaces and `public`, in the form that documents'
-    permissions use. `admin` gives access to operations (sync, errors), never to documents.
+    permissions use. `roles` give access to operations (sync, errors, the audit log), never to documents.
     """
 
     email: str
     principals: frozenset[str]
-    admin: bool = False
+    roles: frozenset[Role] = frozenset()
+
+    @property
+    def admin(self) -> bool:
+        """True for administrators."""
+        return Role.ADMINISTRATOR in self.roles
+
+    def has(self, *roles: Role) -> bool:
+        """Return True if the caller has one of the roles. Administrators have all of them."""
+        return self.admin or not self.roles.isdisjoint(roles)

@@ -1,16 +1,23 @@
 """Settings of the service itself: its folder, its addresses, its keys, its logs."""
 
+import json
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from resources.core import permissions
+from resources.core.domain import Role
+from resources.core.errors import InvalidRequestError
+from resources.core.json import is_list, is_object
 from resources.settings.urls import HttpUrl, check_secret_http_url
 from resources.withheld import Withheld
 
 MOST_WORKERS = 64
+ROLES_EXAMPLE = '{"administrator": ["group:it@acme.com"], "auditor": ["ada@acme.com"]}'
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -34,6 +41,8 @@ class ServiceSettings(BaseModel):
     encryption_keys: SecretStr | None = None
     """Comma list of Fernet keys; the first encrypts secrets at rest, the rest decrypt."""
     metrics_token: SecretStr | None = None
+    roles: Annotated[Mapping[Role, tuple[str, ...]], NoDecode] = {}
+    """Emails and groups (`group:NAME@DOMAIN`) of the people who have each role."""
     alert_webhook_url: SecretStr | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -73,7 +82,44 @@ class ServiceSettings(BaseModel):
             check_secret_http_url(url)
         return url
 
+    @field_validator("roles", mode="before")
+    @classmethod
+    def _holders(cls, value: Any) -> Any:
+        given: Any = value
+        if isinstance(value, str):
+            try:
+                given = json.loads(value) if value.strip() else {}
+            except json.JSONDecodeError as error:
+                raise ValueError(f"is not valid JSON: {error}") from error
+        if not is_object(given):
+            raise ValueError(f"must be a JSON object of lists such as {ROLES_EXAMPLE}")
+        return {_role(name): tuple(_holder(one) for one in _list(name, names)) for name, names in given.items()}
+
     @property
     def base_url(self) -> str:
         """Address people reach the HTTP interface at, without a trailing slash."""
         return (self.public_url or f"http://127.0.0.1:{self.http_port}").rstrip("/")
+
+
+def _role(name: str) -> Role:
+    try:
+        return Role(name)
+    except ValueError:
+        raise ValueError(f"{name!r} is not one of {', '.join(Role)}") from None
+
+
+def _list(name: str, names: Any) -> list[Any]:
+    if not is_list(names):
+        raise ValueError(f"{name}: must be a list of emails and groups (group:NAME@DOMAIN)")
+    return names
+
+
+def _holder(text: Any) -> str:
+    """Return an email or group in normal form: a role is never given to everyone or to a whole domain or workspace."""
+    try:
+        principal = permissions.principal(str(text))
+    except InvalidRequestError as error:
+        raise ValueError(str(error)) from error
+    if "@" not in principal:
+        raise ValueError(f"{text!r} is not an email or a group (group:NAME@DOMAIN); roles are given to these only")
+    return principal

@@ -7,6 +7,7 @@ entries of its email; nothing in a request's body or query can add a principal.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,13 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import Address
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.permissions import principals_of
 from serving.access import api_keys
+from serving.audit import AuditEvent
 from serving.errors import ProblemError, UnauthorizedError, token_revoked
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ DEFAULT_LIFETIME = timedelta(hours=12)
 COOKIE = "concordance_session"
 """Holds a browser's token for the document page, the only page that reads it."""
 _LEEWAY_SECONDS = 5
+SCIM = "scim"
+"""Option of routes that only keys for SCIM may call."""
 
 
 class Verified(NamedTuple):
@@ -178,31 +182,49 @@ def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
         principals = principals_of(email, groups)
     except InvalidRequestError as error:
         raise UnauthorizedError("token-invalid", f"This token's user is not valid: {error}") from None
-    return Access(email=email, principals=principals, admin=admin)
+    return Access(email=email, principals=principals, roles=frozenset({Role.ADMINISTRATOR} if admin else ()))
 
 
-def require_admin(access: Access) -> None:
-    """Raise the problem `admin-only` unless the caller has the admin scope."""
-    if not access.admin:
-        raise ProblemError("admin-only", "This needs the admin scope: concordance token EMAIL --admin")
-
-
-async def access_from(services: Services, credential: str, client: Address | None) -> Access:
+async def access_from(services: Services, credential: str, client: Address | None, *, scim: bool = False) -> Access:
     """Return the access of a token or API key, including the directory's memberships of its user.
 
-    Failures count for the address of `client`. Raises `UnauthorizedError` and the problem `rate-limited`.
+    For SCIM, only a key for SCIM is accepted, and it is accepted nowhere else; its access has no principals and no roles.
+    Failures count for the address of `client`; refused keys and blocked addresses are audited.
+
+    Raises `UnauthorizedError` and the problem `rate-limited`.
     """
-    token: str | None = None
-    with services.sign_ins.attempt(_origin(services, client), credential):
-        if credential.startswith(api_keys.PREFIX):
-            row = await api_keys.check(services.database, credential)
-            access = access_of(row.email, row.groups, admin=row.admin)
-        else:
-            longest = duration(services.settings.token_max_lifetime)
-            access, token, *_ = verified(credential, services.keys, longest)
-            if token in services.revoked_tokens:
-                raise token_revoked()
-    return await services.directory.complete(access, services.fresh_since(), token)
+    origin = _origin(services, client)
+    try:
+        with services.sign_ins.attempt(origin, credential):
+            access, token = await _verified_access(services, credential, scim=scim)
+    except api_keys.KeyRefusedError as error:
+        if error.event is not None:
+            await services.audit.record(error.event)
+        raise
+    except ProblemError as error:
+        if error.slug == "rate-limited" and services.sign_ins.first_refusal(origin):
+            await services.audit.record(
+                AuditEvent(email="", action="sign_in_blocked", detail=json.dumps({"address": origin or "unknown"}))
+            )
+        raise
+    completed = await services.directory.complete(access, services.fresh_since(), token)
+    return access if scim else completed
+
+
+async def _verified_access(services: Services, credential: str, *, scim: bool) -> tuple[Access, str | None]:
+    """Return the access that a credential gives, and the id of a token of ours."""
+    if not credential.startswith(api_keys.PREFIX):
+        if scim:
+            raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
+        longest = duration(services.settings.token_max_lifetime)
+        access, token, *_ = verified(credential, services.keys, longest)
+        if token in services.revoked_tokens:
+            raise token_revoked()
+        return access, token
+    holder = await api_keys.check(services.database, credential, scim=scim)
+    if scim:
+        return Access(email=holder.email, principals=frozenset()), None
+    return access_of(holder.email, holder.groups, admin=holder.admin), None
 
 
 def _origin(services: Services, client: Address | None) -> str:
@@ -230,4 +252,6 @@ class Authentication(AbstractAuthenticationMiddleware):
         if not credential:
             services.sign_ins.without_credential(_origin(services, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
-        return AuthenticationResult(user=await access_from(services, credential, connection.client), auth=None)
+        scim = bool(connection.scope["route_handler"].opt.get(SCIM))
+        access = await access_from(services, credential, connection.client, scim=scim)
+        return AuthenticationResult(user=access, auth=None)

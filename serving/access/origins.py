@@ -22,6 +22,10 @@ BODY_TYPES: dict[str, str | None] = {
 """Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications)."""
 
 
+SCIM = "/scim/"
+"""Paths of SCIM, whose clients send application/scim+json or application/json, and never a cookie."""
+
+
 def serving_rules(settings: Settings) -> Rules:
     """Return the rules: host names of the settings, and writes only from pages of these hosts."""
     public = urlsplit(settings.base_url)
@@ -30,7 +34,7 @@ def serving_rules(settings: Settings) -> Rules:
         settings.http_host,
         hosts=[(public.hostname or "").lower(), *names],
         origins=[f"{public.scheme}://{public.netloc}".lower(), *(f"https://{name}" for name in names)],
-        body_type=lambda path: BODY_TYPES.get(path.rstrip("/"), JSON),
+        body_type=lambda path: None if path.startswith(SCIM) else BODY_TYPES.get(path.rstrip("/"), JSON),
     )
 
 

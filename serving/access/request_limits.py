@@ -39,6 +39,7 @@ CLASSES: Mapping[str, RouteClass] = {
     "read": RouteClass(10, per_caller=32, in_total=128, body_bytes=64 * KB),
     "write": RouteClass(3, per_caller=32, in_total=128, body_bytes=256 * KB),
     "upload": RouteClass(3, per_caller=200, in_total=250, body_bytes=None),
+    "scim": RouteClass(20, per_caller=16, in_total=32, body_bytes=MB),
     "ingest": RouteClass(3, per_caller=8, in_total=16, body_bytes=8 * MB),
     "open": RouteClass(10, per_caller=64, in_total=128, body_bytes=16 * KB),
     "sign-in": RouteClass(3, per_caller=16, in_total=64, body_bytes=16 * KB),
@@ -53,7 +54,16 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("search", "searchFiles", "ragSearch", "why", "listDocuments", "listCollections"), "search"),
     **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
     **dict.fromkeys(
-        ("getAnswer", "getDocument", "getOriginal", "formatCitations", "ingestStatus", "syncStatus", "listSources"),
+        (
+            "getAnswer",
+            "getDocument",
+            "getOriginal",
+            "formatCitations",
+            "ingestStatus",
+            "syncStatus",
+            "listSources",
+            "listAudit",
+        ),
         "read",
     ),
     **dict.fromkeys(
@@ -65,6 +75,7 @@ CLASS_OF: Mapping[str, str] = {
         ("home", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"
     ),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
+    **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),
     "upload": "upload",
     "ingest": "ingest",
 }

@@ -28,6 +28,7 @@ class SignIns:
         self._missing = RateLimit(per_minute * MISSING_FACTOR, shared, "no token")
         self._unknown_missing = RateLimit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, shared, "no token, unknown")
         self._accepted = Recent(shared, "accepted")
+        self._noted = RateLimit(1, shared, "sign-ins, noted")
         self._metrics = metrics
 
     @contextmanager
@@ -62,6 +63,10 @@ class SignIns:
             failures.give_back(origin)
             with self._accepted.lock:
                 self._accepted.put(key, 0.0, time.monotonic())
+
+    def first_refusal(self, origin: str) -> bool:
+        """Return True once a minute for each address, so that blocked sign-ins do not fill the audit log."""
+        return self._noted.take(origin) == 0
 
     def without_credential(self, origin: str) -> None:
         """Count a request that lacks the required credential. Raises the problem `rate-limited` past the limit."""

@@ -41,6 +41,7 @@ TAGS = {
     "answers": "Answer questions from documents, look at answers again, and rate them.",
     "documents": "List, read, download, upload, ingest, change and delete documents, and find out why one is not found.",
     "sync": "Sources, their syncs, and the notifications that request them.",
+    "audit": "Who did what.",
     "health": "For monitoring.",
     "pages": "HTML pages for browsers.",
     "compatibility": "The interfaces of other systems: their requests are translated to the same search and answers.",

@@ -30,6 +30,7 @@ SIGNED_IN = (
     "token-malformed",
     "token-invalid",
     "api-key-invalid",
+    "scim-key",
     "service-unavailable",
 )
 WRITES = ("origin-foreign", "content-type")

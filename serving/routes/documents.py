@@ -9,7 +9,7 @@ from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
 from serving.audit import AuditEvent
@@ -230,17 +230,18 @@ async def delete_document(
 ) -> DeleteResponse:
     """Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 
-    Administrators may delete any user's upload, who then cannot upload the same content again.
+    Curators and administrators may delete any user's upload, who then cannot upload the same content again.
     """
     from resources.sources.uploads import remove, take_down
 
-    doc_id, email, admin = parse_id(doc_id, not_found()), request.user.email, request.user.admin
+    doc_id, email = parse_id(doc_id, not_found()), request.user.email
+    curator = request.user.has(Role.CURATOR)
 
     def delete_upload(connection: Connection) -> bool:
         with connection.transaction():
             event = AuditEvent(email=email, action="delete", doc_ids=[doc_id])
             if not remove(connection, doc_id=doc_id, owner=email):
-                owner = take_down(connection, doc_id=doc_id) if admin else None
+                owner = take_down(connection, doc_id=doc_id) if curator else None
                 if owner is None:
                     return False
                 event = AuditEvent(

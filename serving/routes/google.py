@@ -10,8 +10,8 @@ from litestar.di import NamedDependency
 from resources.core.domain import Access
 from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
-from serving.access.auth import require_admin
 from serving.access.google import CALLBACK, GoogleSignIn, SignInError
+from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -49,7 +49,7 @@ class ConsentPage(msgspec.Struct, frozen=True):
 )
 async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
-    require_admin(request.user)
+    await require(services.audit, request.user)
     address = await _sign_in(services).begin(request.user.email, services.clock())
     if "application/json" in request.headers.get("accept", ""):
         return Response(ConsentPage(address))

@@ -13,6 +13,7 @@ from litestar.di import NamedDependency
 from msgspec import Meta
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from resources.core.domain import Role
 from resources.core.errors import ConcordanceError
 from serving.access.auth import access_from, credential_of
 from serving.deps import Services
@@ -40,17 +41,15 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """`status` is `ready`, `degraded` (results come with a warning) or `unavailable`; `services` is for administrators and monitoring."""
+    """`status` is `ready`, `degraded` (results come with a warning) or `unavailable`; `services` is for operators and monitoring."""
 
     status: Annotated[
         Literal["ready", "degraded", "unavailable"],
-        Meta(
-            title="ReadinessStatus", description="`degraded`: responses carry a warning; shown to administrators only."
-        ),
+        Meta(title="ReadinessStatus", description="`degraded`: responses carry a warning; shown to operators only."),
     ]
     """Whether searches can be answered."""
     services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET
-    """The state of each dependency; absent unless you are an administrator."""
+    """The state of each dependency; absent unless you are an operator."""
 
 
 @get(
@@ -98,7 +97,7 @@ async def _postgres(services: Services) -> ServiceState:
 async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Readiness]:
     """Return whether searches can be answered; 503 when neither Qdrant nor Postgres can.
 
-    For administrators and with the metrics token, also return the state of each dependency, and `degraded` where one is down.
+    For operators and with the metrics token, also return the state of each dependency, and `degraded` where one is down.
     """
     qdrant, postgres = await asyncio.gather(_qdrant(services), _postgres(services))
     embedder = (
@@ -121,14 +120,14 @@ async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Serv
 
 
 async def _may_see_details(request: Request[Any, Any, Any], services: Services) -> bool:
-    """Return True for the metrics token and for administrators. An invalid credential counts as none."""
+    """Return True for the metrics token and for operators. An invalid credential counts as none."""
     credential = credential_of(request)
     if not credential:
         return False
     if hmac.compare_digest(credential.encode(), services.metrics_token.encode()):
         return True
     try:
-        return (await access_from(services, credential, request.client)).admin
+        return (await access_from(services, credential, request.client)).has(Role.OPERATOR)
     except ConcordanceError:
         return False
 

@@ -122,7 +122,15 @@ async def change_document(
                 change=lambda upload: _changed(services, access, data, upload),
             )
             if revised is not None and (fields := _differences(revised)):
-                detail = json.dumps({"fields": fields, "permissions": revised.after.permissions})
+                before, after = set(revised.before.permissions), set(revised.after.permissions)
+                detail = json.dumps(
+                    {
+                        "fields": fields,
+                        "permissions": revised.after.permissions,
+                        "added": sorted(after - before),
+                        "removed": sorted(before - after),
+                    }
+                )
                 event = AuditEvent(email=access.email, action="change", doc_ids=[doc_id], detail=detail)
                 WebSession(connection).audit_insert(**event.row())
                 services.rights.note(doc_id, revised.readers)

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request, get
 from litestar.di import NamedDependency
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.sources import configured, names
 from serving.deps import Services
 from serving.ledger import SourcesResponse, full_report, report
@@ -35,11 +35,11 @@ from sql.web import WebReads
     ),
 )
 async def list_sources(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SourcesResponse:
-    """Return each source's state and totals of documents that the caller may read. Administrators see all, by root or channel."""
+    """Return each source's state and totals of documents that the caller may read. Operators and auditors see all, by root or channel."""
     access, statements = request.user, WebReads(services.database)
     sources = await statements.sources(sources=[name.value for name in names()])
     ready = [name for name in names() if configured(services.settings, name)]
-    if not access.admin:
+    if not access.has(Role.OPERATOR, Role.AUDITOR):
         totals = await statements.readable_totals(**services.readable_by(access))
         return SourcesResponse(report(sources, totals, ready))
     partitions, skips = await statements.source_partitions(), await statements.source_skips()

@@ -8,9 +8,9 @@ from litestar.di import NamedDependency
 from litestar.params import BodyKwarg, PathParameter
 from msgspec import Meta
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
-from serving.access.auth import require_admin
+from serving.access.roles import require
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import LastJob, job_facts
@@ -59,7 +59,10 @@ class SyncFault(msgspec.Struct, frozen=True):
 
 
 class SyncStatus(LastJob, frozen=True, kw_only=True):
-    """A sync. Counts, exact times and `error_message` are for administrators; `errors` of uploads are for their owner too."""
+    """A sync. Counts, exact times and `error_message` are for operators and auditors; `errors` for operators.
+
+    Uploaders see the errors of their own uploads.
+    """
 
     source: str
     """The source that was synced."""
@@ -74,7 +77,7 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
     tags=["sync"],
     summary="Start a sync",
     opt=described(
-        problems=("admin-only", "unknown-source", "sync-busy", "source-not-configured"),
+        problems=("role-required", "unknown-source", "sync-busy", "source-not-configured"),
         parameters={"source": "upload"},
         request={"full_sync": False},
     ),
@@ -85,8 +88,8 @@ async def start_sync(
     services: NamedDependency[Services],
     data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
-    """Start a sync of a source and return its job, or 409 with the id of the running job. Administrators only."""
-    require_admin(request.user)
+    """Start a sync of a source and return its job, or 409 with the id of the running job. For operators and administrators."""
+    await require(services.audit, request.user, Role.OPERATOR)
     try:
         name = parse(source)
     except ValueError as error:
@@ -115,16 +118,17 @@ async def start_sync(
 async def sync_status(
     request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
 ) -> SyncStatus:
-    """Return a sync's status. Counts are for administrators; errors of uploads are for their owner too."""
+    """Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads also for their owner."""
     missing = ProblemError("not-found", "There is no such sync.")
     job = parse_id(job_id, missing)
-    statements, admin = WebReads(services.database), request.user.admin
+    statements, access = WebReads(services.database), request.user
+    counts, details = access.has(Role.OPERATOR, Role.AUDITOR), access.has(Role.OPERATOR)
     row = await statements.sync_job(job_id=job)
     if row is None:
         raise missing
-    faults = await statements.sync_errors(job_id=job, owner=None if admin else request.user.email)
+    faults = await statements.sync_errors(job_id=job, owner=None if details else access.email)
     return SyncStatus(
         source=row.source,
-        **job_facts(row, admin=admin),
+        **job_facts(row, full=counts),
         errors=[SyncFault(fault.source_id, fault.reason, fault.stage, fault.outcome) for fault in faults],
     )

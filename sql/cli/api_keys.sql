@@ -4,6 +4,7 @@ SELECT
     email,
     groups,
     admin,
+    scim,
     created_at,
     expires_at,
     revoked_at

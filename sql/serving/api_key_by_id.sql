@@ -4,6 +4,7 @@ SELECT
     email,
     groups,
     admin,
+    scim,
     expires_at,
     revoked_at
 FROM api_keys

@@ -51,6 +51,10 @@ READS: dict[str, dict[str, Any]] = {
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
     "api_key_by_id": {"key_id": "none"},
+    "audit_events": {
+        **dict.fromkeys(("email", "action", "since", "until", "before_at", "before_id")),
+        "most": 51,
+    },
     "collections": {
         **FRESH,
         "source_types": None,

@@ -68,6 +68,17 @@ CASES: list[Case] = [
         {"LLM_BASE_URL": "localhost:8000/v1"},
         "CONCORDANCE_LLM_BASE_URL: must be a URL such as https://service.example.com",
     ),
+    ({"ROLES": "it@acme.com"}, "CONCORDANCE_ROLES: is not valid JSON: "),
+    (
+        {"ROLES": '{"owner": ["it@acme.com"]}'},
+        "CONCORDANCE_ROLES: 'owner' is not one of administrator, auditor, operator, curator",
+    ),
+    ({"ROLES": '{"operator": "it@acme.com"}'}, "CONCORDANCE_ROLES: operator: must be a list of emails and groups"),
+    (
+        {"ROLES": '{"administrator": ["domain:acme.com"]}'},
+        "CONCORDANCE_ROLES: 'domain:acme.com' is not an email or a group (group:NAME@DOMAIN); roles are given to these only",
+    ),
+    ({"ROLES": '{"auditor": ["public"]}'}, "CONCORDANCE_ROLES: 'public' is not an email or a group"),
     ({"ALERT_WEBHOOK_URL": "hooks/canary"}, "CONCORDANCE_ALERT_WEBHOOK_URL: must be a URL that begins with https://"),
     (
         {"POSTGRES_URL": f"postgresql://ann:canary@{CLOSED}/x"},

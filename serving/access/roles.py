@@ -1,0 +1,39 @@
+"""Roles: which principals have which, and the check that a route makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from resources.core.domain import Access, Role
+from serving.audit import Audit, AuditEvent
+from serving.errors import ProblemError
+
+Holders = Mapping[Role, Collection[str]]
+"""The emails and groups that have each role, as in `CONCORDANCE_ROLES`."""
+
+
+def with_roles(access: Access, holders: Holders) -> Access:
+    """Return the access with the roles of its email and groups, in addition to its own."""
+    given = {role for role, names in holders.items() if not access.principals.isdisjoint(names)}
+    return msgspec.structs.replace(access, roles=access.roles | given) if given - access.roles else access
+
+
+async def require(audit: Audit, access: Access, *roles: Role) -> None:
+    """Raise `role-required` unless the caller has one of the roles, or `admin-only` if only administrators may. Denials are audited."""
+    if access.has(*roles):
+        return
+    needed = [role.value for role in (*roles, Role.ADMINISTRATOR)]
+    await audit.record(AuditEvent(email=access.email, action="role_denied", detail=json.dumps({"needed": needed})))
+    if not roles:
+        raise ProblemError(
+            "admin-only",
+            "This needs the role administrator (CONCORDANCE_ROLES), or a token with the admin scope: "
+            "concordance token EMAIL --admin",
+        )
+    names = " or ".join(needed)
+    raise ProblemError(
+        "role-required", f"This needs the role {names}. Ask an administrator to add you to CONCORDANCE_ROLES."
+    )

@@ -1,0 +1,11 @@
+-- What ends with the account of a person.
+
+-- name: revoke_keys
+-- Revoke a person's API keys. Returns the ids of those that were valid. Parameters: email. Index: api_keys_email.
+UPDATE api_keys SET revoked_at = now()
+WHERE email = :email AND revoked_at IS NULL
+RETURNING key_id;
+
+-- name: record!
+-- Record in the audit log what someone did. Parameters: email (of who did it), action, detail (json). Grain: event.
+INSERT INTO audit_log (email, action, detail, event_key) VALUES (:email, :action, :detail::jsonb, gen_random_uuid());

@@ -1,0 +1,349 @@
+"""SCIM 2.0 over HTTP: what identity providers send, what it changes for sign-in and groups, and the public conformance checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from scim2_client.engines.httpx2 import SyncSCIMClient
+from scim2_tester import Status, check_server
+
+from resources.stores.postgres import session
+from serving.access import api_keys
+from serving.scim.groups import principal_of
+from tests.fixtures.serving import Running, Site
+
+ADA, BOB, PROVISIONER = "ada@acme.com", "bob@acme.com", "provisioner@acme.com"
+QUERY = "harbour ledger"
+USER = "urn:ietf:params:scim:schemas:core:2.0:User"
+GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"
+PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+
+
+class Provider:
+    """An identity provider that provisions this installation."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        with session(running.site.settings.postgres_dsn) as connection:
+            self.key = api_keys.create(connection, PROVISIONER, scim=True)
+
+    def send(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/scim+json"}
+        return self.running.http.request(method, f"/scim/v2{path}", json=body, headers=headers, **more)
+
+    def user(self, email: str, **more: Any) -> str:
+        """Create a user as Okta does; return the id."""
+        body = {
+            "schemas": [USER],
+            "userName": email,
+            "name": {"givenName": "A", "familyName": "B"},
+            "emails": [{"primary": True, "value": email, "type": "work"}],
+            "active": True,
+            "password": "hunter2-secret",
+            "phoneNumbers": [{"value": "+1 555 0100"}],
+            **more,
+        }
+        made = self.send("POST", "/Users", body)
+        assert made.status_code == 201, made.text
+        assert "hunter2" not in made.text
+        return made.json()["id"]
+
+    def group(self, name: str, *members: str, **more: Any) -> str:
+        body = {"schemas": [GROUP], "displayName": name, "members": [{"value": one} for one in members], **more}
+        made = self.send("POST", "/Groups", body)
+        assert made.status_code == 201, made.text
+        return made.json()["id"]
+
+    def patch(self, path: str, *operations: dict[str, Any]) -> httpx.Response:
+        return self.send("PATCH", path, {"schemas": [PATCH], "Operations": list(operations)})
+
+
+@pytest.fixture
+def provider(site: Site, running: Running) -> Provider:
+    site.add("Ledger", ["The harbour ledger of this year."], ["group:finance@acme.com"])
+    return Provider(running)
+
+
+def events(site: Site, *actions: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return email, action and detail of these events, oldest first."""
+    return site.sql(
+        "SELECT email, action, detail FROM audit_log WHERE action = ANY(%s) ORDER BY event_id", list(actions)
+    )
+
+
+def test_members_find_what_their_group_may_read_from_the_next_request_on(provider: Provider) -> None:
+    running = provider.running
+    ada, bob = provider.user(ADA), provider.user(BOB)
+    finance = provider.group("Finance", ada)
+    assert (running.titles(QUERY, ADA), running.titles(QUERY, BOB)) == (["Ledger"], [])
+    assert provider.patch(f"/Groups/{finance}", {"op": "Add", "path": "members", "value": [{"value": bob}]}).is_success
+    assert running.titles(QUERY, BOB) == ["Ledger"]
+    left = provider.patch(f"/Groups/{finance}", {"op": "Remove", "path": f'members[value eq "{ada}"]'})
+    assert [one["value"] for one in left.json()["members"]] == [bob]
+    assert (running.titles(QUERY, ADA), running.titles(QUERY, BOB)) == ([], ["Ledger"])
+    assert provider.send("DELETE", f"/Groups/{finance}").status_code == 204
+    assert running.titles(QUERY, BOB) == []
+
+
+def test_nested_groups_count_and_rings_end(provider: Provider) -> None:
+    running = provider.running
+    inner = provider.group("Treasury", provider.user(ADA))
+    finance = provider.group("Finance", inner)
+    assert running.titles(QUERY, ADA) == ["Ledger"]
+    ring = {"op": "add", "path": "members", "value": [{"value": finance}]}
+    assert provider.patch(f"/Groups/{inner}", ring).is_success
+    assert provider.patch(f"/Groups/{inner}", {"op": "replace", "value": {"displayName": "Cash"}}).is_success
+    assert running.titles(QUERY, ADA) == ["Ledger"]
+    own = {"op": "add", "path": "members", "value": [{"value": finance}]}
+    assert provider.patch(f"/Groups/{finance}", own).json()["scimType"] == "invalidValue"
+    assert provider.patch(f"/Groups/{finance}", {"op": "remove", "path": "members"}).is_success
+    assert running.titles(QUERY, ADA) == []
+
+
+def test_stale_groups_grant_nothing(provider: Provider, site: Site) -> None:
+    provider.group("Finance", provider.user(ADA))
+    assert provider.running.titles(QUERY, ADA) == ["Ledger"]
+    site.sql("UPDATE source_states SET directory_at = %s WHERE source = 'scim'", datetime.now(UTC) - timedelta(days=2))
+    assert provider.running.titles(QUERY, ADA) == []
+    assert provider.send("GET", "/Groups", params={"count": 1}).status_code == 200
+    assert provider.running.titles(QUERY, ADA) == ["Ledger"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "Replace", "path": "active", "value": "False"},
+        {"op": "replace", "value": {"active": False}},
+        {"op": "replace", "path": "active", "value": False},
+        None,
+    ],
+    ids=["Entra ID", "Okta", "RFC", "deleted"],
+)
+def test_someone_deactivated_is_refused_with_token_and_key_and_the_keys_stay_revoked(
+    provider: Provider, site: Site, operation: dict[str, Any] | None
+) -> None:
+    running = provider.running
+    ada = provider.user(ADA)
+    with session(site.settings.postgres_dsn) as connection:
+        key = api_keys.create(connection, ADA)
+    token = site.token(ADA)
+
+    def statuses() -> list[tuple[int, str]]:
+        answers = [
+            running.http.post("/api/rag/search", json={"query": QUERY}, headers={"Authorization": f"Bearer {one}"})
+            for one in (token, key)
+        ]
+        return [(one.status_code, one.json().get("type", "")) for one in answers]
+
+    assert [status for status, _ in statuses()] == [200, 200]
+    if operation is None:
+        assert provider.send("DELETE", f"/Users/{ada}").status_code == 204
+    else:
+        assert provider.patch(f"/Users/{ada}", operation).json()["active"] is False
+    assert statuses() == [(401, "/problems/account-inactive"), (401, "/problems/api-key-invalid")]
+    ((by, _, detail),) = events(site, "offboard")
+    assert (by, detail["person"], detail["keys"]) == (PROVISIONER, ADA, [key.split("_")[1]])
+    if operation is None:
+        provider.user(ADA)
+    else:
+        assert provider.patch(f"/Users/{ada}", {"op": "Replace", "path": "active", "value": "True"}).is_success
+    assert statuses() == [(200, ""), (401, "/problems/api-key-invalid")]
+
+
+def test_an_answer_of_someone_off_boarded_is_opened_by_no_one_else(provider: Provider) -> None:
+    running = provider.running
+    provider.group("Finance", ada := provider.user(ADA), provider.user(BOB))
+    answer = running.request("POST", "/api/ask", ADA, json={"query": QUERY}).json()["answer_id"]
+    running.settle()
+    provider.send("DELETE", f"/Users/{ada}")
+    assert running.request("GET", f"/api/answers/{answer}", ADA).status_code == 401
+    assert running.request("GET", f"/api/answers/{answer}", BOB).status_code == 404
+
+
+def test_an_address_that_a_user_gave_up_is_refused(provider: Provider) -> None:
+    running = provider.running
+    ada = provider.user(ADA)
+    new = "ada.lovelace@acme.com"
+    changed = provider.patch(
+        f"/Users/{ada}",
+        {"op": "Replace", "path": "userName", "value": new},
+        {"op": "Replace", "path": 'emails[type eq "work"].value', "value": new},
+    )
+    assert changed.json()["userName"] == new, changed.text
+    provider.group("Finance", ada)
+    assert running.titles(QUERY, new) == ["Ledger"]
+    assert running.request("POST", "/api/rag/search", ADA, json={"query": QUERY}).status_code == 401
+
+
+def test_the_primary_address_and_the_user_name_are_the_same_person(provider: Provider) -> None:
+    mail, name = "ada@acme.com", "ada@acme.onmicrosoft.example"
+    provider.group("Finance", provider.user(mail, userName=name))
+    for who in (mail, name):
+        assert provider.running.titles(QUERY, who) == ["Ledger"]
+    taken = provider.send("POST", "/Users", {"schemas": [USER], "userName": mail})
+    assert (taken.status_code, taken.json()["scimType"]) == (409, "uniqueness")
+
+
+def test_two_groups_never_have_the_same_principal(provider: Provider) -> None:
+    provider.group("Finance")
+    for body in ({"displayName": "finance"}, {"displayName": "Other", "externalId": "finance@acme.com"}):
+        made = provider.send("POST", "/Groups", {"schemas": [GROUP], **body})
+        assert (made.status_code, made.json()["scimType"]) == (409, "uniqueness"), made.text
+    other = provider.group("Other")
+    assert (
+        provider.patch(f"/Groups/{other}", {"op": "replace", "path": "displayName", "value": "Finance"}).status_code
+        == 409
+    )
+    cases = [
+        ("Finance", None, "group:finance@acme.com"),
+        ("Site Leads (EMEA)", "3f1c", "group:site-leads-emea@acme.com"),
+        ("Board", "board@corp.example", "group:board@corp.example"),
+        ("Eng@Acme.com", "00g1", "group:eng@acme.com"),
+    ]
+    assert [(name, own, principal_of(name, own, "acme.com")) for name, own, _ in cases] == cases
+
+
+def test_filters_and_pages(provider: Provider) -> None:
+    ids = {email: provider.user(email, externalId=f"x-{email}") for email in (ADA, BOB)}
+    group = provider.group("Finance", ids[ADA], externalId="00g1")
+    found = {
+        'userName eq "ADA@acme.com"': [ids[ADA]],
+        f'externalId eq "x-{BOB}"': [ids[BOB]],
+        f'id eq "{ids[ADA]}" and userName eq "{BOB}"': [],
+        f'userName eq "{ADA}" or userName eq "{BOB}"': [ids[ADA], ids[BOB]],
+        f'emails[type eq "work" and value eq "{ADA}"]': None,
+        'userName sw "a"': None,
+        "userName eq": None,
+    }
+    for text, expected in found.items():
+        answer = provider.send("GET", "/Users", params={"filter": text}).json()
+        shown = [one["id"] for one in answer["Resources"]] if "Resources" in answer else answer.get("scimType")
+        assert shown == ("invalidFilter" if expected is None else expected), (text, answer)
+    for text in ('displayName eq "finance"', 'externalId eq "00g1"', f'id eq "{group}" and members eq "{ids[ADA]}"'):
+        answer = provider.send("GET", "/Groups", params={"filter": text, "excludedAttributes": "members"}).json()
+        assert [(one["id"], "members" in one) for one in answer["Resources"]] == [(group, False)], text
+    page = provider.send("GET", "/Users", params={"startIndex": 2, "count": 1}).json()
+    assert (page["totalResults"], page["startIndex"], page["itemsPerPage"]) == (2, 2, 1)
+    assert [one["id"] for one in page["Resources"]] == [ids[BOB]]
+
+
+def test_a_refused_request_changes_nothing(provider: Provider, site: Site) -> None:
+    ada = provider.user(ADA)
+    group = provider.group("Finance", ada)
+    before = provider.send("GET", f"/Groups/{group}").json()
+    nobody = "00000000-0000-4000-8000-00000000dead"
+    for operations in (
+        [{"op": "remove", "path": "members"}, {"op": "add", "path": "members", "value": [{"value": nobody}]}],
+        [{"op": "remove", "path": "members"}, {"op": "replace", "path": "displayName", "value": "()"}],
+        [{"op": "remove", "path": "members"}, {"op": "frobnicate", "path": "members"}],
+        [{"op": "remove"}],
+    ):
+        answer = provider.patch(f"/Groups/{group}", *operations)
+        assert (answer.status_code, answer.headers["content-type"]) == (400, "application/scim+json")
+        assert answer.json()["schemas"] == ["urn:ietf:params:scim:api:messages:2.0:Error"]
+    assert provider.send("GET", f"/Groups/{group}").json() == before
+    for body in (
+        {"schemas": [USER], "userName": "x" * 5000},
+        {"schemas": [USER], "userName": "a\0b"},
+        {"schemas": [USER], "userName": BOB, "active": "perhaps"},
+        {"schemas": [USER]},
+    ):
+        assert provider.send("POST", "/Users", body).status_code == 400, body
+    assert provider.send("GET", "/Users", params={"filter": 'userName eq "a\0b"'}).status_code == 400
+    assert provider.running.titles(QUERY, ADA) == ["Ledger"]
+    for method, path, status in (
+        ("GET", f"/Users/{nobody}", 404),
+        ("GET", "/Users/1", 404),
+        ("GET", "/Robots", 404),
+        ("POST", "/Schemas", 405),
+        ("POST", "/Users", 400),
+        ("GET", "/a/b/c", 404),
+    ):
+        answer = provider.send(method, path, [] if method == "POST" else None)
+        assert (answer.status_code, answer.json()["status"]) == (status, str(status)), (path, answer.text)
+
+
+def test_a_scim_key_opens_scim_and_nothing_else_and_other_keys_do_not(provider: Provider, site: Site) -> None:
+    running = provider.running
+    with session(site.settings.postgres_dsn) as connection:
+        admin = api_keys.create(connection, ADA, admin=True)
+    scim = {"Authorization": f"Bearer {provider.key}"}
+    for method, path in (
+        ("POST", "/api/rag/search"),
+        ("GET", "/api/sources"),
+        ("GET", "/api/documents"),
+        ("GET", "/api/audit"),
+    ):
+        answer = running.http.request(method, path, headers=scim, json={"query": QUERY} if method == "POST" else None)
+        assert (answer.status_code, answer.json()["type"]) == (401, "/problems/scim-key"), path
+    for credential in (admin, site.token(ADA, admin=True), provider.key + "x", ""):
+        headers = {"Authorization": f"Bearer {credential}"} if credential else {}
+        answer = running.http.get("/scim/v2/Users", headers=headers)
+        assert (answer.status_code, answer.json()["status"]) == (401, "401")
+        assert answer.headers["content-type"] == "application/scim+json"
+    running.settle()
+    reasons = [detail["reason"] for _, _, detail in events(site, "key_refused")]
+    assert Counter(reasons) == {"scope": 5, "secret": 1}
+
+
+def test_the_audit_log_says_who_was_created_changed_and_deactivated(provider: Provider, site: Site) -> None:
+    ada = provider.user(ADA)
+    group = provider.group("Finance", ada)
+    provider.patch(f"/Groups/{group}", {"op": "remove", "path": "members"})
+    provider.patch(f"/Users/{ada}", {"op": "replace", "path": "active", "value": False})
+    provider.patch(f"/Users/{ada}", {"op": "replace", "path": "active", "value": False})
+    provider.send("DELETE", f"/Users/{ada}")
+    provider.send("DELETE", f"/Groups/{group}")
+    rows = site.sql(
+        "SELECT email, action, detail::text FROM audit_log WHERE action LIKE 'scim%%' ORDER BY event_id", *()
+    )
+    assert [action for _, action, _ in rows] == [
+        "scim_create",
+        "scim_group_create",
+        "scim_group_change",
+        "scim_deactivate",
+        "scim_delete",
+        "scim_group_delete",
+    ]
+    assert {email for email, _, _ in rows} == {PROVISIONER}
+    assert ADA in rows[0][2]
+    assert ada in rows[1][2]
+    kept = site.sql("SELECT string_agg(resource::text, '') FROM scim_users")[0][0] or ""
+    assert "hunter2" not in "".join([kept, *(detail for _, _, detail in rows)])
+
+
+def test_only_attributes_that_are_used_are_kept(provider: Provider, site: Site) -> None:
+    ada = provider.user(ADA, title="Countess", addresses=[{"locality": "London"}])
+    kept = site.sql("SELECT resource::text FROM scim_users")[0][0]
+    for left_out in ("hunter2", "555", "Countess", "London"):
+        assert left_out not in kept
+    for operation in (
+        {"op": "Add", "path": "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department", "value": "x"},
+        {"op": "Replace", "path": 'phoneNumbers[type eq "mobile"].value', "value": "1"},
+        {"op": "Add", "value": {'emails[type eq "home"].value': "ada@home.example", "name.givenName": "Ada"}},
+        {"op": "replace", "value": {"id": ada, "displayName": "Ada"}},
+    ):
+        assert provider.patch(f"/Users/{ada}", operation).status_code == 200, operation
+    shown = provider.send("GET", f"/Users/{ada}").json()
+    assert (shown["name"]["givenName"], shown["displayName"]) == ("Ada", "Ada")
+    assert [one["value"] for one in shown["emails"]] == [ADA, "ada@home.example"]
+
+
+def test_the_public_conformance_checks_pass(provider: Provider, show: Callable[[str], None]) -> None:
+    """Run all checks of scim2-tester, by the authors of scim2-models. Source: https://scim2-tester.readthedocs.io"""
+    headers = {"Authorization": f"Bearer {provider.key}"}
+    with httpx2.Client(base_url=f"{provider.running.url}/scim/v2", headers=headers, timeout=60) as http:
+        results = check_server(SyncSCIMClient(http))
+    width = max(len(one.title) for one in results)
+    show("\n".join(f"{one.status.name:9} {one.title:{width}} {one.reason or ''}"[:150] for one in results))
+    counts = Counter(one.status.name for one in results)
+    show(", ".join(f"{count} {name.lower()}" for name, count in counts.most_common()))
+    failed = [(one.title, one.reason) for one in results if one.status in {Status.ERROR, Status.CRITICAL}]
+    assert failed == [], "\n".join(f"{title}: {reason}" for title, reason in failed)
+    assert counts["SUCCESS"] > 20
