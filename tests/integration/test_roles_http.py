@@ -155,7 +155,7 @@ def test_the_audit_log_is_read_by_pages_and_filters(running: Running, site: Site
     for wrong in ({"since": "yesterday"}, {"until": "2026-01-01T00:00:00"}, {"cursor": "x"}, {"limit": 0}):
         assert running.request("GET", "/api/audit", PEOPLE["auditor"], params=wrong).status_code == 400, wrong
     everything = json.dumps(read(limit=200))
-    assert [key for key in keys if key in everything or key.split("_")[2] in everything] == []
+    assert [key for key in keys if key.split("_", 2)[2] in everything] == []
 
 
 def test_a_blocked_address_is_audited_once_a_minute(site: Site) -> None:
