@@ -211,7 +211,7 @@ def test_citations_are_formatted_for_what_the_caller_may_see(site: Site, running
 
 
 def test_syncs_are_for_administrators_and_one_at_a_time(site: Site, running: Running) -> None:
-    assert running.request("POST", "/api/sync/files", BOB, json={}).json()["type"] == "/problems/admin-only"
+    assert running.request("POST", "/api/sync/files", BOB, json={}).json()["type"] == "/problems/role-required"
     started = running.request(
         "POST", "/api/sync/uploads", ROOT, admin=True, json={"folder_ids": ["f"], "full_sync": True}
     )

@@ -87,7 +87,7 @@ def test_every_problem_that_a_route_responds_with_is_declared(running: Running, 
             seen.add(described.check(name, response))
         assert "401" in operation["responses"] or operation["security"] == []
     assert {
-        "invalid-request", "token-missing", "token-malformed", "api-key-invalid", "admin-only", "origin-foreign",
+        "invalid-request", "token-missing", "token-malformed", "api-key-invalid", "admin-only", "role-required", "origin-foreign",
         "not-found", "unknown-source", "too-large", "content-type", "host-unknown",
     } <= seen  # fmt: skip
 

@@ -52,7 +52,12 @@ def test_a_change_is_audited_once_and_repeating_it_does_nothing(site: Site, runn
         "SELECT email, doc_ids::text[], detail FROM audit_log WHERE action = 'change'"
     )
     assert (email, doc_ids) == (ANN, [doc_id])
-    assert detail == {"fields": ["permissions", "tags", "title"], "permissions": [ANN, "domain:acme.com"]}
+    assert detail == {
+        "fields": ["permissions", "tags", "title"],
+        "permissions": [ANN, "domain:acme.com"],
+        "added": ["domain:acme.com"],
+        "removed": [],
+    }
 
 
 def test_a_reader_who_is_left_out_loses_access_at_once(site: Site, running: Running) -> None:

@@ -140,7 +140,7 @@ def test_a_source_that_is_not_configured_names_its_settings(
     assert (response.status_code, response.json()["type"]) == (409, "/problems/source-not-configured")
     assert [name for name in names if name not in response.json()["detail"]] == []
     assert site.launcher.calls == []
-    assert running.request("POST", f"/api/sync/{source}", BOB, json={}).json()["type"] == "/problems/admin-only"
+    assert running.request("POST", f"/api/sync/{source}", BOB, json={}).json()["type"] == "/problems/role-required"
 
 
 def test_a_configured_source_can_be_started_once_at_a_time(site: Site) -> None:
