@@ -46,6 +46,8 @@ CREATE INDEX scim_members_subgroup ON scim_members (subgroup_id);
 ALTER TABLE api_keys ADD COLUMN scim boolean NOT NULL DEFAULT FALSE;
 CREATE INDEX api_keys_email ON api_keys (email);
 
--- The audit log is read by person and by action, newest first.
+-- The audit log is read newest first, also by person and by action.
+DROP INDEX audit_log_at;
+CREATE INDEX audit_log_at ON audit_log (at, event_id);
 CREATE INDEX audit_log_email ON audit_log (email, at DESC, event_id DESC);
 CREATE INDEX audit_log_action ON audit_log (action, at DESC, event_id DESC);
