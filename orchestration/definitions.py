@@ -7,6 +7,7 @@ from orchestration.checks import source_checks
 from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.evaluation.monthly import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
+from orchestration.people import people_job, people_schedule
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
@@ -19,6 +20,7 @@ def definitions() -> dg.Definitions:
     settings = load()
     set_up = {spec.name: configured(settings, spec.name) for spec in specs()}
     jobs = {spec.name: sync_job(spec.name) for spec in specs()}
+    people = people_job()
     return dg.Definitions(
         assets=[
             *(
@@ -29,9 +31,10 @@ def definitions() -> dg.Definitions:
             relevance_evaluation,
         ],
         asset_checks=[check for source in jobs for check in source_checks(source)],
-        jobs=[*jobs.values(), weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
+        jobs=[*jobs.values(), people, weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
         schedules=[
             *(sync_schedule(source, job, settings.sync_minutes, set_up=set_up[source]) for source, job in jobs.items()),
+            people_schedule(people, settings),
             weekly_upkeep_schedule,
             *SCHEDULES,
             daily_erasure_schedule,

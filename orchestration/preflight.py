@@ -20,7 +20,8 @@ ROOTS = "CONCORDANCE_FILE_ROOTS"
 
 def examine(settings: Settings) -> list[Fault]:
     """Return all faults of the values, those of unreachable services included."""
-    return [*_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *reach.examine(settings)]
+    found = [*_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *_groups(settings)]
+    return [*found, *reach.examine(settings)]
 
 
 def check(settings: Settings) -> list[Fault]:
@@ -130,6 +131,25 @@ def _keys(settings: Settings) -> Iterator[Fault]:
             keys.fernet(settings)
         except ConcordanceError as error:
             yield _told("keys", "CONCORDANCE_ENCRYPTION_KEYS", error, stops=True)
+
+
+def _groups(settings: Settings) -> Iterator[Fault]:
+    """Check the sources of groups: with a fault, their groups age until they grant nothing."""
+    from resources.people import groups_file
+
+    if settings.groups_file is not None:
+        try:
+            groups_file.read(settings.groups_file)
+        except ConcordanceError as error:
+            yield _told("groups", groups_file.SETTING, error)
+    account = settings.google_service_account_file is not None and settings.google_subject is not None
+    if settings.google_directory_api_url is not None and settings.drive_token is None and not account:
+        yield Fault(
+            "groups",
+            "CONCORDANCE_GOOGLE_DIRECTORY_API_URL",
+            "no credentials may read Google's directory",
+            "Set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE and CONCORDANCE_GOOGLE_SUBJECT (docs/groups.md).",
+        )
 
 
 def _told(part: str, setting: str, error: ConcordanceError, *, stops: bool = False) -> Fault:

@@ -33,6 +33,7 @@ from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
+from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.originals import get_original
 from serving.routes.rag_search import rag_search
@@ -115,6 +116,7 @@ def create_app(
         start_ingest,
         ingest_status,
         why,
+        me,
         list_documents,
         list_collections,
         get_document,

@@ -126,7 +126,7 @@ class Services:
         self.metrics_token = metrics_token(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self._dagster = Breaker("Dagster")
-        self.directory = Directory(self.database, settings.roles)
+        self.directory = Directory(settings, self.database)
         self.revoked_tokens = RevokedTokens(settings.home / FOLDER)
         self._registry = Database(settings.postgres_dsn, size=1, watch=self.database.watch)
         self._embedder_factory = embedder

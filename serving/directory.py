@@ -4,6 +4,7 @@ Syncs write the table `directory`. It is queried for every request and never cac
 the sync that sees it. While Postgres is down, and for a source whose directory was not read recently, no one is a member.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
@@ -12,7 +13,9 @@ from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import logger
-from serving.access.roles import Holders, with_roles
+from resources.people import SOURCES_OF_GROUPS, groups_are_managed
+from resources.settings import Settings
+from serving.access.roles import with_roles
 from serving.database import Database, RegistryDownError
 from serving.errors import UnauthorizedError, token_revoked
 from sql.web import WebReads
@@ -26,31 +29,52 @@ log = logger("serving")
 class Directory:
     """Reads memberships, and with them the version of the index, so that a search needs no statement of its own for it."""
 
-    def __init__(self, database: Database, roles: Holders | None = None) -> None:
-        """`roles` are those of `CONCORDANCE_ROLES`."""
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
         self._reads = WebReads(database)
-        self._roles = roles or {}
+        self._read_sources: Collection[str] = SOURCES_OF_GROUPS
+        """Sources that were ever read; before the first statement all, so that no group counts that should not."""
         self.index_version: int | None = None
         """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
 
-    async def complete(self, access: Access, fresh_since: datetime, token_id: str | None = None) -> Access:
+    @property
+    def groups_are_managed(self) -> bool:
+        """True if groups of tokens and keys made here count for nothing."""
+        return groups_are_managed(self._settings, self._read_sources)
+
+    async def complete(
+        self, access: Access, fresh_since: datetime, token_id: str | None = None, *, own: bool = True
+    ) -> Access:
         """Return the access with the memberships of its email that sources have reported since `fresh_since`, and the roles of all.
 
-        `token_id` identifies the token of ours that the caller sent, if any. Raises `UnauthorizedError` for a revoked token, and for a
-        user whom a directory reports as inactive.
+        `token_id` identifies the token of ours that the caller sent, if any. `own`: the credential was made here, so that its
+        groups count only while no source of groups is set up. Raises `UnauthorizedError` for a revoked token, and for a user whom
+        a directory reports as inactive.
         """
         email = permissions.email(access.email)
         try:
             row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
         except RegistryDownError:
-            return with_roles(access, self._roles)
+            return with_roles(self._without_groups(access) if own else access, self._settings.roles)
+        self._read_sources = row.read_sources
         if row.revoked:
             raise token_revoked()
         if row.blocked:
             raise UnauthorizedError("account-inactive", "This account is deactivated. Ask your administrator.")
         self.index_version = max(row.index_version, self.index_version or 0)
+        if own:
+            access = self._without_groups(access)
         memberships = {member for one in row.principals if (member := _membership(one)) is not None}
-        return with_roles(msgspec.structs.replace(access, principals=access.principals | memberships), self._roles)
+        return with_roles(
+            msgspec.structs.replace(access, principals=access.principals | memberships), self._settings.roles
+        )
+
+    def _without_groups(self, access: Access) -> Access:
+        """Return the access without the groups of its credential if groups come from elsewhere."""
+        if not self.groups_are_managed:
+            return access
+        kept = frozenset(name for name in access.principals if not name.startswith("group:"))
+        return msgspec.structs.replace(access, principals=kept)
 
 
 def _membership(text: str) -> str | None:

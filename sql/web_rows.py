@@ -80,8 +80,19 @@ class Memberships(msgspec.Struct, frozen=True):
 
     index_version: int
     principals: list[str]
+    read_sources: list[str]
     blocked: bool
     revoked: bool
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a source says of a person: a membership, or with no principal whether the account is active."""
+
+    source: str
+    principal: str | None
+    through: str | None
+    read_at: datetime | None
+    active: bool
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from orchestration.cli.arguments import Duration, Groups, Json, operator
 from orchestration.cli.catalogue import epilogue
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
+from orchestration.cli.people import warn_of_groups
 from resources.settings import load
 from sql.commands import Commands
 
@@ -34,7 +35,9 @@ def token_print(
 ) -> None:
     from serving.access.auth import mint
 
-    say(mint(load(), email, group or (), admin=admin, expires=expires))
+    settings = load()
+    warn_of_groups(settings, group)
+    say(mint(settings, email, group or (), admin=admin, expires=expires))
 
 
 @token.command(name="revoke", help="Revoke a token immediately.")
@@ -67,7 +70,9 @@ def key_create(
 ) -> None:
     from serving.access import api_keys
 
-    with database(load()) as connection:
+    settings = load()
+    warn_of_groups(settings, group)
+    with database(settings) as connection:
         until = datetime.now(UTC) + expires if expires is not None else None
         say(api_keys.create(connection, email, group or (), admin=admin, scim=scim, expires_at=until))
 

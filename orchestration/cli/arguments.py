@@ -18,9 +18,17 @@ def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
     return duration(tokens[0].value)
 
 
+DIRECTORY = "directory"
+"""What `sync` calls the sources of people and groups."""
+
+
 def _source(_kind: Any, tokens: Sequence[Token]) -> str:
 
     return parse(tokens[0].value).value
+
+
+def _source_or_directory(kind: Any, tokens: Sequence[Token]) -> str:
+    return DIRECTORY if tokens[0].value.strip().lower() == DIRECTORY else _source(kind, tokens)
 
 
 def person(email: str | None, example: str) -> str:
@@ -35,6 +43,14 @@ def person(email: str | None, example: str) -> str:
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
 Source: TypeAlias = Annotated[
     str, Parameter(converter=_source, n_tokens=1, help="google_drive, slack, upload or files.")
+]
+SourceOrDirectory: TypeAlias = Annotated[
+    str,
+    Parameter(
+        converter=_source_or_directory,
+        n_tokens=1,
+        help="google_drive, slack, upload, files, or directory: people and groups.",
+    ),
 ]
 OneOrEverySource: TypeAlias = Annotated[
     str | None,

@@ -19,7 +19,10 @@ COMMANDS = {
         "simulate slack": "Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it.",
     },
     "syncing": {
-        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files.",
+        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files; or people and groups: directory.",
+    },
+    "people": {
+        "whoami": "Show a person's principals and where each comes from, as each request sees them.",
     },
     "sources": {
         "source list": "List roots, drives and channels: documents, state and last sync.",
@@ -85,7 +88,7 @@ ARRANGED = {
     SEARCH: ("search", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "reindex", "cleanup"),
-    ACCESS: ("token", "key", "audit"),
+    ACCESS: ("token", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
 }
 """Every command and group of commands of the overview."""
@@ -106,6 +109,7 @@ EXAMPLES = {
     "source remove": ("concordance source remove handbook", "concordance source remove --sample --yes"),
     "prune approve": ("concordance prune approve files handbook",),
     "token": ("concordance token ann@acme.com --group eng@acme.com --expires 12h",),
+    "whoami": ("concordance whoami ann@acme.com",),
     "key create": ("concordance key create bot@acme.com",),
     "questions add": (
         'concordance questions add "How long is parental leave?" --document handbook/leave.md --as ann@acme.com',

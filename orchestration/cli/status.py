@@ -1,17 +1,21 @@
 """The command `status`: services, running syncs, and the documents of each source."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, note_changed, say, say_json
+from orchestration.cli.people import age_of
 from orchestration.cli.progress import line
 from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from orchestration.supervision.services import SLACK_EVENTS, external
+from resources.core.durations import duration
 from resources.core.errors import NotRunningError
 from resources.servers.processes import alive as is_alive
 from resources.settings import Settings, load
@@ -19,6 +23,7 @@ from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
 from sql.commands import Commands, RunningSync, SourceCounts
+from sql.people import PeopleState, PeopleStates
 
 
 def status(
@@ -34,18 +39,28 @@ def status(
     state = run_state.read(settings)
     services = _services(settings, state, alive and hung is None)
     sources, syncs = _sources(settings)
+    people = _people(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
     left_out = [str(fault) for fault in faults()]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
         counts = {name: _counts(one) for name, one in (sources or {}).items()}
         say_json(
-            {"services": services, "sources": counts, "running": syncs, "disks": disks, "left_out": left_out} | more
+            {
+                "services": services,
+                "sources": counts,
+                "running": syncs,
+                "groups": [msgspec.to_builtins(one) for one in people],
+                "disks": disks,
+                "left_out": left_out,
+            }
+            | more
         )
     elif urls:
         say_addresses(addresses(settings))
     else:
         _say_status(services, sources, syncs)
+        _say_people(settings, people)
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
     for fault in [*disks, *left_out]:
@@ -87,6 +102,25 @@ def _sources(settings: Settings) -> tuple[dict[str, SourceCounts] | None, list[R
             return {row.source: row for row in statements.sources()}, statements.running()
     except NotRunningError:
         return None, []
+
+
+def _people(settings: Settings) -> list[PeopleState]:
+    """Return the state of each source of people and groups."""
+    try:
+        with database(settings) as connection:
+            return PeopleStates(connection).states()
+    except NotRunningError:
+        return []
+
+
+def _say_people(settings: Settings, states: list[PeopleState]) -> None:
+    now, max_age = datetime.now(UTC), duration(settings.acl_max_age)
+    for one in states:
+        age = f"read {age_of(one.directory_at, now)} ago" if one.directory_at is not None else "never read"
+        old = "; TOO OLD: grants nothing" if one.directory_at is not None and now - one.directory_at > max_age else ""
+        say(f"groups             {one.source}: {one.groups} groups, {one.members} members, {age}{old}")
+        if one.note is not None:
+            note(f"{one.source}: {one.note}")
 
 
 def _counts(source: SourceCounts) -> dict[str, Any]:

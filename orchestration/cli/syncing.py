@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Json, Source
+from orchestration.cli.arguments import DIRECTORY, Json, SourceOrDirectory
 from orchestration.cli.installed import HOW_TO_START, database
 from orchestration.cli.output import note, note_changed, say, say_json
+from orchestration.cli.people import sync_directory
 from orchestration.cli.progress import line
 from orchestration.demo.running import with_running_sample
 from orchestration.supervision.run_state import supervisor
@@ -33,7 +34,7 @@ SHOWN_PARTITIONS = 20
 
 
 def sync(
-    source: Source,
+    source: SourceOrDirectory,
     /,
     *,
     partition: Annotated[
@@ -41,9 +42,20 @@ def sync(
     ] = None,
     full: Annotated[bool, Parameter(negative="", help="List everything instead of only changes.")] = False,
     wait: Annotated[bool, Parameter(negative="", help="Wait until the sync has ended, and report.")] = False,
+    approve: Annotated[
+        bool, Parameter(negative="", help="With directory: deactivate people even if very many are gone at once.")
+    ] = False,
     json: Json = False,
 ) -> int:
     settings = load()
+    if source == DIRECTORY:
+        if partition or full:
+            raise InvalidRequestError("The directory is always read as a whole: leave out --partition and --full.")
+        return sync_directory(settings, approve=approve, json=json)
+    if approve:
+        raise InvalidRequestError(
+            "--approve is for `sync directory`. Approve deletions with: concordance prune approve"
+        )
     _check_running(settings)
     note_changed(settings)
     settings = with_running_sample(settings)

@@ -16,6 +16,7 @@ from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.durations import duration
 from resources.core.errors import ConcordanceError
+from resources.people import groups_are_managed
 from resources.settings import Settings, load
 from sql.commands import Commands
 from sql.web import WebSession
@@ -54,7 +55,7 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     named, max_age = reference(source), duration(settings.acl_max_age)
     fresh_since = datetime.now(UTC) - max_age
     with database(settings) as connection:
-        access = _access(connection, email, groups, fresh_since)
+        access = _access(settings, connection, email, groups, fresh_since)
         row = Commands(connection).why(
             **parameters(named), principals=sorted(access.principals), fresh_since=fresh_since
         )
@@ -66,10 +67,13 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     return trace(row, points=points, asked=query is not None, rank=rank, max_age=max_age)
 
 
-def _access(connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
+def _access(settings: Settings, connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return the person's access, including groups and teams from the synced directory."""
     address = permissions.email(email)
-    names = WebSession(connection).directory(email=address, fresh_since=fresh_since, token_id=None).principals
+    row = WebSession(connection).directory(email=address, fresh_since=fresh_since, token_id=None)
+    names = row.principals
+    if groups_are_managed(settings, row.read_sources):
+        groups = []
     teams = [name for name in names if name.startswith("slack:")]
     known = [name for name in names if name.startswith("group:")]
     return Access(email=address, principals=permissions.principals_of(address, [*groups, *known], teams))

@@ -70,7 +70,7 @@ class QuestionRunner:
         """Return the `Access` that the HTTP service would give this person with these groups in the token."""
         fresh_since = datetime.now(UTC) - duration(self._settings.acl_max_age)
         known = Access(email=email, principals=principals_of(email, groups))
-        return await Directory(self._database).complete(known, fresh_since)
+        return await Directory(self._settings, self._database).complete(known, fresh_since)
 
     async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
         """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""

@@ -1,1 +1,43 @@
-"""People and groups from where they are kept: Google's directory and a CSV file."""
+"""People and groups from where they are kept: Google's directory, a CSV file, and what an identity provider sends by SCIM.
+
+Syncs and SCIM's routes write the tables `directory` and `people`.
+"""
+
+from collections.abc import Collection
+
+from resources.settings import Settings
+
+GOOGLE = "google_directory"
+FILE = "groups_file"
+SCIM = "scim"
+SOURCES_OF_GROUPS = (GOOGLE, FILE, SCIM)
+
+
+def sources_of_groups(settings: Settings, read: Collection[str]) -> list[str]:
+    """Return the sources of groups that are set up; `read` names those that were ever read (`source_states.directory_at`).
+
+    A service account counts once Google has let it read the directory, SCIM once a client has signed in. Slack's user
+    groups do not count: their domain is Slack's own.
+    """
+    service_account = settings.google_service_account_file is not None and settings.google_subject is not None
+    set_up = {
+        GOOGLE: settings.google_directory_api_url is not None or (service_account and GOOGLE in read),
+        FILE: settings.groups_file is not None,
+        SCIM: SCIM in read,
+    }
+    return [name for name, on in set_up.items() if on]
+
+
+def groups_are_managed(settings: Settings, read: Collection[str]) -> bool:
+    """Return True if groups come from where they are kept. Groups in tokens and keys made here then count for nothing."""
+    return bool(sources_of_groups(settings, read))
+
+
+def to_sync(settings: Settings) -> list[str]:
+    """Return the sources that a sync of the directory reads; a service account may yet turn out not to be allowed to."""
+    possible = (
+        {GOOGLE}
+        if settings.google_service_account_file is not None and settings.google_subject is not None
+        else set[str]()
+    )
+    return sources_of_groups(settings, possible)

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-from resources.core.errors import AuthorizationError
+from resources.core import permissions
+from resources.core.errors import AuthorizationError, InvalidRequestError
+from resources.core.json import object_of
 from resources.core.retrying import Tally
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
@@ -36,7 +38,7 @@ class GoogleUser(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     email: str
-    """Primary address, lower case."""
+    """Primary address in normal form; empty if it has none."""
     name: str | None
     suspended: bool
     archived: bool
@@ -54,7 +56,7 @@ class GoogleMember(msgspec.Struct, frozen=True):
     type: str
     """`USER`, `GROUP`, or `CUSTOMER`: everyone in the Workspace. `EXTERNAL` may stand for someone outside."""
     email: str
-    """Lower case; empty for `CUSTOMER`."""
+    """In normal form; empty for `CUSTOMER`."""
 
 
 class GoogleDirectory:
@@ -74,17 +76,17 @@ class GoogleDirectory:
         for user in self._listed("users", maxResults=_USERS, fields=fields):
             yield GoogleUser(
                 id=str(user.get("id", "")),
-                email=str(user["primaryEmail"]).lower(),
-                name=(user.get("name") or {}).get("fullName"),
+                email=_address(user["primaryEmail"]),
+                name=object_of(user.get("name")).get("fullName"),
                 suspended=user.get("suspended") is True,
                 archived=user.get("archived") is True,
                 org_unit=str(user.get("orgUnitPath") or "/"),
             )
 
     def groups(self) -> Iterator[str]:
-        """Yield the address of every group, lower case."""
+        """Yield the address of every group, in normal form."""
         for group in self._listed("groups", maxResults=_GROUPS, fields="nextPageToken,groups(email)"):
-            yield str(group["email"]).lower()
+            yield _address(group["email"])
 
     def members(self, group: str) -> list[GoogleMember]:
         """Return the direct members of a group; none if it no longer exists.
@@ -98,7 +100,9 @@ class GoogleDirectory:
             )
         except NotFoundError:
             return []
-        return [GoogleMember(str(one.get("type", "USER")), str(one.get("email", "")).lower()) for one in found]
+        except ForbiddenError:
+            raise ForbiddenError("Google does not let the account that reads list its members.") from None
+        return [GoogleMember(str(one.get("type", "USER")), _address(one.get("email"))) for one in found]
 
     def _listed(self, kind: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         try:
@@ -108,3 +112,11 @@ class GoogleDirectory:
                 f"Google does not let the account that reads list the {kind} of the Workspace ({error}). Set "
                 "CONCORDANCE_GOOGLE_SUBJECT to someone who may read users and groups in the Admin console."
             ) from None
+
+
+def _address(text: Any) -> str:
+    """Return an address in normal form; empty if it is none."""
+    try:
+        return permissions.email(str(text)) if text else ""
+    except InvalidRequestError:
+        return ""

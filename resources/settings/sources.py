@@ -71,6 +71,8 @@ class SourceSettings(BaseModel):
     """Person in whose name the service account reads (domain-wide delegation)."""
     google_directory_api_url: str | None = None
     """Root of Google's Admin SDK. Unset: Google's, read only with a service account that has the scopes."""
+    groups_file: Path | None = None
+    """CSV file of groups and their members."""
     slack_bot_token: SecretStr | None = None
     slack_api_url: str = "https://slack.com/api"
     slack_signing_secret: SecretStr | None = None

@@ -60,6 +60,7 @@ CLASS_OF: Mapping[str, str] = {
             "getOriginal",
             "formatCitations",
             "ingestStatus",
+            "me",
             "syncStatus",
             "listSources",
             "listAudit",

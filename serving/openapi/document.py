@@ -40,6 +40,7 @@ TAGS = {
     "search": "Find passages, and format citations of documents.",
     "answers": "Answer questions from documents, look at answers again, and rate them.",
     "documents": "List, read, download, upload, ingest, change and delete documents, and find out why one is not found.",
+    "access": "Who you are, and what your access comes from.",
     "sync": "Sources, their syncs, and the notifications that request them.",
     "audit": "Who did what.",
     "health": "For monitoring.",

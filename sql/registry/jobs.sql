@@ -104,5 +104,5 @@ WHERE
     );
 
 -- name: synced_sources
--- Sources that were ever synced, whether or not the package that adds them is still installed. Grain: source.
-SELECT source FROM source_states ORDER BY source;
+-- Sources that were ever synced, whether or not the package that adds them is still installed; not those of people only. Grain: source.
+SELECT source FROM source_states WHERE credentials <> '' ORDER BY source;

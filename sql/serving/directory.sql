@@ -1,7 +1,7 @@
--- Purpose: a user's principals from sources, in addition to the token, and the version of the index. Sources that were not queried
--- recently are ignored; `blocked` is true once any of them has reported the user as inactive, however long ago, and `revoked` if the
--- token is on the deny-list. Parameters: email, fresh_since, token_id (null: not a token of ours). Grain: one row always.
--- Indexes: directory_email, people_email, primary keys of source_states and revoked_tokens.
+-- Purpose: a user's principals from sources, in addition to the token, and the version of the index. Sources and groups that were not
+-- read recently are ignored; `blocked` is true once any of them has reported the user as inactive, however long ago, and `revoked` if the
+-- token is on the deny-list. `read_sources`: those that were ever read. Parameters: email, fresh_since, token_id (null: not a token of
+-- ours). Grain: one row always. Indexes: directory_email, people_email, primary keys of source_states and revoked_tokens.
 SELECT
     v.version AS index_version,
     ARRAY(
@@ -11,7 +11,9 @@ SELECT
         WHERE
             d.email = %(email)s
             AND s.directory_at >= %(fresh_since)s
+            AND (d.read_at IS NULL OR d.read_at >= %(fresh_since)s)
     ) AS principals,
+    ARRAY(SELECT r.source FROM source_states AS r WHERE r.directory_at IS NOT NULL) AS read_sources,
     EXISTS (SELECT 1 FROM people AS p WHERE p.email = %(email)s AND NOT p.active) AS blocked,
     EXISTS (SELECT 1 FROM revoked_tokens AS r WHERE r.token_id = %(token_id)s) AS revoked
 FROM index_version AS v

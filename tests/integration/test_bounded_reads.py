@@ -80,6 +80,7 @@ READS: dict[str, dict[str, Any]] = {
     "documents": {**NARROWING, **FRESH, "title": None, "before_at": None, "before_id": None, "most": 51},
     "expected_passages": {},
     "full_text": FULL_TEXT,
+    "identity": {"email": BOB},
     "ingest_job": {"job_id": NOBODY, "email": BOB},
     "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, "collection": None, **FRESH},
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},

@@ -104,6 +104,34 @@ def test_directory_names_full_members_alone(office: Office) -> None:
     assert office.source().directory() == [("ada@larkmoor.example", principal), ("ben@larkmoor.example", principal)]
 
 
+def test_user_groups_name_their_full_members(office: Office) -> None:
+    workspace = office.workspace
+    guest = workspace.user("Gil Guest", "gil.guest@agency.example", guest=True)
+    gone = workspace.user("Dan Gone", "dan@larkmoor.example", deactivated=True)
+    bakers = workspace.usergroup("bakers", [office.ada, guest, gone])
+    workspace.usergroup("not an address", [office.ada])
+
+    def groups() -> list[tuple[str, str]]:
+        return [one for one in office.source().directory() if one[1].startswith("group:")]
+
+    assert groups() == [("ada@larkmoor.example", "group:bakers@larkmoor.slack.com")]
+    workspace.usergroup("bakers", [])
+    assert groups() == []
+    workspace.usergroup("bakers", [office.ada])
+    workspace.disable_usergroup(bakers)
+    assert groups() == []
+
+
+def test_a_token_without_the_scope_for_user_groups_keeps_working(office: Office) -> None:
+    office.workspace.usergroup("bakers", [office.ada])
+    office.workspace.set_scopes(office.workspace.scopes - {"usergroups:read"})
+    assert {principal for _, principal in office.source().directory()} == {"slack:T0LARKMOOR"}
+    office.workspace.set_scopes(office.workspace.scopes | {"usergroups:read"})
+    office.site.faults.add("server_error", times=0, match="usergroups.list")
+    with pytest.raises(RetryLaterError):
+        office.source().directory()
+
+
 def test_nothing_changed(office: Office, general: str) -> None:
     secret = office.workspace.channel("secret", [office.ada], private=True)
     for number in range(30):

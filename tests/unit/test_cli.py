@@ -25,6 +25,7 @@ COMMANDS = [
     "doctor",
     "demo",
     "token",
+    "whoami",
     "sync",
     "search",
     "why",

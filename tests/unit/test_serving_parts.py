@@ -168,7 +168,7 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
 
 def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "CACHE_BYTES", 600)
-    directory = Directory(Database("host=127.0.0.1 port=9"))
+    directory = Directory(Settings(), Database("host=127.0.0.1 port=9"))
     directory.index_version = 1
     now = 0.0
     kept = cache.CandidateCache(directory, 60, lambda: now)

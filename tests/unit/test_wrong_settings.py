@@ -110,6 +110,14 @@ CASES: list[Case] = [
         {"ENCRYPTION_KEYS": "x"},
         "CONCORDANCE_ENCRYPTION_KEYS: contains a value that is not a Fernet key; generate one with",
     ),
+    (
+        {"GROUPS_FILE": "/nowhere.csv"},
+        "CONCORDANCE_GROUPS_FILE: cannot read /nowhere.csv: No such file or directory. Correct the path or its rights",
+    ),
+    (
+        {"GOOGLE_DIRECTORY_API_URL": f"http://{CLOSED}"},
+        "CONCORDANCE_GOOGLE_DIRECTORY_API_URL: no credentials may read Google's directory. Set CONCORDANCE_GOOGLE_SERVICE",
+    ),
     ({"FILE_ROOTS": '{"name": "notes"'}, "CONCORDANCE_FILE_ROOTS: is not valid JSON: "),
     ({"FILE_ROOTS": "@/nowhere.json"}, "CONCORDANCE_FILE_ROOTS: cannot read /nowhere.json: No such file or directory"),
     (

@@ -65,6 +65,10 @@ _silent.setLevel(logging.CRITICAL + 1)
 """slack_sdk logs requests and parts of responses, which may contain private data."""
 
 
+class MissingScopeError(AuthorizationError):
+    """The token lacks the scope that a method needs."""
+
+
 class ThreadNotFoundError(LookupError):
     """The thread's parent and replies no longer exist."""
 
@@ -163,7 +167,7 @@ class SlackClient:
             return RetryLaterError(f"Slack failed at {method} (HTTP {status}); the call is retried.")
         if code == "missing_scope":
             needed = str(data.get("needed") or "the scope that the method asks for")
-            return AuthorizationError(
+            return MissingScopeError(
                 f"Slack's {method} needs the scope {needed}: add it to the app and install the app again (docs/operations.md)."
             )
         if code in REFUSED:

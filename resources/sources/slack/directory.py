@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from resources.core import permissions
-from resources.core.errors import AuthorizationError, InvalidRequestError
+from resources.core.errors import AbortSyncError, AuthorizationError, InvalidRequestError
 from resources.core.json import list_of, object_of
-from resources.sources.slack.client import LIST_LIMIT, SlackClient
+from resources.sources.slack.client import LIST_LIMIT, MissingScopeError, SlackClient
 
 BOTS = frozenset({"USLACKBOT"})
 
@@ -68,6 +68,36 @@ def load(client: SlackClient, team: str) -> People:
             "Add it to the app and install the app again (docs/operations.md)."
         )
     return People(team, accounts)
+
+
+def usergroups(client: SlackClient) -> list[dict[str, Any]] | None:
+    """Return the user groups that are enabled, with their users; None without the scope, or on a plan that has none.
+
+    Source: https://docs.slack.dev/reference/methods/usergroups.list
+    """
+    try:
+        answer = client.call("usergroups.list", include_users="true", include_disabled="false")
+    except MissingScopeError:
+        return None
+    except AbortSyncError as error:
+        if "plan_upgrade_required" in str(error):
+            return None
+        raise
+    return [group for group in map(object_of, list_of(answer.get("usergroups"))) if not group.get("date_delete")]
+
+
+def memberships(people: People, groups: Iterable[dict[str, Any]], domain: str) -> list[tuple[str, str]]:
+    """Return (email, `group:HANDLE@DOMAIN`) of the full members of user groups. Groups whose handle is no address are left out."""
+    members = set(people.members())
+    found: list[tuple[str, str]] = []
+    for group in groups:
+        try:
+            principal = permissions.principal(f"group:{group.get('handle') or ''}@{domain}")
+        except InvalidRequestError:
+            continue
+        emails = people.emails(str(user) for user in list_of(group.get("users")))
+        found += [(email, principal) for email in emails if email in members]
+    return found
 
 
 def _person(team: str, account: dict[str, Any]) -> SlackAccount:

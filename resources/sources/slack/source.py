@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from resources.core.domain import Batch, Item, SourceName
 from resources.core.durations import duration
@@ -36,10 +37,14 @@ from resources.sources.slack.mentions import Mentions
 from resources.sources.slack.render import Names
 from resources.sources.slack.settle import ChannelBatchBuilder
 from resources.stores.postgres import session
+from sql.people import People
 from sql.sources import Events
 
 log = logger("sync")
 
+NO_USERGROUPS = (
+    "Slack's user groups are not read: add the scope usergroups:read to the app and install it again (docs/groups.md)."
+)
 PROBES = 5
 """Archived channels that one sync tries to read for the first time."""
 SECOND = timedelta(microseconds=1)
@@ -95,6 +100,7 @@ class Slack(Source):
         self._reads_unjoined = token.startswith("xoxp-")
         self._contents: dict[str, dict[str, bytes]] = {}
         self._lock = threading.RLock()
+        self._note: str | None = None
 
     @property
     def name(self) -> SourceName:
@@ -113,15 +119,23 @@ class Slack(Source):
         return sorted(set(known).difference(self.partitions()))
 
     def directory(self) -> list[tuple[str, str]]:
-        """Return (email, `slack:TEAM`) of each full member: not of guests, users of connected workspaces or bots."""
+        """Return (email, `slack:TEAM`) of each full member, and (email, `group:HANDLE@WORKSPACE`) of those in user groups.
+
+        Guests, users of connected workspaces and bots are left out.
+        """
         with self._lock:
-            return [(email, permissions.workspace(self._team)) for email in self._people.members()]
+            found = [(email, permissions.workspace(self._team)) for email in self._people.members()]
+            groups = directory.usergroups(self._client)
+            self._note = NO_USERGROUPS if groups is None else None
+            found += directory.memberships(self._people, groups or (), urlsplit(self._url).hostname or "")
+        return found
 
     def subscribe(self) -> None:
         """Note what events are understood by: accounts' addresses, and the app that the bot belongs to. Asks once for each bot."""
         bot = self._identity.bot
         accounts = [{"account": account, "email": email} for account, email in self._people.accounts()]
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
+            People(connection, self.name.value).note(note=self._note)
             registry = Events(connection)
             registry.keep_accounts(source=self.name.value, rows=accounts)
             known = registry.app(source=self.name.value)

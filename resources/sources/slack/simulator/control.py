@@ -13,7 +13,7 @@ from resources.sources.simulation.faults import Faults
 from resources.sources.slack.simulator.model import Workspace
 
 OPERATIONS = (
-    "user", "deactivate", "reactivate", "set_name", "set_guest",
+    "user", "deactivate", "reactivate", "set_name", "set_guest", "usergroup", "disable_usergroup",
     "channel", "join", "leave", "invite_bot", "remove_bot", "make_private", "archive", "unarchive", "rename",
     "post", "edit", "delete", "upload", "delete_file",
     "revoke", "renew", "set_scopes", "set_throttle", "messages", "readers",

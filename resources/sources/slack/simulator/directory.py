@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from resources.sources.slack.simulator.records import SLACKBOT, User
+from resources.sources.slack.simulator.records import SLACKBOT, User, UserGroup
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +24,7 @@ SCOPES = frozenset(
         "files:read",
         "groups:history",
         "groups:read",
+        "usergroups:read",
         "users:read",
         "users:read.email",
     }
@@ -58,6 +59,7 @@ class Directory:
         self.scopes: set[str] = set(SCOPES)
         self.throttle = False
         self.users: dict[str, User] = {}
+        self.usergroups: dict[str, UserGroup] = {}
         self._clock = clock or time.time
         self._dice = random.Random(seed)  # noqa: S311 - ids, not secrets
         self.bot, bot_id, self.app_id = self.new_id("U"), self.new_id("B"), self.new_id("A")
@@ -95,6 +97,20 @@ class Directory:
 
     def set_guest(self, user: str, guest: bool = True) -> None:
         self._update(user, guest=guest)
+
+    @locked
+    def usergroup(self, handle: str, users: Iterable[str] = ()) -> str:
+        """Create a user group, or replace its members, and return its id."""
+        known = next((group for group in self.usergroups.values() if group.handle == handle), None)
+        group = known or UserGroup(self.new_id("S"), handle, self.now())
+        group.users = [self.find_user(user).id for user in users]
+        self.usergroups[group.id] = group
+        return group.id
+
+    @locked
+    def disable_usergroup(self, group: str, on: bool = True) -> None:
+        """Disable a user group, which keeps its members, or enable it again."""
+        self.usergroups[group].deleted = self.now() if on else 0
 
     @locked
     def _update(self, user: str, **facts: object) -> None:

@@ -80,6 +80,15 @@ def _users_list(call: MethodCall) -> Json:
     }
 
 
+def _usergroups_list(call: MethodCall) -> Json:
+    """List user groups; without pages, in no order. Source: https://docs.slack.dev/reference/methods/usergroups.list"""
+    shown = [
+        group for group in call.workspace.usergroups.values() if not group.deleted or call.flag("include_disabled")
+    ]
+    users = call.flag("include_users")
+    return {"usergroups": [shapes.usergroup(call.workspace, group, users=users) for group in shown]}
+
+
 def _bots_info(call: MethodCall) -> Json:
     for user in call.workspace.users.values():
         if user.bot and user.bot_id == call.required("bot"):
@@ -174,6 +183,7 @@ METHODS: dict[str, tuple[Callable[[MethodCall], Json], str]] = {
     "conversations.list": (_conversations_list, ""),
     "conversations.members": (_conversations_members, ""),
     "conversations.replies": (_conversations_replies, ""),
+    "usergroups.list": (_usergroups_list, "usergroups:read"),
     "users.list": (_users_list, "users:read"),
 }
 """Each method with its required scope; scopes for channels depend on the channel's kind and are checked inside."""

@@ -17,6 +17,7 @@ PER_MINUTE: dict[str, int] = {
     "conversations.list": 20,
     "conversations.members": 100,
     "conversations.replies": 50,
+    "usergroups.list": 20,
     "users.list": 20,
 }
 """Calls per minute by method: tier 1 is 1, tier 2 is 20, tier 3 is 50, tier 4 is 100."""

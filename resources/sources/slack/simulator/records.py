@@ -68,6 +68,18 @@ class User:
 
 
 @dataclass(slots=True)
+class UserGroup:
+    """Users who can be mentioned together."""
+
+    id: str
+    handle: str
+    created: int
+    users: list[str] = field(default_factory=list[str])
+    deleted: int = 0
+    """When it was disabled; 0: it is not."""
+
+
+@dataclass(slots=True)
 class SlackMessage:
     """One message, reply or event. `parent` is the time of the parent message."""
 

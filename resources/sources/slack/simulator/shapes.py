@@ -10,7 +10,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from resources.sources.slack.simulator.model import SimulatedChannel, Workspace
-from resources.sources.slack.simulator.records import SLACKBOT, SlackFile, SlackMessage, User, to_ts
+from resources.sources.slack.simulator.records import SLACKBOT, SlackFile, SlackMessage, User, UserGroup, to_ts
 
 Json = dict[str, Any]
 
@@ -19,6 +19,22 @@ NO_REPLIES = "0000000000.000000"
 _REPLY_USERS = 5
 """Slack lists at most this many authors of a thread."""
 _FILETYPES = {"text/plain": "text", "text/markdown": "markdown", "image/jpeg": "jpg"}
+
+
+def usergroup(workspace: Workspace, found: UserGroup, *, users: bool) -> Json:
+    """Return a user group. Source: https://docs.slack.dev/reference/objects/usergroup-object"""
+    shape: Json = {
+        "id": found.id,
+        "team_id": workspace.team,
+        "is_usergroup": True,
+        "name": found.handle,
+        "handle": found.handle,
+        "is_external": False,
+        "date_create": found.created // 1_000_000,
+        "date_delete": found.deleted // 1_000_000,
+        "user_count": len(found.users),
+    }
+    return {**shape, "users": found.users} if users else shape
 
 
 def user(workspace: Workspace, found: User) -> Json:

@@ -1,0 +1,156 @@
+"""Sync people and groups: read each source as a whole, then replace what is stored of it in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from resources.alerts import alert
+from resources.core.errors import AuthorizationError, BusyError, ConcordanceError
+from resources.people import GOOGLE, google_groups, groups_file, to_sync
+from resources.people.google import GoogleDirectory, GoogleUser
+from resources.people.google_groups import GoogleListing
+from resources.people.membership import DirectMembers, flatten
+from resources.settings import Settings
+from resources.stores.postgres import session
+from sql.people import People, PeopleStates, StoredMembership
+
+if TYPE_CHECKING:
+    from resources.stores.postgres import Connection
+
+PEOPLE = "google"
+"""Name of Google's directory in the table `people`."""
+MINIMUM = 5
+"""As many people may vanish at once without approval."""
+SHARE = 0.5
+"""Most people who may vanish at once without approval, as a share of the active ones."""
+SHOWN = 5
+
+
+class PeopleReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a sync of one source did."""
+
+    people: int = 0
+    groups: int = 0
+    members: int = 0
+    """Memberships, nested ones included."""
+    inactive: int = 0
+    """People whom the source reports as inactive, or no longer reports."""
+    held: int = 0
+    """People who vanished and stay active until that is approved."""
+    calls: int = 0
+    note: str | None = None
+    error: str | None = None
+
+
+def sync_people(
+    settings: Settings, *, approve: bool = False, sleep: Callable[[float], None] = time.sleep
+) -> dict[str, PeopleReport]:
+    """Sync every source that is set up and return a report for each. A source that fails keeps what is stored, and ages.
+
+    With `approve`, people are deactivated however many vanished. Idempotent. Raises `BusyError` if another sync is running.
+    """
+    reports: dict[str, PeopleReport] = {}
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        if not PeopleStates(connection).lock():
+            raise BusyError("A sync of the directory is already running.", "")
+        states = {one.source: one for one in PeopleStates(connection).states()}
+        for source in to_sync(settings):
+            people = People(connection, source)
+            earlier = states.get(source)
+            try:
+                if source == GOOGLE:
+                    report = _google(settings, connection, people, approve=approve, sleep=sleep)
+                else:
+                    report = _file(settings, connection, people)
+            except ConcordanceError as error:
+                if _not_delegated(settings, error, read=earlier is not None and earlier.directory_at is not None):
+                    reports[source] = PeopleReport(note=f"Google's directory is not read: {error}")
+                    continue
+                report = PeopleReport(error=str(error), note=str(error))
+            before = earlier.note if earlier is not None else None
+            people.note(note=report.note)
+            if report.note is not None and report.note != before:
+                alert(settings, f"{source}: {report.note}")
+            reports[source] = report
+    return reports
+
+
+def _not_delegated(settings: Settings, error: ConcordanceError, *, read: bool) -> bool:
+    """Return True if a service account was never allowed to read the directory, and nobody asked for it: that is no fault."""
+    return isinstance(error, AuthorizationError) and not read and settings.google_directory_api_url is None
+
+
+def _file(settings: Settings, connection: Connection, people: People) -> PeopleReport:
+    path, at = settings.groups_file, datetime.now(UTC)
+    assert path is not None  # noqa: S101 - for the type checker: the source is set up
+    groups = groups_file.read(path)
+    memberships = flatten(groups)
+    with connection.transaction():
+        people.save_memberships(rows=memberships)
+        people.date(read_at=at)
+    everyone = {one.email for one in memberships}
+    return PeopleReport(people=len(everyone), groups=len(groups), members=len(memberships))
+
+
+def _google(
+    settings: Settings, connection: Connection, people: People, *, approve: bool, sleep: Callable[[float], None]
+) -> PeopleReport:
+    directory, at = GoogleDirectory(settings, sleep=sleep), datetime.now(UTC)
+    listing = google_groups.read(directory)
+    groups = google_groups.with_stored(listing, lambda names: _stored(people, names))
+    accounts = People(connection, PEOPLE)
+    report = PeopleReport(people=len(listing.users), groups=len(listing.groups), calls=directory.tally.calls.total())
+    with connection.transaction():
+        active = {user.email for user in listing.users if user.active}
+        inactive = {user.email for user in listing.users} - active
+        earlier = set(accounts.active_people())
+        gone = sorted(earlier - active - inactive)
+        memberships = [one for one in flatten(groups, active) if one.email not in inactive]
+        people.save_memberships(rows=memberships)
+        accounts.save_people(rows=[_row(user) for user in listing.users])
+        if approve or len(gone) <= max(MINIMUM, SHARE * len(earlier)):
+            accounts.deactivate(emails=gone)
+        else:
+            report.held = len(gone)
+        people.date(read_at=at)
+    report.members = len(memberships)
+    report.inactive = len(inactive) + len(gone) - report.held
+    report.note = _note(listing, report)
+    return report
+
+
+def _stored(people: People, names: Iterable[str]) -> Mapping[str, DirectMembers]:
+    """Return what is stored of groups as their direct members, each as old as its oldest part."""
+    found: dict[str, list[StoredMembership]] = {}
+    for row in people.read_groups(groups=[f"group:{name}" for name in names]):
+        found.setdefault(row.principal.removeprefix("group:"), []).append(row)
+    return {
+        group: DirectMembers(
+            [row.email for row in rows if row.through is None],
+            sorted({row.through for row in rows if row.through is not None}),
+            min(row.read_at for row in rows),
+        )
+        for group, rows in found.items()
+    }
+
+
+def _row(user: GoogleUser) -> dict[str, object]:
+    return {"email": user.email, "id": user.id, "name": user.name, "active": user.active}
+
+
+def _note(listing: GoogleListing, report: PeopleReport) -> str | None:
+    notes: list[str] = []
+    if report.held:
+        notes.append(
+            f"{report.held} of {report.held + report.people} people are gone from Google's directory at once. They stay active until you "
+            "approve it: concordance sync directory --approve"
+        )
+    if listing.unreadable:
+        group, reason = next(iter(sorted(listing.unreadable.items())))
+        notes.append(f"{len(listing.unreadable)} groups could not be read, such as {group}: {reason}")
+    return " ".join(notes) or None

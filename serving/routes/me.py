@@ -1,0 +1,53 @@
+"""`GET /api/me`."""
+
+from typing import Any
+
+from litestar import Request, get
+from litestar.di import NamedDependency
+
+from resources.core.domain import Access
+from serving.access import api_keys
+from serving.access.auth import credential_of
+from serving.deps import Services
+from serving.identity import Identity, identity
+from serving.openapi.describe import described
+from sql.web import WebReads
+
+
+@get(
+    "/api/me",
+    operation_id="me",
+    tags=["access"],
+    summary="Who am I?",
+    opt=described(
+        example={
+            "email": "ann@acme.com",
+            "active": True,
+            "admin": False,
+            "groups_are_managed": True,
+            "principals": [
+                {"principal": "ann@acme.com", "origin": "email", "through": None, "read_at": None, "counts": True},
+                {
+                    "principal": "group:eng@acme.com",
+                    "origin": "google_directory",
+                    "through": "leads@acme.com",
+                    "read_at": "2026-11-23T10:00:04Z",
+                    "counts": True,
+                },
+            ],
+        }
+    ),
+)
+async def me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Identity:
+    """Return the caller's own principals, and where each comes from."""
+    access = request.user
+    return identity(
+        access.email,
+        await WebReads(services.database).identity(email=access.email),
+        now=services.clock(),
+        max_age=services.acl_max_age,
+        managed=services.directory.groups_are_managed,
+        admin=access.admin,
+        credential="key" if credential_of(request).startswith(api_keys.PREFIX) else "token",
+        held=access.principals,
+    )

@@ -1,0 +1,47 @@
+"""Statements about people and their groups: `sql/people`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from sql.family import Family, Json, SourceFamily
+
+
+class PeopleState(msgspec.Struct, frozen=True):
+    """A source of memberships: when it was last read, what it notes, and how much it holds."""
+
+    source: str
+    directory_at: datetime | None
+    note: str | None
+    members: int
+    groups: int
+
+
+class StoredMembership(msgspec.Struct, frozen=True):
+    """A person's membership in a group, through a group that is a member of it or directly."""
+
+    email: str
+    principal: str
+    through: str | None
+    read_at: datetime
+
+
+class PeopleStates(Family, path="people/states.sql"):
+    """The state of all sources of people."""
+
+    def lock(self) -> bool: ...
+    def states(self) -> list[PeopleState]: ...
+
+
+class People(SourceFamily, path="people/people.sql"):
+    """People and groups of one source."""
+
+    def read_groups(self, *, groups: list[str]) -> list[StoredMembership]: ...
+    def save_memberships(self, *, rows: Json) -> int: ...
+    def note(self, *, note: str | None) -> int: ...
+    def date(self, *, read_at: datetime) -> int: ...
+    def active_people(self) -> list[str]: ...
+    def save_people(self, *, rows: Json) -> int: ...
+    def deactivate(self, *, emails: list[str]) -> int: ...

@@ -1,0 +1,59 @@
+-- People and groups, as Google's directory and the file of groups report them.
+
+-- name: read_groups
+-- The stored members of groups. Parameters: source, groups text[] (principals). Grain: (email, principal). Index: directory_principal.
+SELECT d.email, d.principal, d.through, coalesce(d.read_at, s.directory_at) AS read_at
+FROM directory AS d
+INNER JOIN source_states AS s ON d.source = s.source
+WHERE d.source = :source AND d.principal = ANY(:groups::text []) AND s.directory_at IS NOT NULL;
+
+-- name: save_memberships!
+-- Replace a source's memberships. Parameters: source, rows jsonb ([[email, principal, through, read_at], …]). Grain: (email, principal).
+WITH entries AS (
+    SELECT
+        e.value ->> 0 AS email,
+        e.value ->> 1 AS principal,
+        e.value ->> 2 AS through,
+        (e.value ->> 3)::timestamptz AS read_at
+    FROM jsonb_array_elements(:rows::jsonb) AS e
+),
+
+gone AS (
+    DELETE FROM directory AS d
+    WHERE
+        d.source = :source
+        AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email AND e.principal = d.principal)
+)
+
+INSERT INTO directory AS d (source, email, principal, through, read_at)
+SELECT :source, e.email, e.principal, e.through, e.read_at FROM entries AS e
+ON CONFLICT (source, email, principal) DO UPDATE SET through = excluded.through, read_at = excluded.read_at
+WHERE (d.through, d.read_at) IS DISTINCT FROM (excluded.through, excluded.read_at);
+
+-- name: note!
+-- Save what is to be said of a source of people, without changing its age. Parameters: source, note or null. Grain: source.
+INSERT INTO source_states (source, directory_note) VALUES (:source, :note)
+ON CONFLICT (source) DO UPDATE SET directory_note = excluded.directory_note;
+
+-- name: date!
+-- Record that a source of people was read at a time. Parameters: source, read_at. Grain: source.
+INSERT INTO source_states (source, directory_at) VALUES (:source, :read_at)
+ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
+
+-- name: active_people
+-- Emails of the people whom a source last reported as active. Parameters: source. Index: primary key of people.
+SELECT email FROM people WHERE source = :source AND active;
+
+-- name: save_people!
+-- Save people as a source reports them. Parameters: source, rows jsonb (email, id, name, active). Grain: person.
+INSERT INTO people AS p (source, email, external_id, name, active)
+SELECT :source, r.email, r.id, r.name, r.active
+FROM jsonb_to_recordset(:rows::jsonb) AS r (email text, id text, name text, active boolean)
+ON CONFLICT (source, email) DO UPDATE SET
+    external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now()
+WHERE (p.external_id, p.name, p.active) IS DISTINCT FROM (excluded.external_id, excluded.name, excluded.active);
+
+-- name: deactivate!
+-- Make people inactive whom a source no longer reports. Parameters: source, emails text[]. Grain: person.
+UPDATE people SET active = FALSE, updated_at = now()
+WHERE source = :source AND email = ANY(:emails::text []) AND active;

@@ -1,0 +1,17 @@
+-- The state of the sources of people.
+
+-- name: lock^
+-- One sync of people at a time, until the session ends; false if another one runs. Grain: one row.
+SELECT pg_try_advisory_lock(hashtext('concordance.people')) AS locked;
+
+-- name: states
+-- When each source of groups was last read, and what it notes. Grain: source that was ever tried. Index: primary key.
+SELECT
+    s.source,
+    s.directory_at,
+    s.directory_note AS note,
+    (SELECT count(DISTINCT d.email) FROM directory AS d WHERE d.source = s.source) AS members,
+    (SELECT count(DISTINCT d.principal) FROM directory AS d WHERE d.source = s.source AND d.principal LIKE 'group:%') AS groups
+FROM source_states AS s
+WHERE s.directory_at IS NOT NULL OR s.directory_note IS NOT NULL
+ORDER BY s.source;
