@@ -4,7 +4,7 @@ A document that the caller may not see gets the same `Trace` as one that does no
 caller's principals, and everything else is done alike for both. The operator's command line reads without them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from resources.core.domain import STAGES, State
 from serving.references import Reference
 from serving.retrieval.passage import Passage
-from sql.web_rows import Entry
+from sql.web_rows import Entry, Shares
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""
@@ -51,6 +51,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """True if you may read it."""
     rank: int | None = None
     """Its rank for `query` among the first 50 documents, from 1; null if it is not among them."""
+    shared_with: list[str] | None = None
+    """The principals that it is shared with, any of which gives access. For its owner; null for everyone else."""
+    access_by: list[str] | None = None
+    """Those of `shared_with` that give this person access; null where that is."""
 
 
 def parameters(named: Reference) -> dict[str, Any]:
@@ -72,8 +76,21 @@ def rank_of(doc_id: str | None, passages: Sequence[Passage]) -> int | None:
     return None
 
 
-def trace(row: Entry | None, *, points: int | None, asked: bool, rank: int | None, max_age: timedelta) -> Trace:
-    """Return the trace for a row of `why`. `points` counts the document's points in Qdrant; `asked` is true if there was a query."""
+def trace(
+    row: Entry | None,
+    *,
+    points: int | None,
+    asked: bool,
+    rank: int | None,
+    max_age: timedelta,
+    shares: Shares | None = None,
+    principals: Collection[str] = (),
+) -> Trace:
+    """Return the trace for a row of `why`.
+
+    `points` counts the document's points in Qdrant; `asked` is true if there was a query. `shares` are given to those alone who may know
+    them, with the person's `principals`.
+    """
     if row is None:
         return Trace()
     state = State(row.state) if row.state is not None else None
@@ -93,6 +110,8 @@ def trace(row: Entry | None, *, points: int | None, asked: bool, rank: int | Non
         stages=stages,
         permitted=row.permitted,
         rank=rank,
+        shared_with=None if shares is None else sorted(shares.permissions),
+        access_by=None if shares is None else sorted(set(shares.permissions).intersection(principals)),
     )
 
 

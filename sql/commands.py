@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from sql.family import Family
-from sql.web_rows import Entry
+from sql.web_rows import Entry, Shares
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -110,6 +110,7 @@ class Commands(Family, path="cli"):
     def job_errors(self, *, job_id: str) -> list[JobFault]: ...
     def running(self) -> list[RunningSync]: ...
     def roots(self) -> list[Root]: ...
+    def shares(self, *, doc_id: str) -> Shares | None: ...
     def sources(self) -> list[SourceCounts]: ...
     def why(
         self,

@@ -85,6 +85,12 @@ class Memberships(msgspec.Struct, frozen=True):
     revoked: bool
 
 
+class Shares(msgspec.Struct, frozen=True):
+    """The principals that a document is shared with."""
+
+    permissions: list[str]
+
+
 class Said(msgspec.Struct, frozen=True):
     """What a source says of a person: a membership, or with no principal whether the account is active."""
 

@@ -59,12 +59,21 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
         row = Commands(connection).why(
             **parameters(named), principals=sorted(access.principals), fresh_since=fresh_since
         )
+        shares = None if row is None else Commands(connection).shares(doc_id=row.doc_id)
     points = None if row is None else _points(settings, row.doc_id)
     rank = None
     if query is not None and row is not None:
         with Client(settings, email, groups) as client:
             rank = _rank(row.doc_id, client.search(query, RANKS)["results"])
-    return trace(row, points=points, asked=query is not None, rank=rank, max_age=max_age)
+    return trace(
+        row,
+        points=points,
+        asked=query is not None,
+        rank=rank,
+        max_age=max_age,
+        shares=shares,
+        principals=access.principals,
+    )
 
 
 def _access(settings: Settings, connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
@@ -113,6 +122,9 @@ def _lines(found: Trace, source: str, email: str, query: str | None) -> list[str
         f"Indexed    {'yes' if stages.indexed else 'no'}: {stages.chunked} chunks in Postgres, {points}",
         f"Permitted  {'yes' if found.permitted else 'no'}, for {email}",
     ]
+    if found.shared_with is not None:
+        by = f", access by {', '.join(found.access_by or [])}" if found.access_by else ""
+        lines.append(f"Shared     with {', '.join(found.shared_with) or 'nobody'}{by}")
     if query is not None:
         lines.append(f"Rank       {found.rank if found.rank is not None else 'none'}, for {query!r}")
     return [*lines, found.reason or "It can be found."]

@@ -29,7 +29,11 @@ class GoogleListing(msgspec.Struct):
 
 def read(directory: GoogleDirectory) -> GoogleListing:
     """Return the directory. Raises `AuthorizationError`, `ConfigurationError` or `RetryLaterError` if it cannot be read as a whole."""
-    users = [user for user in directory.users() if user.email]
+    users: dict[str, GoogleUser] = {}
+    for user in directory.users():  # one who changes between two pages may be on both
+        known = users.get(user.email)
+        if user.email and (known is None or known.active):
+            users[user.email] = user
     names = [name for name in directory.groups() if name]
     failed: list[str] = []
 
@@ -49,7 +53,7 @@ def read(directory: GoogleDirectory) -> GoogleListing:
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         found = dict(zip(names, pool.map(members, names), strict=True))
     return GoogleListing(
-        users,
+        list(users.values()),
         {group: one for group, one in found.items() if isinstance(one, DirectMembers)},
         {group: one for group, one in found.items() if isinstance(one, str)},
     )

@@ -59,11 +59,20 @@ async def why(
         own_id=named.own_id, **parameters(named), **services.readable_by(access)
     )
     doc_id = row.doc_id if row is not None else NO_DOCUMENT
+    shares = await WebReads(services.database).shares(doc_id=doc_id, email=access.email)
     points, rank = await _points(services, access, doc_id), None
     if asked is not None:
         query = search_query(asked, access, services.settings, limit=RANKS)
         rank = rank_of(doc_id, (await recorded_search(services, query))[1].passages)
-    return trace(row, points=points, asked=asked is not None, rank=rank, max_age=services.acl_max_age)
+    return trace(
+        row,
+        points=points,
+        asked=asked is not None,
+        rank=rank,
+        max_age=services.acl_max_age,
+        shares=shares,
+        principals=access.principals,
+    )
 
 
 async def _points(services: Services, access: Access, doc_id: str) -> int | None:

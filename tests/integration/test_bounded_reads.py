@@ -87,6 +87,7 @@ READS: dict[str, dict[str, Any]] = {
     "readable_names": FRESH,
     "readable_totals": FRESH,
     "recheck": {"chunk_ids": [NOBODY], "collection": None, "collection_ids": None, **FRESH},
+    "shares": {"doc_id": NOBODY, "email": BOB},
     "source_partitions": {},
     "source_skips": {},
     "sources": {"sources": [name.value for name in names()]},

@@ -24,6 +24,8 @@ NOTHING = {
     "stages": {"seen": False, "parsed": False, "chunked": 0, "embedded": 0, "indexed": False},
     "permitted": False,
     "rank": None,
+    "shared_with": None,
+    "access_by": None,
 }
 TEXT = "The heron gauge measures the level of rivers with radar."
 
@@ -49,6 +51,8 @@ def test_a_document_that_is_found_is_traced_to_its_rank(gauge: str, running: Run
         "stages": {"seen": True, "parsed": True, "chunked": 1, "embedded": 1, "indexed": True},
         "permitted": True,
         "rank": 1,
+        "shared_with": None,
+        "access_by": None,
     }
     for source in (
         gauge,
@@ -57,6 +61,18 @@ def test_a_document_that_is_found_is_traced_to_its_rank(gauge: str, running: Run
         "https://book.example/docs/heron/#radar",
     ):
         assert why(running, ANN, source) == told | {"rank": None}
+
+
+def test_the_owner_alone_learns_whom_a_document_is_shared_with(site: Site, running: Running) -> None:
+    shared = [ANN, EVE, "group:eng@acme.com", "domain:acme.com"]
+    doc_id = site.add("Heron", [TEXT], shared, source_id="root/heron.md", owner=ANN)
+    mine = why(running, ANN, doc_id)
+    assert (mine["shared_with"], mine["access_by"]) == (sorted(shared), [ANN, "domain:acme.com"])
+    for who in (EVE, "bob@acme.com"):
+        told = why(running, who, doc_id, admin=True)
+        assert (told["found"], told["shared_with"], told["access_by"]) == (True, None, None)
+    site.sql("UPDATE documents SET permissions = %s WHERE doc_id = %s", [EVE], doc_id)
+    assert why(running, ANN, doc_id) == NOTHING
 
 
 def test_hidden_and_missing_documents_give_the_same_trace_for_administrators_too(
@@ -178,7 +194,10 @@ def test_the_operator_sees_the_state_and_for_whom_it_is_permitted(
         None,
     )
     assert mine["stages"]["indexed"]
+    assert set(mine["access_by"]) <= set(mine["shared_with"])
+    assert mine["access_by"]
     hers = ask("--as", EVE)
+    assert (hers["shared_with"], hers["access_by"]) == (mine["shared_with"], [])
     assert (hers["found"], hers["state"], hers["permitted"], hers["rank"]) == (True, "live", False, None)
     assert hers["reason"] == "This user has no read permission."
     assert run(["why", "docs/none.md", "--as", ADA]) == 1
