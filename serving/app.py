@@ -21,7 +21,7 @@ from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.pages import docs_document, docs_file, docs_page, home, page_style
+from serving.pages import docs_document, docs_file, docs_page, page_style
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.audit import list_audit
 from serving.routes.book import ask_book, ask_selection, track
@@ -31,6 +31,7 @@ from serving.routes.documents import delete_document, get_document
 from serving.routes.events import slack_events
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
+from serving.routes.home import home
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
 from serving.routes.me import me
@@ -40,10 +41,12 @@ from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
 from serving.routes.scim import SCIM_HANDLERS
 from serving.routes.search import search
+from serving.routes.sessions import end_session, list_sessions
+from serving.routes.sign_in import finish_sign_in, sample_sign_in, sign_in, sign_out, start_sign_in
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
-from serving.routes.viewer import close_session, open_session, view_document, view_original
+from serving.routes.viewer import view_document, view_original
 from serving.routes.why import why
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -57,7 +60,7 @@ DOCS_POLICY = (
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send forms of ours with `Origin: null`
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 
@@ -143,8 +146,13 @@ def create_app(
         view_document,
         view_original,
         page_style,
-        open_session,
-        close_session,
+        sign_in,
+        start_sign_in,
+        finish_sign_in,
+        sample_sign_in,
+        sign_out,
+        list_sessions,
+        end_session,
     ]
     return Litestar(
         route_handlers=handlers,

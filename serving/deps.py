@@ -21,6 +21,7 @@ from resources.core.durations import duration
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.keys import metrics_token, secret_keys
 from resources.logging import logger
+from resources.sample_people import sample_people
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
@@ -48,6 +49,9 @@ from serving.retrieval.expand import Expander
 from serving.retrieval.registry import Registry
 from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
+from serving.sign_in.flow import Flow
+from serving.sign_in.provider import Provider
+from serving.sign_in.sessions import Sessions
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
@@ -134,6 +138,10 @@ class Services:
         self.background = Background(self.database, self.metrics, self.shared)
         self.rights = Rights(settings.home / "rights", self.acl_max_age)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, self.shared)
+        self.providers = {one.slug: Provider(one) for one in settings.providers}
+        self.sample_people = sample_people(settings)
+        self.sessions = Sessions(settings, self.database, self.audit, self.providers, sample=bool(self.sample_people))
+        self.sign_in_flow = Flow(settings, self.key, self.database)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)
         self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))
@@ -259,6 +267,8 @@ class Services:
         """Write what is queued, then close every connection."""
         await self.sync_requests.stop()
         await self.answers.close()
+        for provider in self.providers.values():
+            await provider.close()
         await self.embedder.stop()
         await self.monitor.stop()
         await self.background.stop()

@@ -17,7 +17,7 @@ from resources.people import SOURCES_OF_GROUPS, groups_are_managed
 from resources.settings import Settings
 from serving.access.roles import with_roles
 from serving.database import Database, RegistryDownError
-from serving.errors import UnauthorizedError, token_revoked
+from serving.errors import account_inactive, token_revoked
 from sql.web import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
@@ -60,7 +60,7 @@ class Directory:
         if row.revoked:
             raise token_revoked()
         if row.blocked:
-            raise UnauthorizedError("account-inactive", "This account is deactivated. Ask your administrator.")
+            raise account_inactive()
         self.index_version = max(row.index_version, self.index_version or 0)
         if own:
             access = self._without_groups(access)
@@ -75,6 +75,11 @@ class Directory:
             return access
         kept = frozenset(name for name in access.principals if not name.startswith("group:"))
         return msgspec.structs.replace(access, principals=kept)
+
+    async def require_active(self, email: str, fresh_since: datetime) -> None:
+        """Raise `UnauthorizedError` for a user whom a directory reports as inactive. Raises `RegistryDownError`."""
+        if (await self._reads.directory(email=email, fresh_since=fresh_since, token_id=None)).blocked:
+            raise account_inactive()
 
 
 def _membership(text: str) -> str | None:

@@ -44,6 +44,7 @@ PROBLEMS: dict[str, ProblemType] = {
         401, "Sign in first", "Send `Authorization: Bearer TOKEN`; `concordance token EMAIL` makes one."
     ),
     "token-expired": ProblemType(401, "The token has expired", "Ask for a new token."),
+    "session-over": ProblemType(401, "The session is over", "Sign in again at `/sign-in`."),
     "token-revoked": ProblemType(401, "The token was revoked", "Ask your administrator for a new token."),
     "account-inactive": ProblemType(401, "This account is deactivated", "Ask your administrator."),
     "token-signature": ProblemType(401, "The token was signed by another key", "Ask this installation for a token."),
@@ -62,6 +63,11 @@ PROBLEMS: dict[str, ProblemType] = {
     ),
     "role-required": ProblemType(
         403, "This needs a role", "The detail names it. Ask an administrator to add you to `CONCORDANCE_ROLES`."
+    ),
+    "session-only": ProblemType(
+        403,
+        "Only the service's own pages may use a session",
+        "Send the header `X-Concordance: 1` from a page of this installation, or use a token.",
     ),
     "origin-foreign": ProblemType(
         403,
@@ -170,6 +176,10 @@ class UnauthorizedError(ProblemError, errors.AuthenticationError):
     def __init__(self, slug: str, detail: str) -> None:
         challenge = CHALLENGE if slug == "token-missing" else f'{CHALLENGE}, error="invalid_token"'
         super().__init__(slug, detail, headers={"WWW-Authenticate": challenge})
+
+
+def account_inactive() -> UnauthorizedError:
+    return UnauthorizedError("account-inactive", "This account is deactivated. Ask your administrator.")
 
 
 def token_revoked() -> UnauthorizedError:

@@ -1,4 +1,4 @@
-"""The layout of HTML pages, the start page, and the API documentation (Swagger UI). Nothing is loaded from another host."""
+"""The layout of HTML pages, and the API documentation (Swagger UI). Nothing is loaded from another host."""
 
 from functools import lru_cache
 from html import escape
@@ -10,12 +10,10 @@ from typing import Any
 import msgspec
 from litestar import Litestar, MediaType, Request, Response, get
 from litestar.datastructures import Cookie
-from litestar.di import NamedDependency
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
 from resources.core.errors import ConfigurationError
-from serving.deps import Services
 from serving.openapi.document import build
 
 MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
@@ -40,46 +38,21 @@ _PAGE = b"""<!doctype html>
 """
 
 
-_HOME = """<h1>Concordance</h1>
-<p>Search for your company's knowledge. Each person finds only what that person may read.</p>
-<article>
-<h2>Search</h2>
-<p>In a terminal, on the machine that runs Concordance:</p>
-<pre><code>concordance search "parental leave" --as you@company.com</code></pre>
-<p>From a program, with a token:</p>
-<pre><code>curl {address}/api/rag/search \\
-  -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-  -d '{{"query": "parental leave"}}'</code></pre>
-<h2>Get a token</h2>
-<p>Whoever runs Concordance makes one for a person or a key for a program:</p>
-<pre><code>concordance token you@company.com
-concordance key create bot@company.com</code></pre>
-<h2>Go on</h2>
-<ul>
-<li><a href="/docs">Try the HTTP interface</a></li>
-<li><a href="/docs/openapi.json">OpenAPI document</a> for client generators</li>
-<li><code>concordance status</code> shows what is running and what is indexed</li>
-</ul>
-</article>"""
-
 _STYLE = (Path(__file__).parent / "page.css").read_bytes()
 
 
-def page(title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None) -> Response[str]:
-    """Return an HTML page. The title is escaped here; `body` is HTML."""
+def page(
+    title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None, refresh: str | None = None
+) -> Response[str]:
+    """Return an HTML page. The title is escaped here; `body` is HTML. `refresh` is an address that the browser goes on to."""
+    meta = f'<meta http-equiv="refresh" content="0; url={escape(refresh, quote=True)}">' if refresh else ""
     html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/static/page.css"></head>\n'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/static/page.css">{meta}</head>\n'
         f"<body><main>{body}</main></body></html>\n"
     )
     return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
-
-
-@get("/", operation_id="home", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
-def home(services: NamedDependency[Services]) -> Response[str]:
-    """Say what this is, how to get a token and where to go on. The same for everyone: it shows nothing of the documents."""
-    return page("Concordance", _HOME.format(address=escape(services.settings.base_url)))
 
 
 @get(

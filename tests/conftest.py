@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.installation",
     "tests.fixtures.dagster_runs",
     "tests.fixtures.serving",
+    "tests.fixtures.oidc_provider",
     "tests.fixtures.company",
     "tests.fixtures.desk",
     "tests.fixtures.mounts",

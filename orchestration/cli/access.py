@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
+from uuid import UUID
 
 from cyclopts import App, Parameter
 
@@ -10,8 +11,14 @@ from orchestration.cli.catalogue import epilogue
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from orchestration.cli.people import warn_of_groups
+from resources.core import permissions
+from resources.core.durations import duration
+from resources.core.errors import InvalidRequestError
 from resources.settings import load
+from serving.sign_in.events import session_ended
 from sql.commands import Commands
+from sql.signing_in import SignInSession
+from sql.web import WebSession
 
 Admin = Annotated[
     bool,
@@ -52,6 +59,57 @@ def token_revoke(
     note(f"The token {found.token_id} is refused from now on.")
     with database(settings) as connection:
         record(connection, found, by=operator())
+
+
+def session_list(
+    email: Annotated[str | None, Parameter(help="Only the sessions of this person.")] = None, /, *, json: Json = False
+) -> None:
+    settings = load()
+    with database(settings) as connection:
+        now = datetime.now(UTC)
+        rows = SignInSession(connection).sessions_of(
+            email=email and permissions.email(email), now=now, idle_since=now - duration(settings.session_idle)
+        )
+    if json:
+        say_json(rows)
+        return
+    for row in rows:
+        say(
+            f"{row.session_id}  {row.email}  {row.provider}  since {row.created_at:%Y-%m-%d %H:%M}  "
+            f"last used {row.seen_at:%Y-%m-%d %H:%M} UTC"
+        )
+    if not rows:
+        note("Nobody is signed in with a browser.")
+
+
+def session_end(
+    session_id: Annotated[str | None, Parameter(help="The id that `session list` shows.")] = None,
+    /,
+    *,
+    email: Annotated[str | None, Parameter(help="End all sessions of this person.")] = None,
+) -> int:
+    if (session_id is None) == (email is None):
+        raise InvalidRequestError("Give the id of a session, or --email EMAIL for all sessions of a person.")
+    with database(load()) as connection:
+        statements, writes = SignInSession(connection), WebSession(connection)
+        if email is not None:
+            address = permissions.email(email)
+            ended = [(address, one) for one in statements.sessions_end_of(email=address)]
+        else:
+            row = statements.session_end(session_id=_uuid(session_id or ""), email=None)
+            ended = [(row.email, session_id or "")] if row is not None else []
+        for address, one in ended:
+            event = session_ended(address, one, by=operator(), reason="ended by an operator")
+            writes.audit_insert(**event.row())
+    note(f"Ended {len(ended)} session{'' if len(ended) == 1 else 's'}.")
+    return 0 if ended or email is not None else 1
+
+
+def _uuid(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise InvalidRequestError(f"{text!r} is not the id of a session. See: concordance session list") from None
 
 
 def key_create(

@@ -67,6 +67,8 @@ COMMANDS = {
     },
     "access": {
         "token": "Print an access token for a person, and nothing else.",
+        "session list": "List the browsers in which people are signed in, of everyone or of one person.",
+        "session end": "Sign one browser out, by the id that `session list` shows, or all browsers of a person.",
         "key create": "Create an API key and print it. It cannot be shown again.",
         "key list": "List API keys: user, groups, creation and expiry. The keys themselves are not stored.",
         "key revoke": "Revoke an API key immediately.",
@@ -88,7 +90,7 @@ ARRANGED = {
     SEARCH: ("search", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "reindex", "cleanup"),
-    ACCESS: ("token", "key", "whoami", "audit"),
+    ACCESS: ("token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
 }
 """Every command and group of commands of the overview."""

@@ -1,6 +1,7 @@
 """The commands `up`, `down`, `status`, `doctor` and `demo`, for the services of one machine."""
 
 import logging
+import os
 import shlex
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from orchestration.supervision.environment import child_environment
 from orchestration.supervision.rights import drop, write_as_owner
 from orchestration.supervision.run_state import AlreadyRunningError, running, stop
 from orchestration.supervision.services import check_fresh
-from resources import dagster_access
+from resources import dagster_access, sample_people
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, StorageFullError
 from resources.keys import make_home
@@ -176,6 +177,9 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
         signal.signal(number, _interrupt)
     signal.signal(run_state.LEAVE, _leave)
     started = started_with(settings, sample=with_sample)
+    os.environ.pop(sample_people.VARIABLE, None)
+    if with_sample:
+        os.environ[sample_people.VARIABLE] = str(sample.FOLDER / "people.json")
     settings, more = with_simulators(settings) if with_sample else (settings, [])
     supervisor = Supervisor(settings, more=more, started=started)
     try:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 PREFIX = "CONCORDANCE_"
-OURS = frozenset({"CONCORDANCE_WITHHELD", "CONCORDANCE_DAGSTER_POSTGRES_URL"})
+OURS = frozenset({"CONCORDANCE_WITHHELD", "CONCORDANCE_DAGSTER_POSTGRES_URL", "CONCORDANCE_SAMPLE_PEOPLE"})
 """Variables that `up` passes to its services."""
 _KUBERNETES = re.compile(r"CONCORDANCE_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 """Kubernetes sets these in every pod next to a service named concordance.

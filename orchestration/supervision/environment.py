@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
+from resources import sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings, read, setting_name, variables
 from resources.sources import specs
@@ -80,7 +81,7 @@ PIPELINE = Needs(
 SERVING = Needs(
     frozenset({
         "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret",
-        "slack_signing_secret", "secret_key", "metrics_token", "dagster_secret",
+        "slack_signing_secret", "oidc_providers", "secret_key", "metrics_token", "dagster_secret",
     }),
     outside=True,
 )  # fmt: skip
@@ -112,6 +113,8 @@ def service_environment(settings: Settings, name: str) -> dict[str, str]:
     connectors, held = _connectors(secrets=needs.connectors)
     environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept | held) | _python()
     environment |= connectors
+    if name == "serving":
+        environment |= _passed({sample_people.VARIABLE}, ())
     if needs.outside:
         environment |= _passed(OUTSIDE_NAMES, OUTSIDE_PREFIXES)
     if needs.proxies:

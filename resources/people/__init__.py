@@ -1,4 +1,4 @@
-"""People and groups from where they are kept: Google's directory, a CSV file, and what an identity provider sends by SCIM.
+"""People and groups from where they are kept: Google's directory, a CSV file, and what an identity provider sends or claims.
 
 Syncs and SCIM's routes write the tables `directory` and `people`.
 """
@@ -10,6 +10,8 @@ from resources.settings import Settings
 GOOGLE = "google_directory"
 FILE = "groups_file"
 SCIM = "scim"
+CLAIM = "groups_claim"
+"""Claims of sign-in providers, which sessions carry."""
 SOURCES_OF_GROUPS = (GOOGLE, FILE, SCIM)
 
 
@@ -19,11 +21,12 @@ def sources_of_groups(settings: Settings, read: Collection[str]) -> list[str]:
     A service account counts once Google has let it read the directory, SCIM once a client has signed in. Slack's user
     groups do not count: their domain is Slack's own.
     """
-    service_account = settings.google_service_account_file is not None and settings.google_subject is not None
+    asked = to_sync(settings)
     set_up = {
-        GOOGLE: settings.google_directory_api_url is not None or (service_account and GOOGLE in read),
-        FILE: settings.groups_file is not None,
+        GOOGLE: GOOGLE in asked and (settings.google_directory_api_url is not None or GOOGLE in read),
+        FILE: FILE in asked,
         SCIM: SCIM in read,
+        CLAIM: any(provider.groups_claim for provider in settings.providers),
     }
     return [name for name, on in set_up.items() if on]
 
@@ -35,9 +38,9 @@ def groups_are_managed(settings: Settings, read: Collection[str]) -> bool:
 
 def to_sync(settings: Settings) -> list[str]:
     """Return the sources that a sync of the directory reads; a service account may yet turn out not to be allowed to."""
-    possible = (
-        {GOOGLE}
-        if settings.google_service_account_file is not None and settings.google_subject is not None
-        else set[str]()
-    )
-    return sources_of_groups(settings, possible)
+    service_account = settings.google_service_account_file is not None and settings.google_subject is not None
+    set_up = {
+        GOOGLE: settings.google_directory_api_url is not None or service_account,
+        FILE: settings.groups_file is not None,
+    }
+    return [name for name, on in set_up.items() if on]

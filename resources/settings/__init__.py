@@ -22,18 +22,20 @@ from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSetti
 from resources.settings.messages import message
 from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
+from resources.settings.sign_in import OidcProvider, SignInSettings
 from resources.settings.sources import FileRoot, SourceSettings
 from resources.withheld import withheld
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["BUNDLED_MODEL", "MAX_UPLOAD_BYTES", "FileRoot", "Settings", "load", "read", "setting_name"]
+__all__ = ["BUNDLED_MODEL", "MAX_UPLOAD_BYTES", "FileRoot", "OidcProvider", "Settings", "load", "read", "setting_name"]
 
 
 class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the groups are plain models)
     BaseSettings,
     DatabaseSettings,
+    SignInSettings,
     EmbeddingSettings,
     SearchSettings,
     AnswerSettings,

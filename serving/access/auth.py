@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jwt
 from litestar.connection import ASGIConnection
@@ -28,6 +28,7 @@ from resources.core.permissions import principals_of
 from serving.access import api_keys
 from serving.audit import AuditEvent
 from serving.errors import ProblemError, UnauthorizedError, token_revoked
+from serving.sign_in.sessions import SignedIn, cookie_name
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -37,8 +38,9 @@ ISSUER = "concordance"
 AUDIENCE = "concordance"
 ALGORITHM = "HS256"
 DEFAULT_LIFETIME = timedelta(hours=12)
-COOKIE = "concordance_session"
-"""Holds a browser's token for the document page, the only page that reads it."""
+PAGE_HEADER = "x-concordance"
+"""Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""
+_SAFE = frozenset({"GET", "HEAD"})
 _LEEWAY_SECONDS = 5
 SCIM = "scim"
 """Option of routes that only keys for SCIM may call."""
@@ -193,7 +195,7 @@ async def access_from(services: Services, credential: str, client: Address | Non
 
     Raises `UnauthorizedError` and the problem `rate-limited`.
     """
-    origin = _origin(services, client)
+    origin = origin_of(services, client)
     try:
         with services.sign_ins.attempt(origin, credential):
             access, token = await _verified_access(services, credential, scim=scim)
@@ -227,7 +229,51 @@ async def _verified_access(services: Services, credential: str, *, scim: bool) -
     return access_of(holder.email, holder.groups, admin=holder.admin), None
 
 
-def _origin(services: Services, client: Address | None) -> str:
+async def session_access(services: Services, cookie: str, client: Address | None) -> SignedIn:
+    """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
+    with services.sign_ins.attempt(origin_of(services, client), cookie):
+        found = await services.sessions.access(cookie, services.clock())
+    access = await services.directory.complete(found.access, services.fresh_since(), own=found.sample)
+    return found._replace(access=access)
+
+
+def session_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the session's cookie, empty if there is none, or if the request has a credential in its headers, valid or not."""
+    headers = connection.headers
+    if headers.get("authorization", "")[:6].lower() == "bearer" or "x-api-key" in headers:
+        return ""
+    return connection.cookies.get(cookie_name(services.settings), "")
+
+
+def check_own_page(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """Raise the problem `session-only` unless a request with a session comes from a page of ours, or for reads from the address bar.
+
+    `serving.access.origins` has refused changes with a foreign `Origin` already.
+    """
+    headers, scope = connection.headers, cast("Mapping[str, Any]", connection.scope)
+    site = headers.get("sec-fetch-site")
+    if scope["method"] in _SAFE:
+        if site in (None, "same-origin", "none"):
+            return
+    elif headers.get(PAGE_HEADER):
+        check_same_origin(connection)
+        return
+    raise ProblemError(
+        "session-only",
+        "A session can be used by this installation's own pages only, for changes with the header X-Concordance: 1. Use a token.",
+    )
+
+
+def check_same_origin(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """Raise the problem `origin-foreign` unless the browser says that a page of ours made it send this change."""
+    site = connection.headers.get("sec-fetch-site")
+    if site != "same-origin" and not (site is None and "origin" in connection.headers):
+        raise ProblemError(
+            "origin-foreign", "The request does not come from a page of this installation. Open /sign-in there."
+        )
+
+
+def origin_of(services: Services, client: Address | None) -> str:
     return services.origins.of(client.host) if client else ""
 
 
@@ -243,15 +289,20 @@ def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 class Authentication(AbstractAuthenticationMiddleware):
     """Authenticates each request unless its route sets `exclude_from_auth`.
 
-    Cookies are ignored, so that another site cannot make a signed-in browser write; the document page reads its own.
+    A browser's session counts only for requests of our own pages: see `check_own_page`.
     """
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         services: Services = connection.app.state.services
         credential = credential_of(connection)
-        if not credential:
-            services.sign_ins.without_credential(_origin(services, connection.client))
-            raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         scim = bool(connection.scope["route_handler"].opt.get(SCIM))
+        cookie = "" if credential or scim else session_of(services, connection)
+        if cookie:
+            check_own_page(connection)
+            signed_in = await session_access(services, cookie, connection.client)
+            return AuthenticationResult(signed_in.access, signed_in.session_id)
+        if not credential:
+            services.sign_ins.without_credential(origin_of(services, connection.client))
+            raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         access = await access_from(services, credential, connection.client, scim=scim)
         return AuthenticationResult(user=access, auth=None)

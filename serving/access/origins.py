@@ -16,8 +16,8 @@ FORM = "application/x-www-form-urlencoded"
 BODY_TYPES: dict[str, str | None] = {
     "/api/upload": None,
     "/api/drive/notifications": None,
-    "/api/session": FORM,
-    "/api/session/close": FORM,
+    "/sign-in/sample": FORM,
+    "/sign-out": FORM,
 }
 """Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications)."""
 

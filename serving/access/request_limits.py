@@ -63,17 +63,28 @@ CLASS_OF: Mapping[str, str] = {
             "me",
             "syncStatus",
             "listSources",
+            "listSessions",
             "listAudit",
         ),
         "read",
     ),
     **dict.fromkeys(
-        ("feedback", "trackConversation", "changeDocument", "deleteDocument", "startSync", "connectGoogle"), "write"
+        (
+            "feedback",
+            "trackConversation",
+            "changeDocument",
+            "deleteDocument",
+            "startSync",
+            "connectGoogle",
+            "endSession",
+        ),
+        "write",
     ),
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
-    **dict.fromkeys(("openSession", "closeSession", "googleCallback"), "sign-in"),
+    **dict.fromkeys(("startSignIn", "finishSignIn", "sampleSignIn", "signOut", "googleCallback"), "sign-in"),
     **dict.fromkeys(
-        ("home", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "pageStyle"), "open"
+        ("home", "signInPage", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "pageStyle"),
+        "open",
     ),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),

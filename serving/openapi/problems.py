@@ -26,6 +26,8 @@ SIGNED_IN = (
     "token-expired",
     "account-inactive",
     "token-revoked",
+    "session-over",
+    "session-only",
     "token-signature",
     "token-malformed",
     "token-invalid",

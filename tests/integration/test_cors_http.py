@@ -8,7 +8,6 @@ import pytest
 
 from resources.core.errors import ConfigurationError
 from resources.settings import load
-from serving.access.auth import COOKIE
 from tests.fixtures.serving import Running, Site
 
 ANN, PAGE, OTHER = "ann@acme.com", "https://intranet.acme.com", "https://elsewhere.example"
@@ -51,10 +50,12 @@ def test_other_origins_and_cookies_get_nothing(site: Site, open_to_page: Running
         assert (asked.status_code, asked.headers.get("access-control-allow-origin")) == (400, None), origin
         found = open_to_page.request("POST", "/api/rag/search", ANN, json={"query": "x"}, headers={"Origin": origin})
         assert "access-control-allow-origin" not in found.headers
-    cookie = {"Cookie": f"{COOKIE}={site.token(ANN)}", "Origin": PAGE}
+    cookie = {**site.session(ANN), "Origin": PAGE, "X-Concordance": "1"}
     refused = open_to_page.request("POST", "/api/rag/search", json={"query": "x"}, headers=cookie)
     assert refused.json()["type"] == "/problems/origin-foreign"
-    assert open_to_page.request("GET", "/api/documents", headers=cookie).status_code == 401
+    read = open_to_page.request("GET", "/api/documents", headers={**cookie, "Sec-Fetch-Site": "cross-site"})
+    assert read.json()["type"] == "/problems/session-only"
+    assert "access-control-allow-credentials" not in read.headers
 
 
 def test_an_api_key_counts_like_a_token(site: Site, open_to_page: Running) -> None:

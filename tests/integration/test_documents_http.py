@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import jwt
 import pytest
@@ -173,26 +174,20 @@ def test_an_opened_document_shows_the_cited_place_in_its_text(site: Site, runnin
 def test_the_viewer_signs_a_browser_in_and_escapes_what_it_shows(site: Site, running: Running) -> None:
     doc_id = site.add("<script>alert(1)</script>", ["Before.", "<img src=x onerror=alert(2)>"], [BOB])
     page = f"/documents/{doc_id}?chunk=1"
-    form = running.http.get(page)
-    assert form.status_code == 401
-    assert "<form" in form.text
-    wrong = running.http.post("/api/session", data={"token": "nonsense", "next": page})
-    assert wrong.status_code == 401
-    signed = running.http.post("/api/session", data={"token": site.token(BOB), "next": page})
-    assert (signed.status_code, signed.headers["location"]) == (303, page)
-    cookie, *attributes = signed.headers["set-cookie"].split("; ")
-    assert {"HttpOnly", "Secure", "SameSite=lax", "Path=/documents"} <= set(attributes)
-    assert (
-        running.http.post("/api/session", data={"token": site.token(BOB), "next": "//evil.example"}).headers["location"]
-        == "/docs"
-    )
-    shown = running.http.get(page, headers={"Cookie": cookie})
+    refused = running.http.get(page)
+    assert refused.status_code == 401
+    assert f'href="/sign-in/acme?next={quote(page, safe="")}%23place"' in refused.text
+    cookie = site.session(BOB)
+    assert cookie["Cookie"].startswith("__Host-concordance=")
+    shown = running.http.get(page, headers=cookie)
     assert shown.status_code == 200
     assert '<mark id="place">&lt;img' in shown.text
     assert "<script" not in shown.text
     assert "script-src" not in shown.headers["content-security-policy"]
     assert "default-src 'none'" in shown.headers["content-security-policy"]
-    assert running.http.post("/api/rag/search", json={"query": "x"}, headers={"Cookie": cookie}).status_code == 401
+    token = {"Cookie": f"__Host-concordance={site.token(BOB)}"}
+    assert running.http.get(page, headers=token).status_code == 401
+    assert running.http.get(page, headers=site.session(ANN)).status_code == 404
 
 
 def test_citations_are_formatted_for_what_the_caller_may_see(site: Site, running: Running) -> None:

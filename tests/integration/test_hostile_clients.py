@@ -203,7 +203,7 @@ PARSED = (
 LEADS = {
     "Content-Type": "multipart/form-data",
     "Authorization": "Bearer ",
-    "Cookie": "concordance_session=",
+    "Cookie": "__Host-concordance=",
     "Range": "bytes=",
 }
 PATHS = {

@@ -27,8 +27,8 @@ def test_the_public_address_and_further_names_are_served(site: Site) -> None:
         for host in (PUBLIC_URL.removeprefix("https://"), "intern.example", "localhost:9"):
             assert running.http.get("/healthz", headers={"host": host}).status_code == 200
         for origin in (PUBLIC_URL, "https://intern.example", running.url):
-            answer = running.http.post("/api/session/close", headers={"origin": origin})
-            assert answer.status_code == 303, answer.text
+            answer = running.http.post("/sign-out", headers={"origin": origin})
+            assert answer.status_code == 200, answer.text
 
 
 def test_pages_of_others_change_nothing_with_a_browser(running: Running, subtests: pytest.Subtests) -> None:
@@ -39,7 +39,7 @@ def test_pages_of_others_change_nothing_with_a_browser(running: Running, subtest
         {"sec-fetch-site": "cross-site"},
     ]:
         with subtests.test(headers=headers):
-            for path in ("/api/session", "/api/session/close", "/api/upload", "/api/sync/files", SEARCH):
+            for path in ("/sign-in/sample", "/sign-out", "/api/upload", "/api/sync/files", SEARCH):
                 answer = running.http.post(path, headers=headers)
                 assert answer.status_code == 403, path
                 assert answer.json()["type"] == "/problems/origin-foreign"

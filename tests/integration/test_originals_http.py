@@ -91,8 +91,7 @@ def test_a_conversation_and_bytes_that_are_gone_have_no_original(site: Site, run
 def test_the_document_page_shows_images_and_links_to_the_original(site: Site, running: Running) -> None:
     image = stored(site, "A <b>plan", b"\x89PNG\r\n\x1a\n", [BOB], path="plan.png", mime_type="image/png")
     hidden = stored(site, "Secret", b"\x89PNG\r\n\x1a\n", [ANN], path="secret.png", mime_type="image/png")
-    signed = running.http.post("/api/session", data={"token": site.token(BOB), "next": f"/documents/{image}"})
-    cookie = {"Cookie": signed.headers["set-cookie"].split("; ")[0]}
+    cookie = site.session(BOB)
     page = running.http.get(f"/documents/{image}", headers=cookie).text
     assert f'<img src="/documents/{image}/original" alt="A &lt;b&gt;plan">' in page
     assert f'<a href="/documents/{image}/original">Download</a>' in page
@@ -102,7 +101,9 @@ def test_the_document_page_shows_images_and_links_to_the_original(site: Site, ru
     assert running.http.get(f"/documents/{hidden}/original", headers=cookie).status_code == 404
     assert running.http.get(f"/documents/{ABSENT}/original", headers=cookie).status_code == 404
     assert running.http.get(f"/documents/{image}/original").status_code == 401
-    assert running.http.get(f"/api/documents/{image}/original", headers=cookie).status_code == 401
+    assert running.http.get(f"/api/documents/{image}/original", headers=cookie).status_code == 200
+    elsewhere = cookie | {"Sec-Fetch-Site": "cross-site"}
+    assert running.http.get(f"/api/documents/{image}/original", headers=elsewhere).status_code == 403
 
 
 def test_the_document_page_shows_headings_within_a_passage(site: Site, running: Running) -> None:

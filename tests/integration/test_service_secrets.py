@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,15 @@ HOLDERS = {
     "dagster-webserver": {"dagster_secret", "postgres_url"},
     "dagster-daemon": {"postgres_url"},
     "serving": STORES
-    | {"slack_signing_secret", "secret_key", "metrics_token", "dagster_secret", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"},
+    | {
+        "slack_signing_secret",
+        "oidc_providers",
+        "secret_key",
+        "metrics_token",
+        "dagster_secret",
+        "AWS_SECRET_ACCESS_KEY",
+        "HTTPS_PROXY",
+    },
     "slack-events": {"postgres_url", "slack_app_token", "HTTPS_PROXY"},
 }
 """The table of docs/security.md."""
@@ -47,6 +56,13 @@ def canaries(postgres: PostgresProcess) -> dict[str, str]:
     password = keys.load(postgres.settings).postgres_password
     made = {name: f"canary-{name}-{'x' * 32}" for name in SECRETS}
     made["encryption_keys"] = Fernet.generate_key().decode()
+    provider = {
+        "name": "Acme",
+        "issuer": "https://id.example",
+        "client_id": "x",
+        "client_secret": made["oidc_providers"],
+    }
+    made["oidc_providers"] = json.dumps([provider])
     made["alert_webhook_url"] = "http://127.0.0.1:9/canary-alert"
     made["postgres_url"] = (
         f"postgresql://concordance:{quote(password)}@127.0.0.1:{postgres.settings.postgres_port}/concordance"

@@ -26,9 +26,9 @@ def test_failed_sign_ins_are_limited_by_address(site: Site, wrong: str) -> None:
         assert guesses[-1].json()["type"] == "/problems/rate-limited"
         assert "3 sign-ins" in guesses[-1].json()["detail"]
         assert 1 <= int(guesses[-1].headers["retry-after"]) <= 60
-        page = running.http.get("/documents/x", headers={**ONE, "Cookie": "concordance_session=guess"})
-        form = running.http.post("/api/session", data={"token": "guess"}, headers=ONE)
-        assert (page.status_code, form.status_code) == (429, 429)
+        page = running.http.get("/documents/x", headers={**ONE, "Cookie": "__Host-concordance=guess"})
+        callback = running.http.get("/sign-in/acme/callback?state=guess&code=guess", headers=ONE)
+        assert (page.status_code, callback.status_code) == (429, 429)
         other = running.http.get("/api/sources", headers={**TWO, "Authorization": wrong})
         assert other.status_code == 401  # another client of the same proxy
 

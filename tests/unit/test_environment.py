@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -44,8 +45,10 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def full(tmp_path: Path) -> Settings:
     urls = {"postgres_url": "postgresql://ann:canary@db/x", "alert_webhook_url": "https://hooks.example/" + "k" * 40}
+    acme = {"name": "Acme", "issuer": "https://id.example", "client_id": "x", "client_secret": "k" * 40}
+    providers = {"oidc_providers": json.dumps([acme])}
     assert urls.keys() <= SECRETS
-    secrets = dict.fromkeys(SECRETS, "k" * 40) | urls
+    secrets = dict.fromkeys(SECRETS, "k" * 40) | urls | providers
     return Settings(_env_file=None, home=tmp_path, http_port=4711, llm_model="model", **secrets)  # type: ignore[call-arg, arg-type]
 
 

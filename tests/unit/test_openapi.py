@@ -21,7 +21,16 @@ from tests.fixtures.openapi import Described
 Object = dict[str, Any]
 OPEN = {"slackEvents", "driveNotifications", "googleCallback", "alive", "ready", "viewDocument"}
 COMPATIBILITY = {"/api/rag.search", "/api/search", "/api/chat", "/ask", "/ask-local", "/track"}
-NO_INPUT = {"listSources", "connectGoogle", "googleCallback", "alive", "ready", "metrics", "driveNotifications"}
+NO_INPUT = {
+    "listSources",
+    "listSessions",
+    "connectGoogle",
+    "googleCallback",
+    "alive",
+    "ready",
+    "metrics",
+    "driveNotifications",
+}
 
 
 class Operation(NamedTuple):

@@ -1,0 +1,1 @@
+"""Sign-in in a browser: OpenID Connect, sessions, and their pages."""

@@ -1,0 +1,224 @@
+"""Browser sessions: an opaque cookie of 256 random bits, of which only a hash is stored, and a row in Postgres.
+
+A session ends when it is idle or old, when its user signs out or ends it, when an operator ends it, and when the provider refuses to
+renew it. Groups of the provider's claim are stored with their age, and count for `CONCORDANCE_ACL_MAX_AGE`. Without Postgres no
+session is accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from cryptography.fernet import InvalidToken
+from litestar.datastructures import Cookie
+
+from resources.core.domain import Access
+from resources.core.durations import duration
+from resources.core.errors import ServiceUnavailableError
+from resources.core.permissions import principals_of
+from resources.keys import fernet
+from resources.logging import logger
+from serving.errors import UnauthorizedError
+from serving.sign_in.events import session_ended
+from serving.sign_in.identity import Identity, refreshed
+from serving.sign_in.provider import UNKNOWN_KEY, Provider, Tokens
+from serving.sign_in.refusals import RefreshRefusedError, SignInRefusedError
+from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resources.settings import Settings
+    from serving.audit import Audit
+    from serving.database import Database
+
+REFRESH_AFTER = timedelta(minutes=10)
+"""A session is renewed with the provider at most this often; a user deactivated there keeps it no longer than that."""
+SEEN_EVERY = timedelta(minutes=1)
+BROWSER_LENGTH = 200
+SAMPLE = "sample"
+"""Provider of the sample company's people."""
+
+log = logger("serving")
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What a session keeps of the provider's tokens, encrypted."""
+
+    refresh_token: str | None = None
+    id_token: str | None = None
+
+
+class SignedIn(NamedTuple):
+    """The access of a session, without what the directory adds, and its id."""
+
+    access: Access
+    session_id: str
+    sample: bool
+    """True for a person of the sample company, whose groups no provider vouches for."""
+
+
+def cookie_name(settings: Settings) -> str:
+    """Return the cookie's name. With https it has the prefix that binds it to this host and to the path `/`."""
+    return "__Host-concordance" if is_https(settings) else "concordance"
+
+
+def is_https(settings: Settings) -> bool:
+    return settings.base_url.startswith("https://")
+
+
+def session_cookie(settings: Settings, value: str, seconds: int) -> Cookie:
+    """Return the session's cookie; without a value it deletes it."""
+    return Cookie(
+        key=cookie_name(settings),
+        value=value,
+        path="/",
+        max_age=seconds,
+        httponly=True,
+        samesite="lax",
+        secure=is_https(settings),
+    )
+
+
+class Sessions:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        audit: Audit,
+        providers: Mapping[str, Provider],
+        *,
+        sample: bool = False,
+    ) -> None:
+        """`sample`: the sample company's people may be signed in."""
+        self._settings = settings
+        self._reads = SignInReads(database)
+        self._audit = audit
+        self._providers = providers
+        self._known = {*providers, *([SAMPLE] if sample else [])}
+        self._lifetime = duration(settings.session_lifetime)
+        self._idle = duration(settings.session_idle)
+        self._max_age = duration(settings.acl_max_age)
+
+    async def begin(
+        self, identity: Identity, provider: str, tokens: Tokens, browser: str, now: datetime
+    ) -> tuple[str, Cookie]:
+        """Store a session and return its id and cookie. Raises `ServiceUnavailableError`."""
+        session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
+        await self._reads.session_insert(
+            session_id=session_id,
+            secret_hash=_hash(secret),
+            email=identity.email,
+            provider=provider,
+            subject=identity.subject,
+            browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
+            groups=identity.groups,
+            secrets=self._encrypted(Secrets(tokens.refresh_token, tokens.id_token)),
+            now=now,
+            expires_at=now + self._lifetime,
+        )
+        return session_id, session_cookie(self._settings, secret, int(self._lifetime.total_seconds()))
+
+    async def access(self, cookie: str, now: datetime) -> SignedIn:
+        """Return the access of a cookie's session, renewed with the provider if that is due.
+
+        Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down.
+        """
+        row = await self._reads.session_by_secret(
+            secret_hash=_hash(cookie), now=now, seen_before=now - SEEN_EVERY, idle_since=now - self._idle
+        )
+        if row is None:
+            raise session_over()
+        groups, groups_at = row.groups, row.groups_at
+        if row.provider not in self._known:
+            await self._end(row, "its provider is no longer set up")
+            raise session_over()
+        if row.refreshable and row.refreshed_at < now - min(REFRESH_AFTER, self._max_age / 2):
+            renewed = await self._renewed(row, now)
+            if renewed is not None:
+                groups, groups_at = renewed, now
+        fresh = groups if groups_at >= now - self._max_age else []
+        access = Access(email=row.email, principals=principals_of(row.email, fresh))
+        return SignedIn(access, row.session_id, row.provider == SAMPLE)
+
+    async def _renewed(self, row: BrowserSession, now: datetime) -> list[str] | None:
+        """Return the groups that the provider reports now; None if it is down or another request renews. Raises `UnauthorizedError`."""
+        sealed = await self._reads.session_claim_refresh(
+            session_id=row.session_id, now=now, before=now - min(REFRESH_AFTER, self._max_age / 2)
+        )
+        kept = self._decrypted(sealed)
+        provider = self._providers.get(row.provider)
+        if kept.refresh_token is None or provider is None:
+            return None
+        try:
+            tokens = await provider.refresh(kept.refresh_token)
+            identity = await refreshed(provider, tokens, row.subject)
+        except ServiceUnavailableError:
+            return None
+        except RefreshRefusedError:
+            await self._end(row, "the provider refused to renew it")
+            raise session_over() from None
+        except SignInRefusedError as error:
+            if error.reason == UNKNOWN_KEY:  # the provider has changed its keys within the last seconds
+                return None
+            await self._end(row, f"refused at its renewal: {error.reason}")
+            raise session_over() from None
+        if identity.email != row.email:
+            await self._end(row, "the email changed at the provider")
+            raise session_over()
+        sealed = self._encrypted(Secrets(tokens.refresh_token or kept.refresh_token, tokens.id_token or kept.id_token))
+        await self._reads.session_refreshed(session_id=row.session_id, groups=identity.groups, secrets=sealed, now=now)
+        return identity.groups
+
+    async def _end(self, row: BrowserSession, reason: str) -> None:
+        if await self._reads.session_end(session_id=row.session_id, email=None) is not None:
+            log.info("session_ended", session_id=row.session_id, reason=reason)
+            await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
+
+    async def end(self, session_id: str, email: str) -> EndedSession | None:
+        """End a session of this person. Returns None if there is none."""
+        return await self._reads.session_end(session_id=session_id, email=email)
+
+    async def listed(self, email: str, now: datetime) -> list[ListedSession]:
+        return await self._reads.sessions_of(email=email, now=now, idle_since=now - self._idle)
+
+    async def sign_out_url(self, ended: EndedSession) -> str | None:
+        """Return where the person can sign out at the provider too; None if it has no such page or does not answer."""
+        provider = self._providers.get(ended.provider)
+        if provider is None:
+            return None
+        try:
+            return await provider.end_session_url(
+                self._decrypted(ended.secrets).id_token, f"{self._settings.base_url}/sign-in"
+            )
+        except ServiceUnavailableError:
+            return None
+
+    def _encrypted(self, kept: Secrets) -> bytes | None:
+        if kept.refresh_token is None and kept.id_token is None:
+            return None
+        return fernet(self._settings).encrypt(msgspec.json.encode(kept))
+
+    def _decrypted(self, sealed: bytes | None) -> Secrets:
+        if sealed is None:
+            return Secrets()
+        try:
+            return msgspec.json.decode(fernet(self._settings).decrypt(sealed), type=Secrets)
+        except (InvalidToken, msgspec.MsgspecError):
+            log.warning(
+                "session_secrets_unreadable"
+            )  # CONCORDANCE_ENCRYPTION_KEYS lacks the key; the groups become too old
+            return Secrets()
+
+
+def session_over() -> UnauthorizedError:
+    return UnauthorizedError("session-over", "You have been signed out. Please sign in again: /sign-in")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

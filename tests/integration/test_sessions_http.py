@@ -1,0 +1,156 @@
+"""Browser sessions over HTTP, without a provider: who may use them, list them and end them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from resources import sample_people
+from tests.fixtures.serving import PUBLIC_URL, Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+OURS = {"Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
+QUERY = {"query": "ferry"}
+
+
+def test_a_session_is_used_by_pages_of_ours_only(site: Site, running: Running, subtests: pytest.Subtests) -> None:
+    site.add("Ferries", ["The ferry leaves at nine."], [ANN])
+    cookie = site.session(ANN)
+    for headers, read, change in [
+        (OURS, 200, 200),
+        ({"Origin": PUBLIC_URL, "X-Concordance": "1"}, 200, 200),  # a browser without Sec-Fetch-Site
+        ({}, 200, 403),
+        ({"X-Concordance": "1"}, 200, 403),
+        ({"Sec-Fetch-Site": "none", "X-Concordance": "1"}, 200, 403),
+        (OURS | {"X-Concordance": ""}, 200, 403),
+        (OURS | {"Sec-Fetch-Site": "cross-site"}, 403, 403),
+        (OURS | {"Sec-Fetch-Site": "same-site"}, 403, 403),
+        (OURS | {"Origin": "https://evil.example"}, 200, 403),
+        (OURS | {"Origin": "null"}, 200, 403),
+        (OURS | {"Authorization": "Bearer nonsense"}, 401, 401),
+        (OURS | {"X-API-Key": "nonsense"}, 401, 401),
+        ({"Authorization": "Basic eDp4", "X-API-Key": "x", "Origin": "https://evil.example"}, 401, 401),
+    ]:
+        with subtests.test(headers=headers):
+            given = {**cookie, **headers}
+            assert running.http.get("/api/documents", headers=given).status_code == read
+            assert running.http.post("/api/rag/search", json=QUERY, headers=given).status_code == change
+    found = running.http.post("/api/rag/search", json=QUERY, headers={**cookie, **OURS})
+    assert [one["title"] for one in found.json()["results"]] == ["Ferries"]
+
+
+def test_people_list_and_end_their_own_sessions_only(site: Site, running: Running) -> None:
+    ann, other, bob = site.session(ANN), site.session(ANN), site.session(BOB)
+    listed = running.http.get("/api/sessions", headers={**ann, **OURS}).json()["sessions"]
+    assert sorted(one["current"] for one in listed) == [False, True]
+    assert running.request("GET", "/api/sessions", ANN).json()["sessions"][0]["current"] is False
+    old = next(one["session_id"] for one in listed if not one["current"])
+    path = f"/api/sessions/{old}"
+    assert running.http.delete(path, headers={**bob, **OURS}).status_code == 404
+    assert running.request("DELETE", path, BOB, admin=True).status_code == 404
+    assert running.http.delete(path, headers=ann).status_code == 403
+    assert running.http.delete(path, headers={**ann, **OURS}).json() == {"session_id": old, "status": "ended"}
+    assert running.http.delete(path, headers={**ann, **OURS}).status_code == 404
+    assert running.http.get("/api/sessions", headers=other).json()["type"] == "/problems/session-over"
+    assert running.http.get("/api/sessions", headers=ann).status_code == 200
+    assert running.http.delete("/api/sessions/x", headers={**ann, **OURS}).status_code == 404
+    running.settle()
+    running.request("GET", "/api/sessions", ANN)
+    out = running.http.post("/sign-out", headers={**ann, **OURS})
+    assert (out.status_code, "max-age=0" in out.headers["set-cookie"].lower()) == (200, True)
+    assert running.http.get("/api/sessions", headers=ann).status_code == 401
+
+
+def test_groups_of_a_session_count_while_they_are_fresh(site: Site, running: Running) -> None:
+    site.add("Crew", ["The ferry crew."], ["group:crew@acme.com"])
+    cookie = {**site.session(ANN, "crew@acme.com"), **OURS}
+
+    def found() -> int:
+        return len(running.http.post("/api/rag/search", json=QUERY, headers=cookie).json()["results"])
+
+    assert found() == 1
+    site.sql("UPDATE sessions SET groups_at = now() - interval '25 hours'")
+    assert found() == 0
+    site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)
+    refused = running.http.post("/api/rag/search", json=QUERY, headers=cookie)
+    assert refused.json()["type"] == "/problems/account-inactive"
+
+
+def test_old_and_idle_sessions_are_over(site: Site, running: Running) -> None:
+    for column, by in (("seen_at", "13 hours"), ("expires_at", "8 days")):
+        cookie = site.session(ANN)
+        assert running.http.get("/api/sessions", headers=cookie).status_code == 200
+        site.sql(f"UPDATE sessions SET {column} = {column} - interval '{by}'")  # noqa: S608 # names of this file
+        assert running.http.get("/api/sessions", headers=cookie).json()["type"] == "/problems/session-over"
+
+
+def test_without_postgres_no_session_is_accepted(site: Site) -> None:
+    cookie = site.session(ANN)
+    site.settings = site.settings.model_copy(update={"postgres_url": SecretStr("postgresql://127.0.0.1:9/none")})
+    with site.running() as running:
+        assert running.http.get("/api/sessions", headers=cookie).status_code == 503
+        assert running.http.post("/api/rag/search", json=QUERY, headers={**cookie, **OURS}).status_code == 503
+        home = running.http.get("/", headers=cookie)
+        assert (home.status_code, ANN in home.text) == (200, False)
+
+
+def test_a_session_ends_with_its_provider(site: Site) -> None:
+    cookie = site.session(ANN)
+    row = {"name": "Other", "issuer": "https://id.example", "client_id": "concordance"}
+    site.settings = site.settings.model_copy(update={"oidc_providers": SecretStr(json.dumps([row]))})
+    with site.running() as running:
+        assert running.http.get("/api/sessions", headers=cookie).status_code == 401
+        assert site.sql("SELECT count(*) FROM sessions") == [(0,)]
+
+
+def test_the_sample_companys_people_sign_in_only_where_nobody_else_can(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "people.json"
+    person = {"id": "ann", "name": "Ann", "role": "engineer", "email": ANN, "groups": ["crew@acme.com"]}
+    file.write_text(json.dumps([person]), encoding="utf-8")
+    monkeypatch.setenv(sample_people.VARIABLE, str(file))
+    form = {"person": "ann", "next": "/documents/x"}
+    with site.running() as running:  # with a provider and a public URL
+        assert "Ann" not in running.http.get("/sign-in").text
+        assert running.http.post("/sign-in/sample", data=form, headers=OURS).status_code == 404
+    site.settings = site.settings.model_copy(update={"public_url": None, "oidc_providers": None})
+    site.add("Crew", ["The ferry crew."], ["group:crew@acme.com"])
+    with site.running() as running:
+        ours = OURS | {"Origin": running.url}
+        assert "Ann" in running.http.get("/sign-in").text
+        assert running.http.post("/sign-in/sample", data=form).status_code == 403
+        assert running.http.post("/sign-in/sample", data={"person": "bob"}, headers=ours).status_code == 404
+        signed = running.http.post("/sign-in/sample", data=form, headers=ours)
+        assert (signed.status_code, signed.headers["location"]) == (303, "/documents/x")
+        found = running.http.post("/api/rag/search", json=QUERY, headers=ours)  # the client keeps the cookie
+        assert [one["title"] for one in found.json()["results"]] == ["Crew"]
+        assert running.http.post("/sign-in/sample", data=form, headers=ours).status_code == 303
+        assert site.sql("SELECT count(*) FROM sessions") == [(1,)]  # a new sign-in replaces the browser's session
+
+
+def test_a_provider_that_does_not_answer_is_a_page(site: Site) -> None:
+    row = {"name": "Acme", "issuer": "http://127.0.0.1:9", "client_id": "concordance"}
+    site.settings = site.settings.model_copy(update={"oidc_providers": SecretStr(json.dumps([row]))})
+    with site.running() as running:
+        answer = running.http.get("/sign-in/acme?next=/documents/x")
+        assert answer.status_code == 503
+        assert "cannot be used for sign-in at the moment" in answer.text
+        assert "/sign-in?next=%2Fdocuments%2Fx" in answer.text
+        assert running.http.get("/sign-in/nobody").status_code == 404
+
+
+def test_listed_sessions_hold_no_secret(site: Site, running: Running) -> None:
+    cookie = site.session(ANN)
+    secret = cookie["Cookie"].partition("=")[2]
+    body = running.http.get("/api/sessions", headers=cookie).text
+    assert secret not in body
+    [stored] = site.sql("SELECT sessions::text FROM sessions")
+    assert secret not in stored[0]
+    assert datetime.fromisoformat(json.loads(body)["sessions"][0]["expires_at"]) > datetime.now(UTC) + timedelta(
+        hours=1
+    )

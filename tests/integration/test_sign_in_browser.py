@@ -1,0 +1,291 @@
+"""Sign-in with a real provider in a real browser: what the person sees, and what the audit log holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.oidc_provider import OidcProvider, free_port, running_provider
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@other.com"
+QUERY = "ferry timetable"
+
+
+class Desk:
+    """A person's browser, the service and the provider."""
+
+    def __init__(self, site: Site, running: Running, provider: OidcProvider, browser: Browser) -> None:
+        self.site, self.running, self.provider, self.browser = site, running, provider, browser
+        self.rows: list[tuple[str, str, str]] = []
+        self._seen = 0
+
+    def sign_in(self, name: str, path: str = "/sign-in") -> None:
+        """Press the provider's button and go through its pages as this person."""
+        self.browser.goto(self.running.url + path)
+        self.browser.click('a[href^="/sign-in/acme"]')
+        self.dance(name)
+
+    def dance(self, name: str) -> None:
+        """Sign in and consent on the provider's pages until the browser is back."""
+        while self.browser.url.startswith(self.provider.issuer):
+            if self.browser.evaluate("!!document.querySelector('input[name=login]')"):
+                self.browser.fill("input[name=login]", name)
+                self.browser.fill("input[name=password]", "any")
+            self.browser.click("button[type=submit]")
+
+    @property
+    def cookie(self) -> dict[str, Any] | None:
+        return next((one for one in self.browser.cookies() if one["name"] == "concordance"), None)
+
+    def search(self, **headers: str) -> httpx.Response:
+        """Search with the session, as a page of ours does."""
+        cookie = self.cookie
+        given = {"Origin": self.running.url, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1", **headers}
+        given["Cookie"] = f"concordance={cookie['value']}" if cookie else ""
+        return self.running.http.post("/api/rag/search", json={"query": QUERY}, headers=given)
+
+    def titles(self) -> list[str]:
+        answer = self.search()
+        assert answer.status_code == 200, answer.text
+        return sorted(one["title"] for one in answer.json()["results"])
+
+    def audit(self) -> str:
+        """What the audit log has gained, without searches."""
+        self.running.settle()
+        rows = self.site.sql(
+            "SELECT event_id, action, email, detail FROM audit_log"
+            " WHERE event_id > %s AND action NOT IN ('search', 'open') ORDER BY event_id",
+            self._seen,
+        )
+        self._seen = max([self._seen, *(row[0] for row in rows)])
+        return "; ".join(
+            f"{action} {email or '-'} {detail.get('reason') or detail.get('provider') or ''}".strip()
+            for _, action, email, detail in rows
+        )
+
+    def note(self, case: str, seen: str | None = None) -> str:
+        """Add a row to the table and return it."""
+        said = seen if seen is not None else re.sub(r"\s+", " ", self.browser.text)[:150]
+        self.rows.append((case, said, audit := self.audit()))
+        return f"{said} | {audit}"
+
+    def age(self, column: str, by: str = "1 hour") -> None:
+        self.site.sql(f"UPDATE sessions SET {column} = {column} - interval '{by}'")  # noqa: S608 # names of this file
+
+    def table(self) -> str:
+        lines = ["| case | what the person saw | audit log |", "|---|---|---|"]
+        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows)])
+
+
+def settings_of(site: Site, issuer: str, port: int, **more: Any) -> Any:
+    """The settings with the provider, under the address that its clients return to."""
+    row = {
+        "name": "Acme",
+        "issuer": issuer,
+        "client_id": "concordance",
+        "client_secret": "secret of concordance, long enough for a test",
+        "groups_claim": "groups",
+        "domains": ["acme.com"],
+    } | more
+    changes = {"public_url": None, "http_port": port, "oidc_providers": SecretStr(json.dumps([row]))}
+    return site.settings.model_copy(update=changes)
+
+
+@pytest.fixture
+def desk(site: Site, oidc_package: Path, tmp_path: Path) -> Iterator[Desk]:
+    port = free_port()
+    site.add("Open", ["The ferry timetable of the northern pier."], ["domain:acme.com"])
+    site.add("Crew", ["The ferry timetable of the crew."], ["group:crew@acme.com"])
+    with running_provider(oidc_package, f"http://127.0.0.1:{port}") as provider:
+        provider.person("ann", ANN, groups=["crew", "board@other.com", "not a name"])
+        provider.person("bob", BOB)
+        provider.person("new", "new@acme.com", verified=False)
+        provider.person("eve", EVE)
+        site.settings = settings_of(site, provider.issuer, port)
+        with site.running(port=port) as running, running_browser(tmp_path / "profile") as browser:
+            yield Desk(site, running, provider, browser)
+
+
+def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
+    """The table of cases: each is played in the browser, and its row is checked."""
+    browser, provider = desk.browser, desk.provider
+    doc_id = desk.site.sql("SELECT doc_id::text FROM documents WHERE source_title = 'Open'")[0][0]
+
+    browser.goto(f"{desk.running.url}/sign-in")
+    assert "Continue with Acme" in desk.note("discovery: the sign-in page")
+
+    desk.sign_in("ann", f"/documents/{doc_id}")
+    assert browser.url.endswith(f"/documents/{doc_id}")
+    assert "northern pier" in desk.note("login, from a document's page")
+    assert "sign_in ann@acme.com acme" in desk.rows[-1][2]
+    cookie = desk.cookie
+    assert cookie is not None
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Lax", "/")
+    assert desk.site.sql("SELECT count(*) FROM sessions WHERE secret_hash = %s", cookie["value"]) == [(0,)]
+    assert desk.titles() == ["Crew", "Open"]
+    assert desk.site.sql("SELECT groups FROM sessions") == [(["crew@acme.com"],)]
+
+    desk.age("refreshed_at")
+    provider.person("ann", ANN, groups=[])
+    assert desk.titles() == ["Open"]
+    assert desk.note("refresh: no longer in the group", f"search finds {desk.titles()}").endswith("| ")
+
+    provider.person("ann", ANN, groups=["crew"])
+    provider.tell(rotate=True)
+    desk.age("refreshed_at")
+    assert desk.titles() == ["Crew", "Open"]
+    desk.note("key rotation in mid-session", f"stays signed in, search finds {desk.titles()}")
+
+    desk.age("refreshed_at")
+    provider.tell(fault={"down": True})
+    found = desk.titles()
+    desk.note("provider down: refresh", f"stays signed in, search finds {found}")
+    desk.age("groups_at", "25 hours")
+    assert desk.titles() == ["Open"]
+    desk.note("provider down for longer than CONCORDANCE_ACL_MAX_AGE", f"search finds {desk.titles()}")
+    stay = desk.cookie
+    browser.goto(f"{desk.running.url}/sign-in/acme")
+    assert "cannot be used for sign-in at the moment" in desk.note("provider down: sign-in")
+    provider.tell(fault={})
+    with httpx.Client(trust_env=False, base_url=desk.running.url) as http:
+        while http.get("/sign-in/acme").status_code != 302:  # it is asked again after a few seconds
+            pass
+
+    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    answers = [
+        desk.search(**foreign),
+        desk.search(**{"Sec-Fetch-Site": "cross-site"}),
+        desk.search(**{"X-Concordance": ""}),
+        desk.search(**foreign, Authorization="Bearer x"),
+        desk.search(**foreign, **{"X-API-Key": "x"}),
+    ]
+    assert [one.status_code for one in answers] == [403, 403, 403, 401, 401]
+    desk.note("cross-site POST with the cookie", f"nothing: {[one.status_code for one in answers]}")
+    browser.goto(
+        "data:text/html,<form method=post action='" + desk.running.url + "/sign-out'><button>x</button></form>"
+    )
+    browser.click("button")
+    assert "origin-foreign" in desk.note("cross-site form that signs out")
+    assert desk.cookie == stay
+
+    browser.goto(desk.running.url)
+    assert ANN in browser.text
+    browser.click("form.account button")
+    browser.wait(lambda one: one.url.startswith(provider.issuer), "the provider's sign-out page")
+    assert "sign_out ann@acme.com" in desk.note("logout, and on to the provider")
+    assert desk.site.sql("SELECT count(*) FROM sessions") == [(0,)]
+    browser.click("button[name=logout]")
+    browser.wait(lambda one: one.url == f"{desk.running.url}/sign-in", "the way back")
+    assert desk.search().status_code == 401
+
+    browser.forget()
+    browser.goto(f"{desk.running.url}/sign-in")
+    address = browser.evaluate("document.querySelector('.button').href")
+    with httpx.Client(trust_env=False) as http:
+        start = http.get(address)
+    begun = urlsplit(start.headers["location"])
+    query = {name: values[0] for name, values in parse_qs(begun.query).items()}
+    assert query["code_challenge_method"] == "S256"
+    [jar] = [one.split(";")[0].split("=") for one in start.headers.get_list("set-cookie")]
+    browser.call("Network.setCookie", name=jar[0], value=jar[1], url=desk.running.url, path="/", httpOnly=True)
+    browser.goto(begun._replace(query=urlencode(query | {"nonce": "another"})).geturl())
+    desk.dance("bob")
+    assert "another browser or attempt" in desk.note("wrong nonce")
+    assert "sign_in_refused - nonce" in desk.rows[-1][2]
+
+    callback = browser.url
+    browser.goto(callback)
+    assert "already completed" in desk.note("replayed callback")
+    assert "sign_in_refused - replayed" in desk.rows[-1][2]
+
+    desk.sign_in("bob")
+    assert desk.audit() == "sign_in bob@acme.com acme"
+    with httpx.Client(trust_env=False) as http:
+        other = http.get(callback)
+    assert other.status_code == 403
+    alert = re.search("role=alert>([^<]*)", other.text)
+    assert "another browser" in desk.note("callback in another browser", alert[1] if alert else other.text)
+
+    desk.age("expires_at", "8 days")
+    browser.goto(f"{desk.running.url}/documents/{doc_id}")
+    assert "signed out" in desk.note("expired session")
+
+    desk.sign_in("bob")
+    desk.audit()
+    desk.age("seen_at", "13 hours")
+    assert desk.search().json()["type"] == "/problems/session-over"
+    browser.goto(f"{desk.running.url}/documents/{doc_id}")
+    desk.note("idle session")
+
+    desk.sign_in("bob")
+    desk.audit()
+    provider.tell(remove=["bob"])
+    desk.age("refreshed_at")
+    browser.goto(f"{desk.running.url}/documents/{doc_id}")
+    assert "session_ended bob@acme.com the provider refused" in desk.note("deactivated at the provider")
+    provider.person("bob", BOB)
+
+    desk.sign_in("bob")
+    desk.audit()
+    desk.site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", BOB)
+    browser.goto(f"{desk.running.url}/documents/{doc_id}")
+    assert "deactivated" in desk.note("deactivated in the directory: session")
+    browser.forget()
+    desk.sign_in("bob")
+    assert "sign_in_refused bob@acme.com account-inactive" in desk.note("deactivated in the directory: sign-in")
+
+    for name, reason in (("new", "email-unverified"), ("eve", "domain")):
+        browser.forget()
+        desk.sign_in(name)
+        assert f"sign_in_refused {desk_email(name)} {reason}" in desk.note(f"refused: {reason}")
+
+    browser.forget()
+    foreign_token = id_token_for(desk, "elsewhere")
+    provider.tell(fault={"id_token": foreign_token})
+    browser.forget()
+    desk.sign_in("ann")
+    assert "sign_in_refused - audience" in desk.note("wrong audience: another client's ID token")
+    provider.tell(fault={})
+    show(desk.table())
+
+
+def desk_email(name: str) -> str:
+    return {"new": "new@acme.com", "eve": EVE}[name]
+
+
+def id_token_for(desk: Desk, client: str) -> str:
+    """An ID token that the provider makes for another client, for whom Ann signs in with the same browser."""
+    import base64
+    import hashlib
+
+    verifier = "v" * 43
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    redirect = f"{desk.running.url}/sign-in/acme/callback"
+    query = {
+        "client_id": client,
+        "redirect_uri": redirect,
+        "response_type": "code",
+        "scope": "openid email profile",
+        "state": "x",
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    desk.browser.goto(f"{desk.provider.issuer}/auth?{urlencode(query)}")
+    desk.dance("ann")
+    code = parse_qs(urlsplit(desk.browser.url).query)["code"][0]
+    desk.audit()
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
+    secret = f"secret of {client}, long enough for a test".replace(" ", "%20").replace(",", "%2C")
+    with httpx.Client(trust_env=False) as http:
+        answer = http.post(f"{desk.provider.issuer}/token", data=form, auth=(client, secret))
+    return answer.json()["id_token"]

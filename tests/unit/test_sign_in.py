@@ -1,0 +1,145 @@
+"""Parts of sign-in without a network: paths to return to, emails and groups of claims, and the setting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from resources import sample_people
+from resources.core.errors import ConfigurationError
+from resources.settings import OidcProvider, Settings, load
+from serving.sign_in.flow import own_path
+from serving.sign_in.identity import GOOGLE, identity
+from serving.sign_in.refusals import SignInRefusedError
+
+ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
+
+
+def provider(**more: Any) -> OidcProvider:
+    return OidcProvider.model_validate(ROW | {"groups_claim": "groups"} | more)
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("/documents/x?chunk=1#place", "/documents/x?chunk=1#place"),
+        ("/", "/"),
+        ("", "/"),
+        ("//evil.example", "/"),
+        ("///evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("\\\\evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/\t/evil.example", "/"),
+        ("/a\r\nLocation: https://evil.example", "/"),
+        (" //evil.example", "/"),
+        ("/%2f/evil.example", "/%2f/evil.example"),
+        ("/é", "/"),
+        ("/sign-in/acme", "/"),
+        ("/sign-out", "/"),
+        ("/" + "x" * 1000, "/"),
+    ],
+)
+def test_only_own_paths_are_returned_to(given: str, path: str) -> None:
+    assert own_path(given) == path
+
+
+@pytest.mark.parametrize(
+    ("setting", "claims", "reason"),
+    [
+        ({}, {"email_verified": True}, None),
+        ({}, {"email_verified": "true"}, None),
+        ({}, {}, "email-unverified"),
+        ({}, {"email_verified": False}, "email-unverified"),
+        ({}, {"email_verified": None}, "email-unverified"),
+        ({}, {"email_verified": 1}, "email-unverified"),
+        ({"trust_email": True}, {}, None),
+        ({"trust_email": True}, {"email_verified": False}, "email-unverified"),
+        ({"trust_email": True}, {"email_verified": "false"}, "email-unverified"),
+        ({}, {"email": None, "email_verified": True}, "no-email"),
+        ({}, {"email": "ann", "email_verified": True}, "no-email"),
+        ({}, {"email": ["ann@acme.com"], "email_verified": True}, "no-email"),
+        ({"domains": ["acme.com"]}, {"email_verified": True}, None),
+        ({"domains": ["other.com"]}, {"email_verified": True}, "domain"),
+        ({"domains": ["acme.com"]}, {"email": "a@sub.acme.com", "email_verified": True}, "domain"),
+        ({"issuer": GOOGLE}, {"email_verified": True}, "domain"),
+        ({"issuer": GOOGLE}, {"email_verified": True, "hd": "other.com"}, "domain"),
+        ({"issuer": GOOGLE}, {"email_verified": True, "hd": "acme.com"}, None),
+        ({"issuer": GOOGLE}, {"email": "ann@gmail.com", "email_verified": True}, None),
+    ],
+)
+def test_an_email_counts_only_if_it_is_verified_and_in_its_domain(
+    setting: dict[str, Any], claims: dict[str, Any], reason: str | None
+) -> None:
+    given = {"sub": "1", "email": "Ann@Acme.com"} | claims
+    if reason is None:
+        assert identity(provider(**setting), given).email == str(given["email"]).lower()
+        return
+    with pytest.raises(SignInRefusedError) as caught:
+        identity(provider(**setting), given)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("domains", "groups", "found"),
+    [
+        ([], ["Eng", "/crew", "all@other.com"], ["all@other.com", "crew@acme.com", "eng@acme.com"]),
+        (["acme.com"], ["eng", "board@other.com"], ["eng@acme.com"]),
+        ([], ["two words", "", 7, None, "a@b@c", "slack:T1"], []),
+        ([], "eng", ["eng@acme.com"]),
+        ([], {"eng": True}, []),
+        ([], None, []),
+    ],
+)
+def test_groups_of_a_claim(domains: list[str], groups: Any, found: list[str]) -> None:
+    claims = {"sub": "1", "email": "ann@acme.com", "email_verified": True, "groups": groups}
+    assert identity(provider(domains=domains), claims).groups == found
+    assert identity(OidcProvider.model_validate(ROW), claims).groups == []
+
+
+def test_several_providers_name_their_domains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    two = [ROW | {"domains": ["acme.com"]}, ROW | {"name": "Partner", "domains": ["partner.com"]}]
+    file = tmp_path / "providers.json"
+    file.write_text(json.dumps(two), encoding="utf-8")
+    monkeypatch.setenv("CONCORDANCE_OIDC_PROVIDERS", f"@{file}")
+    assert [one.slug for one in load(_env_file=None).providers] == ["acme", "partner"]
+    for wrong, says in [
+        ([two[0], ROW | {"name": "Partner"}], "provider Partner (domains): is missing"),
+        ([two[0], two[0]], "twice"),
+        ([ROW | {"name": "Sample"}], "sample company"),
+        ([ROW | {"scopes": ["email"]}], "must contain openid"),
+        ([ROW | {"parameters": {"redirect_uri": "x"}}], "redirect_uri"),
+        ([ROW | {"domains": ["@acme"]}], "domains such as acme.com"),
+        ([ROW | {"client_secret": ["hidden"]}], "must be a text"),
+        ({}, "JSON list"),
+    ]:
+        monkeypatch.setenv("CONCORDANCE_OIDC_PROVIDERS", json.dumps(wrong))
+        with pytest.raises(ConfigurationError) as caught:
+            load(_env_file=None)
+        assert says in str(caught.value)
+        assert "hidden" not in str(caught.value)
+
+
+def test_the_sample_companys_people_are_offered_only_where_nobody_else_can_be_affected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings(_env_file=None, home=tmp_path)  # type: ignore[call-arg]
+    assert sample_people.sample_people(settings) == ()
+    person = {"id": "ann", "name": "Ann", "role": "engineer", "email": "ann@acme.com", "groups": ["eng@acme.com"]}
+    file = tmp_path / "people.json"
+    file.write_text(json.dumps([person | {"may_read": []}]), encoding="utf-8")
+    monkeypatch.setenv(sample_people.VARIABLE, str(file))
+    assert [one.email for one in sample_people.sample_people(settings)] == ["ann@acme.com"]
+    for changes in (
+        {"public_url": "https://search.example"},
+        {"oidc_providers": SecretStr(json.dumps([ROW]))},
+        {"http_host": "0.0.0.0"},  # noqa: S104 # compared, not bound
+        {"http_host": "192.168.0.4"},
+        {"allowed_hosts": ("search.example",)},
+    ):
+        assert sample_people.sample_people(settings.model_copy(update=changes)) == ()
