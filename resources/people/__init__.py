@@ -26,7 +26,7 @@ def sources_of_groups(settings: Settings, read: Collection[str]) -> list[str]:
         GOOGLE: GOOGLE in asked and (settings.google_directory_api_url is not None or GOOGLE in read),
         FILE: FILE in asked,
         SCIM: SCIM in read,
-        CLAIM: any(provider.groups_claim for provider in settings.providers),
+        CLAIM: settings.claims_groups,
     }
     return [name for name, on in set_up.items() if on]
 

@@ -111,6 +111,11 @@ class SignInSettings(BaseModel):
         """The providers, in the order of the setting."""
         return () if self.oidc_providers is None else _providers(self.oidc_providers.get_secret_value())
 
+    @property
+    def claims_groups(self) -> bool:
+        """True if a provider's claim is a source of groups, or if this process may not know."""
+        return isinstance(self.oidc_providers, Withheld) or any(one.groups_claim for one in self.providers)
+
 
 @lru_cache(8)
 def _providers(text: str) -> tuple[OidcProvider, ...]:

@@ -28,6 +28,7 @@ from resources.core.permissions import principals_of
 from serving.access import api_keys
 from serving.audit import AuditEvent
 from serving.errors import ProblemError, UnauthorizedError, token_revoked
+from serving.sign_in.bearer import provider_access, provider_of
 from serving.sign_in.sessions import SignedIn, cookie_name
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ async def access_from(services: Services, credential: str, client: Address | Non
     origin = origin_of(services, client)
     try:
         with services.sign_ins.attempt(origin, credential):
-            access, token = await _verified_access(services, credential, scim=scim)
+            found = await _credential_access(services, credential, scim=scim)
     except api_keys.KeyRefusedError as error:
         if error.event is not None:
             await services.audit.record(error.event)
@@ -209,24 +210,32 @@ async def access_from(services: Services, credential: str, client: Address | Non
                 AuditEvent(email="", action="sign_in_blocked", detail=json.dumps({"address": origin or "unknown"}))
             )
         raise
-    completed = await services.directory.complete(access, services.fresh_since(), token)
-    return access if scim else completed
+    completed = await services.directory.complete(found.access, services.fresh_since(), found.token_id, own=found.own)
+    return found.access if scim else completed
 
 
-async def _verified_access(services: Services, credential: str, *, scim: bool) -> tuple[Access, str | None]:
-    """Return the access that a credential gives, and the id of a token of ours."""
-    if not credential.startswith(api_keys.PREFIX):
+class _Credential(NamedTuple):
+    """What a credential gives: an access, for a token of ours its id, and whether its groups were written here."""
+
+    access: Access
+    token_id: str | None = None
+    own: bool = True
+
+
+async def _credential_access(services: Services, credential: str, *, scim: bool) -> _Credential:
+    if credential.startswith(api_keys.PREFIX):
+        holder = await api_keys.check(services.database, credential, scim=scim)
         if scim:
-            raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
-        longest = duration(services.settings.token_max_lifetime)
-        access, token, *_ = verified(credential, services.keys, longest)
-        if token in services.revoked_tokens:
-            raise token_revoked()
-        return access, token
-    holder = await api_keys.check(services.database, credential, scim=scim)
+            return _Credential(Access(email=holder.email, principals=frozenset()))
+        return _Credential(access_of(holder.email, holder.groups, admin=holder.admin))
     if scim:
-        return Access(email=holder.email, principals=frozenset()), None
-    return access_of(holder.email, holder.groups, admin=holder.admin), None
+        raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
+    if (provider := provider_of(services.providers.values(), credential)) is not None:
+        return _Credential(await provider_access(provider, credential, services.acl_max_age), own=False)
+    found = verified(credential, services.keys, duration(services.settings.token_max_lifetime))
+    if found.token_id in services.revoked_tokens:
+        raise token_revoked()
+    return _Credential(found.access, found.token_id)
 
 
 async def session_access(services: Services, cookie: str, client: Address | None) -> SignedIn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 
 from tests.fixtures.browser import Browser, running_browser
@@ -263,11 +267,59 @@ def desk_email(name: str) -> str:
     return {"new": "new@acme.com", "eve": EVE}[name]
 
 
+def test_access_tokens_of_the_provider(desk: Desk) -> None:
+    """Programs send access tokens; ID tokens, other audiences and other signatures are refused."""
+    ours, theirs = "https://search.example/api", "https://elsewhere.example"
+    port = desk.site.settings.http_port
+    good = tokens_for(desk, "elsewhere", resource=ours)
+    desk.browser.forget()
+    wrong = tokens_for(desk, "elsewhere", resource=theirs)["access_token"]
+    desk.browser.forget()
+    own = tokens_for(desk, "concordance")
+    claims = jwt.decode(good["access_token"], options={"verify_signature": False})
+    header = jwt.get_unverified_header(good["access_token"])
+    jwks = httpx.get(f"{desk.provider.issuer}/jwks", trust_env=False).json()["keys"]
+    public = next(one["n"] for one in jwks if one["kid"] == header["kid"])
+    forged = {
+        "another audience": wrong,
+        "an ID token of another client": good["id_token"],
+        "an ID token of ours": own["id_token"],
+        "signed with HS256 and the public key": jwt.encode(
+            claims, public, algorithm="HS256", headers={"kid": header["kid"]}
+        ),
+        "signed by a key that is not listed": jwt.encode(
+            claims,
+            rsa.generate_private_key(public_exponent=65537, key_size=2048),
+            algorithm="RS256",
+            headers={"kid": "x"},
+        ),
+        "not signed": jwt.encode(claims, None, algorithm="none"),
+        "changed": good["access_token"][:-8] + "AAAAAAAA",
+    }
+    desk.site.settings = settings_of(desk.site, desk.provider.issuer, port, audiences=[ours])
+    with desk.site.running() as running:
+
+        def status(token: str) -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers)
+            return answer.status_code, ",".join(sorted(one["title"] for one in answer.json().get("results", [])))
+
+        assert status(good["access_token"]) == (200, "Crew,Open")
+        assert {why: status(token)[0] for why, token in forged.items()} == dict.fromkeys(forged, 401)
+        assert running.titles(QUERY, ANN) == ["Open"]  # a token of ours, which names no group
+        desk.provider.tell(fault={"down": True})
+        assert status(good["access_token"])[0] == 200  # the keys are known
+        desk.site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)
+        assert status(good["access_token"])[0] == 401
+
+
 def id_token_for(desk: Desk, client: str) -> str:
     """An ID token that the provider makes for another client, for whom Ann signs in with the same browser."""
-    import base64
-    import hashlib
+    return tokens_for(desk, client)["id_token"]
 
+
+def tokens_for(desk: Desk, client: str, **more: str) -> dict[str, str]:
+    """The tokens that the provider gives a client for whom Ann signs in."""
     verifier = "v" * 43
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     redirect = f"{desk.running.url}/sign-in/acme/callback"
@@ -279,13 +331,15 @@ def id_token_for(desk: Desk, client: str) -> str:
         "state": "x",
         "code_challenge": challenge,
         "code_challenge_method": "S256",
-    }
+    } | more
     desk.browser.goto(f"{desk.provider.issuer}/auth?{urlencode(query)}")
     desk.dance("ann")
     code = parse_qs(urlsplit(desk.browser.url).query)["code"][0]
     desk.audit()
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
+    form |= more
     secret = f"secret of {client}, long enough for a test".replace(" ", "%20").replace(",", "%2C")
     with httpx.Client(trust_env=False) as http:
         answer = http.post(f"{desk.provider.issuer}/token", data=form, auth=(client, secret))
-    return answer.json()["id_token"]
+    assert answer.status_code == 200, answer.text
+    return answer.json()
