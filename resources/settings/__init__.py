@@ -79,6 +79,10 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
                 "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
                 "CONCORDANCE_GOOGLE_SUBJECT who lists the users"
             )
+        if self.drive_link_sharing == "opened" and not self.drive_users:
+            raise ValueError(
+                "CONCORDANCE_DRIVE_LINK_SHARING=opened needs CONCORDANCE_DRIVE_USERS: Drive tells only each person what they opened"
+            )
         if self.query_expansion != "off" and self.llm_model is None:
             raise ValueError(
                 f"CONCORDANCE_QUERY_EXPANSION={self.query_expansion} needs CONCORDANCE_LLM_MODEL: set it, or write off"

@@ -60,6 +60,8 @@ class SourceSettings(BaseModel):
     drive_roots: Annotated[tuple[str, ...], NoDecode] = ()
     """my_drive, shared_drives, ids of shared drives or folders. Empty: My Drive and every shared drive."""
     drive_follow_shortcuts: bool = False
+    drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"
+    """Who finds what is shared by link alone."""
     drive_users: Annotated[tuple[str, ...], NoDecode] = ()
     """Users whose My Drives are read by delegation: `*`, emails and patterns, each with `-` to leave out. Empty: the one account."""
     drive_token: SecretStr | None = None

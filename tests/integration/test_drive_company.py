@@ -10,6 +10,7 @@ import pytest
 
 from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
 from resources.settings import Settings
+from resources.sources.drive.links import Links
 from resources.sources.drive.simulator import Drive
 from tests.fixtures.drive import DriveSite, partition_of, service_account_file
 from tests.fixtures.drive_mirror import Mirror
@@ -197,3 +198,63 @@ def test_a_listing_of_a_users_drive_goes_on_where_it_was_killed(company: Workspa
     agrees(kept, company.drive, ADA, BOB, CY)
     assert set(kept.versions.values()) == {1}
     assert sum(before.values()) >= 200
+
+
+def link_shared(company: Workspace) -> str:
+    """Share a file of Ada's with anyone who has the link, and let Cy open it."""
+    company.drive.share(company.ada, "anyone")
+    company.drive.open(company.ada, CY)
+    return company.ada
+
+
+def test_a_link_grants_nobody_unless_the_setting_says_so(company: Workspace) -> None:
+    file = link_shared(company)
+    kept = company.mirror()
+    kept.sync()
+    assert kept.readers(file) == {ADA}
+
+
+def test_those_who_opened_a_link_find_the_file_and_nobody_else(company: Workspace) -> None:
+    drive, file = company.drive, link_shared(company)
+    kept = company.mirror()
+    kept.sync()
+    kept.settings = company.mirror(drive_link_sharing="opened").settings
+    kept.sync()
+    assert kept.readers(file) == {ADA, CY}
+    assert kept.versions[file] == 1
+    drive.open(file, BOB)
+    kept.sync()
+    assert kept.readers(file) == {ADA, BOB, CY}
+    users = len(drive.workspace.users)
+    idle = kept.sync()
+    assert (idle["files.list"], idle["changes.list"]) == (users, users)
+    drive.unshare(file, "anyone")
+    kept.sync()
+    assert kept.readers(file) == {ADA}
+    drive.share(file, "anyone")
+    kept.sync()
+    kept.settings = company.mirror().settings
+    kept.sync()
+    assert kept.readers(file) == {ADA}
+
+
+def test_a_link_can_grant_the_domain_and_never_another_or_the_public(company: Workspace) -> None:
+    drive, file = company.drive, link_shared(company)
+    drive.share(company.bob, "domain:larkmoor.example")
+    drive.share(company.cy, "domain:partner.example")
+    kept = company.mirror()
+    kept.sync()
+    kept.settings = company.mirror(drive_link_sharing="domain").settings
+    kept.sync()
+    assert kept.readers(file) == {ADA, "domain:larkmoor.example"}
+    assert kept.readers(company.bob) == {BOB, "domain:larkmoor.example"}
+    assert kept.readers(company.cy) == {CY}
+    assert set(kept.versions.values()) == {1}
+    kept.settings = company.mirror().settings
+    kept.sync()
+    assert (kept.readers(file), kept.readers(company.bob)) == ({ADA}, {BOB})
+
+
+@pytest.mark.parametrize("account", ["someone@gmail.com", "sync@larkmoor.iam.gserviceaccount.com"])
+def test_accounts_without_an_organisation_have_no_domain_to_grant(account: str) -> None:
+    assert Links("domain", lambda: account).organisation is None

@@ -33,6 +33,11 @@ CASES: list[Case] = [
     ),
     ({"ACL_MAX_AGE": "1w"}, "CONCORDANCE_ACL_MAX_AGE: must be a duration such as 30m, 24h or 7d, not '1w'"),
     ({"DRIVE_FOLLOW_SHORTCUTS": "maybe"}, "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS: must be true or false, not 'maybe'"),
+    (
+        {"DRIVE_LINK_SHARING": "all"},
+        "CONCORDANCE_DRIVE_LINK_SHARING: must be 'nobody', 'opened' or 'domain', not 'all'",
+    ),
+    ({"DRIVE_LINK_SHARING": "opened"}, "CONCORDANCE_DRIVE_LINK_SHARING=opened needs CONCORDANCE_DRIVE_USERS"),
     ({"DRIVE_USERS": "ada"}, "CONCORDANCE_DRIVE_USERS: must be a comma list of *, emails or patterns such as"),
     ({"DRIVE_USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE_USERS: must name whose drives are read, such as *"),
     (

@@ -21,6 +21,7 @@ from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
+from resources.sources.drive.links import Links
 from resources.sources.drive.listing import Listing
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.readers import Readers
@@ -43,6 +44,7 @@ class Account:
         wanted: Sequence[str],
         key: Callable[[], str],
         now: Callable[[], datetime],
+        links: Links,
         *,
         mine: str = MY_DRIVE,
         title: str = TITLE,
@@ -59,6 +61,7 @@ class Account:
         self._client = client
         self._key = key
         self._now = now
+        self._links = links
         self._alone = alone
         self._kept: dict[str, PartitionState] = {}
         self.roots = Roots(wanted, client, self._notes, mine, title, only_shared=only_shared)
@@ -113,7 +116,9 @@ class Account:
 
     @cached_property
     def _view(self) -> str:
-        return cursor.view(self._key(), follows_shortcuts=self._settings.drive_follow_shortcuts)
+        return cursor.view(
+            self._key(), follows_shortcuts=self._settings.drive_follow_shortcuts, links=self._links.setting
+        )
 
     @cached_property
     def _tree(self) -> FolderTree:
@@ -125,11 +130,11 @@ class Account:
 
     @cached_property
     def _readers(self) -> Readers:
-        return Readers(self._client, self._now)
+        return Readers(self._client, self._now, self._links)
 
     @cached_property
     def _documents(self) -> Documents:
-        return Documents(self._settings, self._client, self._tree, self._readers, self._notes)
+        return Documents(self._settings, self._client, self._tree, self._readers, self._links, self._notes)
 
     @cached_property
     def _listing(self) -> Listing:
@@ -154,6 +159,7 @@ class Account:
             self._documents,
             self._listing,
             Targets(self.roots, self._documents, self._notes),
+            self._links,
             self._notes,
             self._now,
         )

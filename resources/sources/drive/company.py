@@ -4,12 +4,13 @@ A user who is suspended, archived, gone or denied is lost: the documents are hid
 CONCORDANCE_DRIVE_USERS is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from resources.core.domain import Batch, Item
-from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
+from resources.core.errors import AbortSyncError, AuthorizationError, DocumentError, LostPartitionError
 from resources.core.ports import Memory
 from resources.core.retrying import Tally
 from resources.people.google import GoogleDirectory, GoogleUser
@@ -17,8 +18,18 @@ from resources.settings import Settings
 from resources.sources.drive.account import Account
 from resources.sources.drive.auth import Authority, RefusedUserError
 from resources.sources.drive.client import DriveClient
+from resources.sources.drive.links import Links
 from resources.sources.drive.roots import MY_DRIVE
 from resources.sources.drive.users import allows, by_partition, denies, is_user
+
+_LINKED = "(visibility = 'anyoneWithLink' or visibility = 'domainWithLink') and trashed = false"
+"""Source: https://developers.google.com/workspace/drive/api/guides/ref-search-terms"""
+_EVERYWHERE: Mapping[str, Any] = {
+    "pageSize": 1000,
+    "includeItemsFromAllDrives": True,
+    "supportsAllDrives": True,
+    "fields": "nextPageToken,files(id,viewedByMe)",
+}
 
 
 class Company:
@@ -40,6 +51,7 @@ class Company:
         self._now = now
         self._sleep = sleep
         self._accounts: dict[str, Account] = {}
+        self._clients: dict[str, DriveClient] = {}
 
     def partitions(self) -> list[str]:
         """Return the drives that are read. Raises if the directory cannot be listed."""
@@ -81,19 +93,39 @@ class Company:
         """The users of the Workspace by the key of their drive."""
         return by_partition(GoogleDirectory(self._settings, self._tally, sleep=self._sleep).users())
 
+    @cached_property
+    def openers(self) -> dict[str, frozenset[str]]:
+        """Who of the users opened each file that is shared by link; those whom Google refuses count as having opened none."""
+        found: dict[str, set[str]] = {}
+        for partition in self.partitions():
+            user = self.users[partition]
+            try:
+                for file in self._client_of(user).pages("files.list", "files", q=_LINKED, **_EVERYWHERE):
+                    if file.get("viewedByMe") is True:
+                        found.setdefault(str(file["id"]), set()).add(user.email)
+            except (AuthorizationError, DocumentError):
+                continue  # reported when this person's drive is synced
+        return {file_id: frozenset(who) for file_id, who in found.items()}
+
+    def _client_of(self, user: GoogleUser) -> DriveClient:
+        if user.id not in self._clients:
+            authority = Authority(self._settings, self._tally, subject=user.email)
+            self._clients[user.id] = self._client.acting_for(authority)
+        return self._clients[user.id]
+
     def _account(self, partition: str) -> Account:
         if partition not in self._accounts:
             user = self.users.get(partition)
             if user is None or not user.active or not self._is_chosen(user):
                 raise LostPartitionError(f"{partition} is no drive of a user that CONCORDANCE_DRIVE_USERS names.")
-            authority = Authority(self._settings, self._tally, subject=user.email)
             self._accounts[partition] = Account(
                 self._settings,
                 self._memory,
-                self._client.acting_for(authority),
+                self._client_of(user),
                 (MY_DRIVE,),
                 lambda: partition,
                 self._now,
+                Links(self._settings.drive_link_sharing, lambda: user.email, lambda: self.openers),
                 mine=partition,
                 title=f"My Drive of {user.name or user.email}",
                 alone=False,

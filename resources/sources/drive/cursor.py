@@ -23,13 +23,14 @@ class DriveCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     listing: ListingPosition | None = None
 
 
-def view(account: str, *, follows_shortcuts: bool) -> str:
-    """Return what a cursor is valid for: one account, and the setting that decides which files belong to a root.
+def view(account: str, *, follows_shortcuts: bool, links: str = "nobody") -> str:
+    """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who finds them.
 
     "folders" distinguishes it from cursors of older listings, which did not read who may find each folder.
     """
     scope = "with shortcuts" if follows_shortcuts else "within roots"
-    return f"{account}, folders, {scope}"
+    who = "" if links == "nobody" else f", links for {links}"
+    return f"{account}, folders, {scope}{who}"
 
 
 def encode(cursor: DriveCursor) -> str:

@@ -13,6 +13,7 @@ from resources.core.domain import Item, Refusal
 from resources.settings import Settings
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.kinds import FOLDER, SHORTCUT
+from resources.sources.drive.links import Links
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Readers
@@ -56,6 +57,7 @@ class Documents:
         client: DriveClient,
         tree: FolderTree,
         readers: Readers,
+        links: Links,
         notes: Callable[[str], PartitionState],
     ) -> None:
         self._settings = settings
@@ -63,6 +65,7 @@ class Documents:
         self._client = client
         self._tree = tree
         self._readers = readers
+        self._links = links
         self._notes = notes
 
     def describe(self, files: Sequence[JSON], notes: PartitionState) -> DescribedFiles:
@@ -92,7 +95,7 @@ class Documents:
             notes = self._notes(partition)
             grants = self.grants(notes, [file for file, _ in placed])
             for file, trail in placed:
-                grant = grants[file["id"]]
+                grant = self._with_openers(file, grants[file["id"]], notes)
                 document = describe(file, trail, self._tree.chain(trail), grant, self._settings)
                 if isinstance(document, Refusal):
                     found.refused.append(document)
@@ -100,6 +103,14 @@ class Documents:
                 found.seen.append(document)
                 if grant.expires is not None:
                     notes.set_end(grant.expires, file["id"])
+
+    def _with_openers(self, file: JSON, grant: FileGrant, notes: PartitionState) -> FileGrant:
+        """Add the people who opened a file that is shared by link, and remember them, so that a change of them is noticed."""
+        if not self._links.asks:
+            return grant
+        opened = self._links.opened(file["id"]) if grant.linked else None
+        notes.set_opened(file["id"], None if opened is None else sorted(opened))
+        return grant._replace(principals=grant.principals | opened) if opened else grant
 
     def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, FileGrant]:
         return self._readers.grants(notes.load(), files, self._is_limited)

@@ -17,6 +17,7 @@ from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import DescribedFiles, Documents
 from resources.sources.drive.faults import PageTokenError
 from resources.sources.drive.feeds import FeedPage, Feeds
+from resources.sources.drive.links import Links
 from resources.sources.drive.listing import Listing
 from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
 from resources.sources.drive.readers import Readers
@@ -63,6 +64,7 @@ class Following:
     _documents: Documents
     _listing: Listing
     _targets: Targets
+    _links: Links
     _notes: Callable[[str], PartitionState]
     _now: Callable[[], datetime]
     _placed: dict[str, int] = field(default_factory=dict[str, int], init=False)
@@ -78,7 +80,7 @@ class Following:
             return Relist(at)
         if root.kind == "drive" and root.name != notes.root.name:
             return Relist(at)
-        due = notes.due(self._now())
+        due = [*notes.due(self._now()), *self._differently_opened(notes)]
         while True:
             try:
                 page = self._feeds.page(root.drive, at.token)
@@ -97,6 +99,15 @@ class Following:
                 break
         yield from self._targets.watch(partition, at)
         return None
+
+    def _differently_opened(self, notes: PartitionState) -> list[str]:
+        """Return the files shared by link that other people have opened since they were described, and forget who had."""
+        if not self._links.asks:
+            return []
+        changed = [one for one, who in notes.opened.items() if sorted(self._links.opened(one)) != who]
+        for file_id in changed:
+            notes.set_opened(file_id, None)
+        return changed
 
     def _has_moved(self, partition: str, root: RootNote, changes: Changes) -> bool:
         """Look up a selected folder again if it, or one above it, changed: it may now be in another drive, with another feed.

@@ -1,8 +1,8 @@
 """The memory of one partition: what is committed, with the changes to save with the next batch.
 
-Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `f:ID` a
-folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's target. The first kind is read at every sync, the
-rest only if something changed.
+Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!opened:ID`
+who opened a file that is shared by link, `f:ID` a folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's
+target. Those with `!` are read at every sync, the rest only if something changed.
 """
 
 from __future__ import annotations
@@ -104,6 +104,14 @@ class PartitionState:
             self._put_head(key, None)
         return [key.rpartition(":")[2] for key in keys]
 
+    @property
+    def opened(self) -> dict[str, list[str]]:
+        """Who had opened each file that is shared by link when it was last described."""
+        return {key.partition(":")[2]: who for key, who in self._read_head().items() if key.startswith("!opened:")}
+
+    def set_opened(self, file_id: str, who: list[str] | None) -> None:
+        self._put_head(f"!opened:{file_id}", who)
+
     def set_root(self, root: RootNote) -> None:
         self._put_head("!root", msgspec.to_builtins(root))
 
@@ -134,7 +142,7 @@ class PartitionState:
             del self.people[permission_id]
             self._pending[f"p:{permission_id}"] = None
         for key in list(self._read_head()):
-            if key.startswith("!until:"):
+            if key.startswith(("!until:", "!opened:")):
                 self._put_head(key, None)
 
     def take(self) -> dict[str, Any]:

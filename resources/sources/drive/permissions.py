@@ -1,7 +1,8 @@
 """Who may find a file: convert Drive's permissions to principals and a sharing status. Pure.
 
 Search is narrower than access: a file shared only by link can be opened by anyone with the link but found by no one. So a
-domain or everyone counts only if Drive itself would let them find the file (`allowFileDiscovery`).
+domain or everyone counts only if Drive itself would let them find the file (`allowFileDiscovery`), or if a setting lets links
+count for the organization (`links`).
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions
 """
 
@@ -26,6 +27,8 @@ class FileGrant(NamedTuple):
     principals: frozenset[str]
     sharing: str
     expires: datetime | None = None
+    linked: bool = False
+    """True if the file is shared by link alone with a domain or with anyone, besides others."""
 
     @property
     def digest(self) -> str:
@@ -33,22 +36,30 @@ class FileGrant(NamedTuple):
         return " ".join([self.sharing, *sorted(self.principals)])
 
 
-def read(permissions: Iterable[Any], now: datetime) -> FileGrant:
-    """Return what a list of Drive's permissions grants now; unknown kinds grant nothing."""
+def read(permissions: Iterable[Any], now: datetime, organisation: str | None = None) -> FileGrant:
+    """Return what a list of Drive's permissions grants now; unknown kinds grant nothing.
+
+    Links to the `organisation`, or to anyone, grant that domain if it is given.
+    """
     found: set[str] = set()
     widest = "private"
     ends: list[datetime] = []
+    linked = False
     for permission in permissions:
         if not is_object(permission) or not _counts(permission, now):
             continue
         principal = _principal(permission)
         if principal:
             found.add(principal)
+        if _is_link(permission):
+            linked = True
+            if organisation is not None and _covers(permission, organisation):
+                found.add(principals.principal(f"domain:{organisation}"))
         widest = max(widest, _status(permission), key=_STATUSES.index)
         expires = _time(permission.get("expirationTime"))
         if expires is not None:
             ends.append(expires)
-    return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None))
+    return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None), linked)
 
 
 def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
@@ -68,7 +79,9 @@ def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:
     }
 
 
-def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[FileGrant, list[str]]:
+def by_ids(
+    ids: Iterable[str], known: Mapping[str, str], organisation: str | None = None
+) -> tuple[FileGrant, list[str]]:
     """Return what permission ids grant according to `known`, and the unknown ids."""
     found: set[str] = set()
     unknown: list[str] = []
@@ -76,11 +89,13 @@ def by_ids(ids: Iterable[str], known: Mapping[str, str]) -> tuple[FileGrant, lis
     for one in ids:
         if one == LINK_ID:
             widest = "anyone-with-link"
+            if organisation is not None:
+                found.add(principals.principal(f"domain:{organisation}"))
         elif one in known:
             found.add(known[one])
         else:
             unknown.append(one)
-    return FileGrant(frozenset(found), _sharing(widest, found)), unknown
+    return FileGrant(frozenset(found), _sharing(widest, found), linked=widest != "private"), unknown
 
 
 def with_owner(grant: FileGrant, owner: str | None) -> FileGrant:
@@ -125,6 +140,15 @@ def _principal(permission: Mapping[str, Any]) -> str:
     except InvalidRequestError:
         return NOBODY
     return principals.PUBLIC if kind == "anyone" and permission.get("allowFileDiscovery") is True else NOBODY
+
+
+def _is_link(permission: Mapping[str, Any]) -> bool:
+    return permission.get("type") in {"domain", "anyone"} and permission.get("allowFileDiscovery") is not True
+
+
+def _covers(permission: Mapping[str, Any], organisation: str) -> bool:
+    """Return True if a link permission includes the people of a domain."""
+    return permission.get("type") == "anyone" or str(permission.get("domain") or "").lower() == organisation
 
 
 def _status(permission: Mapping[str, Any]) -> str:

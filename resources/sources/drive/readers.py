@@ -10,6 +10,7 @@ from datetime import datetime
 
 from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.links import Links
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.permissions import FileGrant
 
@@ -22,7 +23,8 @@ _PAGE = 100
 class Readers:
     """Resolves the readers of files during one sync."""
 
-    def __init__(self, client: DriveClient, now: Callable[[], datetime]) -> None:
+    def __init__(self, client: DriveClient, now: Callable[[], datetime], links: Links) -> None:
+        self._links = links
         self._client = client
         self._now = now
         self._vague: set[str] = set()
@@ -73,7 +75,7 @@ class Readers:
     def _by_ids(self, notes: PartitionState, file: JSON, alone: set[str], found: dict[str, FileGrant]) -> bool:
         if file["id"] in alone:
             return False
-        grant, unknown = permissions.by_ids(file["permissionIds"], notes.people)
+        grant, unknown = permissions.by_ids(file["permissionIds"], notes.people, self._links.organisation)
         if unknown:
             return False
         found[file["id"]] = permissions.with_owner(grant, owner_of(file))
@@ -117,7 +119,7 @@ class Readers:
         if listed is None:
             return permissions.with_owner(FileGrant(frozenset(), "private"), owner)
         self._learn(notes, listed)
-        return permissions.with_owner(permissions.read(listed, self._now()), owner)
+        return permissions.with_owner(permissions.read(listed, self._now(), self._links.organisation), owner)
 
     def _learn(self, notes: PartitionState, listed: Sequence[JSON]) -> None:
         learnt = permissions.learn(listed, self._now())

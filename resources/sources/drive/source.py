@@ -18,6 +18,7 @@ from resources.sources.drive.auth import Authority
 from resources.sources.drive.channels import Channels, address
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.company import Company
+from resources.sources.drive.links import Links
 from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES
 from resources.sources.drive.users import is_user
 
@@ -102,6 +103,7 @@ class Drive(Source):
             [one for one in wanted if not (users and one == MY_DRIVE)],
             lambda: self._authority.account,
             self._now,
+            Links(self._settings.drive_link_sharing, lambda: self._authority.account, lambda: self._company.openers),
             alone=not users,
             only_shared=bool(users),
         )

@@ -14,7 +14,7 @@ def by_partition(users: Iterable[GoogleUser]) -> dict[str, GoogleUser]:
 
     Raises `AbortSyncError` if there are none: someone always is there.
     """
-    found = {f"{PREFIX}{user.id}": user for user in users if user.id}
+    found = {f"{PREFIX}{user.id}": user for user in users if user.id and user.email}
     if not found:
         raise AbortSyncError("The directory lists no users; the next sync tries again.")
     return found
@@ -26,8 +26,8 @@ def is_user(partition: str) -> bool:
 
 def allows(patterns: Sequence[str], email: str) -> bool:
     """Return True if a pattern names the email and none with a leading `-` does."""
-    denied = any(fnmatchcase(email, one[1:]) for one in patterns if one.startswith("-"))
-    return not denied and any(fnmatchcase(email, one) for one in patterns if not one.startswith("-"))
+    named = any(fnmatchcase(email, one) for one in patterns if not one.startswith("-"))
+    return named and not denies(patterns, email)
 
 
 def denies(patterns: Sequence[str], email: str) -> bool:

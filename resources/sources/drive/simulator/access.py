@@ -24,6 +24,8 @@ class AccessRules:
     def __init__(self, items: Mapping[str, DriveFile], account: str) -> None:
         self._items = items
         self._account = account
+        self.opened: set[tuple[str, str]] = set()
+        """Who opened which item by its link."""
         self.view(account)
         self._grants: dict[str, Grants] = {}
         self._trashed: dict[str, bool] = {}
@@ -69,6 +71,23 @@ class AccessRules:
         return self.readable(item) or (
             item.limited and item.parent is not None and self.readable(self._items[item.parent])
         )
+
+    def visibility(self, item: DriveFile) -> str:
+        """Return the widest visibility of an item, as searches name it."""
+        grants = self.grants(item)
+        for who, held in sorted(grants.items()):
+            if who == "anyone" or who.startswith("domain:"):
+                kind = "anyone" if who == "anyone" else "domain"
+                return f"{kind}{'CanFind' if any(grant.discoverable for grant in held) else 'WithLink'}"
+        return "limited"
+
+    def met(self, item: DriveFile) -> bool:
+        """Return True if the viewer's listings show an item: they found it without a link, or have opened it by one."""
+        if self.viewer == self._account or (self.viewer, item.id) in self.opened:
+            return True
+        grants = self.grants(item)
+        held = [grant for name in self._names for grant in grants.get(name, ())]
+        return any(grant.kind == "user" or grant.discoverable or grant.member for grant in held)
 
     def trashed(self, item: DriveFile) -> bool:
         found = self._trashed.get(item.id)

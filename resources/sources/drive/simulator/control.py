@@ -12,7 +12,7 @@ OPERATIONS = (
     "file", "folder", "shortcut", "edit", "rename", "move", "trash", "restore", "delete",
     "share", "unshare", "limit", "inherit", "lose_file", "regain_file",
     "shared_drive", "add_member", "remove_member", "rename_drive", "lose_drive", "regain_drive",
-    "expire_tokens", "revoke", "readers", "transfer",
+    "expire_tokens", "revoke", "readers", "transfer", "open",
     "user", "suspend", "reinstate", "delete_user", "group", "join", "leave", "delete_group",
 )  # fmt: skip
 """Methods of `Drive` that may be called over HTTP."""

@@ -164,12 +164,7 @@ class Drive(DriveState):
     def transfer(self, id: str, to: str) -> None:  # noqa: A002
         """Make another person the owner of an item and everything below, and move it to the top of their My Drive."""
         with self.lock:
-            item = self.item(id)
-            for below in self.subtree(item):
-                if below.owner is not None:
-                    below.grants.pop(f"user:{below.owner}", None)
-                below.owner = to
-                below.grants[f"user:{to}"] = DriveGrant(f"user:{to}", "owner", below.id)
+            self.give(self.item(id), to)
             self.move(id, self.tops[to])
 
     def _set(self, item_id: str, **facts: Any) -> None:

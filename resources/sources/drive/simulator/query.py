@@ -14,6 +14,7 @@ from resources.sources.drive.simulator.access import AccessRules
 from resources.sources.drive.simulator.errors import bad_parameter
 from resources.sources.drive.simulator.tree import DriveFile
 
+_VISIBILITIES = ("anyoneCanFind", "anyoneWithLink", "domainCanFind", "domainWithLink", "limited")
 Test = Callable[[DriveFile], bool]
 
 _TOKEN = re.compile(r"\s*('[^']*'|!=|[=()]|\w+)")
@@ -74,6 +75,8 @@ class _Parser:
         if left == "trashed" and right in ("true", "false"):
             wanted = (right == "true") is equal
             return FileQuery(lambda file: self._access.trashed(file) is wanted)
+        if left == "visibility" and right.strip("'") in _VISIBILITIES:
+            return FileQuery(lambda file: (self._access.visibility(file) == right[1:-1]) is equal)
         if left == "mimeType" and right.startswith("'"):
             return FileQuery(lambda file: (file.mime_type == right[1:-1]) is equal)
         raise bad_parameter("q")

@@ -165,5 +165,6 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "md5Checksum": lambda _, file: file.md5 if file.is_binary else None,
     "headRevisionId": lambda _, file: f"0B{file.id[1:17]}{file.revision:06d}" if file.is_binary else None,
     "shortcutDetails": _shortcut,
+    "viewedByMe": lambda world, file: (world.access.viewer, file.id) in world.access.opened,
 }
 """The fields that the connector reads."""

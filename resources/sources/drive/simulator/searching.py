@@ -87,4 +87,9 @@ def _search(world: DriveState, query: FileQuery, fits: Callable[[DriveFile], boo
 
 def _listed(world: DriveState, item: DriveFile) -> bool:
     """Return True if a listing may show an item: it is not the root of a drive, and the account sees it."""
-    return item.id not in world.tops.values() and item.id not in world.drives and world.access.visible(item)
+    return (
+        item.id not in world.tops.values()
+        and item.id not in world.drives
+        and world.access.visible(item)
+        and world.access.met(item)
+    )

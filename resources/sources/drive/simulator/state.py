@@ -95,6 +95,11 @@ class DriveState:
             self.feeds[f"~{email}"] = Feed(self.ids.number(10_000, 99_000) * (len(self.feeds) + 1))
             self.add_item(self.tops[email], "My Drive", FOLDER, None, owner=email)
 
+    def open(self, id: str, email: str) -> None:  # noqa: A002
+        """Let a person open an item, which Drive then shows in their listings; no feed reports it."""
+        with self.lock:
+            self.access.opened.add((email, id))
+
     def settle(self) -> None:
         """End grants that have expired, as Google does: the item's change appears in the feed."""
         if not self.expiring:
@@ -178,12 +183,16 @@ class DriveState:
     def change_owners(self, item: DriveFile) -> None:
         """Update owners after a move: a shared drive owns what is moved into it; what leaves one belongs to the account."""
         shared = self.drive_of(item.id)
+        self.give(item, None if shared else self.account)
+
+    def give(self, item: DriveFile, owner: str | None) -> None:
+        """Set the owner of an item and of everything below it."""
         for below in self.subtree(item):
             if below.owner is not None:
                 below.grants.pop(f"user:{below.owner}", None)
-            below.owner = None if shared else self.account
-            if below.owner is not None:
-                below.grants[f"user:{below.owner}"] = DriveGrant(f"user:{below.owner}", "owner", below.id)
+            below.owner = owner
+            if owner is not None:
+                below.grants[f"user:{owner}"] = DriveGrant(f"user:{owner}", "owner", below.id)
         self.access.forget()
 
     def set_member(self, drive_id: str, who: str, grant: DriveGrant | None) -> None:

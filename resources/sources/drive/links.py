@@ -1,0 +1,44 @@
+"""What sharing by link grants, by CONCORDANCE_DRIVE_LINK_SHARING: nothing, those who opened the file, or the organisation.
+
+Drive tells who opened a file only to that person (`viewedByMe`), so everybody is asked, in their own name, with one call each.
+Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Literal
+
+LinkSharing = Literal["nobody", "opened", "domain"]
+_PUBLIC = frozenset({"gmail.com", "googlemail.com"})
+"""Domains whose accounts are no organisation."""
+_SERVICE_ACCOUNTS = ".gserviceaccount.com"
+
+
+class Links:
+    """`account` returns the email that reads the files, `openers` the people who opened each file that is shared by link."""
+
+    def __init__(
+        self,
+        setting: LinkSharing,
+        account: Callable[[], str],
+        openers: Callable[[], Mapping[str, frozenset[str]]] = dict,
+    ) -> None:
+        self.setting: LinkSharing = setting
+        self._account = account
+        self._openers = openers
+
+    @cached_property
+    def organisation(self) -> str | None:
+        """The domain that a link grants; None if it grants no domain."""
+        if self.setting != "domain":
+            return None
+        domain = self._account().rpartition("@")[2]
+        return None if domain in _PUBLIC or domain.endswith(_SERVICE_ACCOUNTS) or "." not in domain else domain
+
+    @property
+    def asks(self) -> bool:
+        """True if it matters who opened a file."""
+        return self.setting == "opened"
+
+    def opened(self, file_id: str) -> frozenset[str]:
+        return self._openers().get(file_id, frozenset()) if self.asks else frozenset()
