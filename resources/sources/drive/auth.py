@@ -44,16 +44,23 @@ class RefusedUserError(AuthorizationError):
 class Authority:
     """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
-    def __init__(
-        self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES, subject: str | None = None
-    ) -> None:
-        """Read as the `subject` (by delegation) instead of the one in the settings, if given."""
+    def __init__(self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES) -> None:
         self._settings = settings
         self._tally = tally
         self._scopes = scopes
-        self._subject = subject or settings.google_subject
         self._lock = threading.Lock()
         self._opened: tuple[Any, str] | None = None
+        self._service: ServiceAccount | None = None
+
+    def acting_for(self, subject: str) -> Authority:
+        """Return an authority for a user, by delegation to the service account. Its key is read once: that takes 0.2 s."""
+        with self._lock:
+            if self._service is None:
+                self._service, _ = _service_account(self._settings, self._scopes)
+            service: Any = self._service
+        other = Authority(self._settings, self._tally, self._scopes)
+        other._opened = service.with_subject(subject), subject
+        return other
 
     @property
     def hint(self) -> str:
@@ -101,7 +108,7 @@ class Authority:
         if settings.drive_token is not None:
             return Credentials(token=settings.drive_token.get_secret_value()), "token"
         if settings.google_service_account_file is not None:
-            return _service_account(settings, self._scopes, self._subject)
+            return _service_account(settings, self._scopes)
         secret = settings.google_client_secret
         if settings.google_client_id is None or secret is None:
             raise ConfigurationError(
@@ -137,11 +144,11 @@ class Authority:
             http.close()
 
 
-def _service_account(settings: Settings, scopes: Sequence[str], subject: str | None) -> tuple[ServiceAccount, str]:
+def _service_account(settings: Settings, scopes: Sequence[str]) -> tuple[ServiceAccount, str]:
     library: Any = ServiceAccount  # its types are incomplete
     make: Callable[..., ServiceAccount] = library.from_service_account_file
     try:
-        made = make(str(settings.google_service_account_file), scopes=scopes, subject=subject)
+        made = make(str(settings.google_service_account_file), scopes=scopes, subject=settings.google_subject)
     except (OSError, ValueError, GoogleAuthError) as error:
         raise ConfigurationError(
             f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: {settings.google_service_account_file} is not a readable key file "
@@ -151,7 +158,7 @@ def _service_account(settings: Settings, scopes: Sequence[str], subject: str | N
         untyped: Any = made
         made = cast("ServiceAccount", untyped.with_token_uri(token_url(settings)))
     email: Any = made.service_account_email
-    return made, subject or str(email)
+    return made, settings.google_subject or str(email)
 
 
 def _is_about_user(reason: str) -> bool:

@@ -40,6 +40,7 @@ class Company:
         settings: Settings,
         memory: Memory,
         client: DriveClient,
+        authority: Authority,
         tally: Tally,
         now: Callable[[], datetime],
         sleep: Callable[[float], None],
@@ -47,6 +48,7 @@ class Company:
         self._settings = settings
         self._memory = memory
         self._client = client
+        self._authority = authority
         self._tally = tally
         self._now = now
         self._sleep = sleep
@@ -109,8 +111,7 @@ class Company:
 
     def _client_of(self, user: GoogleUser) -> DriveClient:
         if user.id not in self._clients:
-            authority = Authority(self._settings, self._tally, subject=user.email)
-            self._clients[user.id] = self._client.acting_for(authority)
+            self._clients[user.id] = self._client.acting_for(self._authority.acting_for(user.email))
         return self._clients[user.id]
 
     def _account(self, partition: str) -> Account:

@@ -110,7 +110,7 @@ class Drive(Source):
 
     @cached_property
     def _company(self) -> Company:
-        return Company(self._settings, self._memory, self._client, self._tally, self._now, self._sleep)
+        return Company(self._settings, self._memory, self._client, self._authority, self._tally, self._now, self._sleep)
 
 
 def _not_users(partitions: list[str]) -> list[str]:
