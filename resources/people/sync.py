@@ -16,6 +16,7 @@ from resources.people.google import GoogleDirectory, GoogleUser
 from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
+from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from sql.people import People, PeopleStates, StoredMembership
 
@@ -117,6 +118,9 @@ def _google(
             accounts.deactivate(emails=gone)
         else:
             report.held = len(gone)
+        # At the first sync nobody is known: whoever is inactive then has ended before.
+        for email in [*([] if report.held else gone), *sorted(inactive & earlier if earlier else inactive)]:
+            offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
         people.date(read_at=at)
     report.members = len(memberships)
     report.inactive = len(inactive) + len(gone) - report.held

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
 
-def offboard(connection: Connection, email: str, by: str, reason: str) -> list[str]:
-    """Revoke a person's API keys and record in the audit log who ended the account, and why. Return the ids of the revoked keys.
+def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
+    """Revoke a person's API keys, end their sessions, and record in the audit log who ended the account, and why.
 
-    Call it in the transaction that reports the person as inactive in `people`, which refuses tokens and sessions at every
-    request. Returning to active does not restore keys. Idempotent: a second call revokes nothing, but is recorded.
+    Call it in the transaction that reports the person as inactive in `people`, which refuses whatever they have at every
+    request. Returning to active restores neither keys nor sessions. Idempotent: a second call ends nothing, but is recorded.
     """
     statements = Offboarding(connection)
-    keys = sorted(statements.revoke_keys(email=email))
-    statements.record(email=by, action="offboard", detail={"person": email, "reason": reason, "keys": keys})
-    return keys
+    keys, sessions = sorted(statements.revoke_keys(email=email)), sorted(statements.end_sessions(email=email))
+    detail = {"person": email, "reason": reason, "keys": keys, "sessions": sessions}
+    statements.record(email=by, action="offboard", detail=detail)

@@ -6,6 +6,10 @@ UPDATE api_keys SET revoked_at = now()
 WHERE email = :email AND revoked_at IS NULL
 RETURNING key_id;
 
+-- name: end_sessions
+-- End a person's sessions in browsers. Returns their ids. Parameters: email. Index: sessions_email.
+DELETE FROM sessions WHERE email = :email RETURNING session_id::text AS session_id;
+
 -- name: record!
 -- Record in the audit log what someone did. Parameters: email (of who did it), action, detail (json). Grain: event.
 INSERT INTO audit_log (email, action, detail, event_key) VALUES (:email, :action, :detail::jsonb, gen_random_uuid());

@@ -20,7 +20,7 @@ from resources.stores.postgres import session
 from serving.access import api_keys
 from sql.people import PeopleStates
 from tests.fixtures.drive import DriveSite
-from tests.fixtures.serving import Running, Site
+from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@acme.com"
 QUERY = "tide tables"
@@ -127,28 +127,32 @@ def test_without_a_source_of_groups_tokens_keep_theirs(people_site: Site) -> Non
         assert running.titles(QUERY, EVE, "all@acme.com") == ["Tides"]
 
 
-def test_a_suspended_user_is_refused_with_token_and_key_and_returns(company: Company, asked: Running) -> None:
+def test_a_suspended_user_is_refused_and_returns_without_keys_and_sessions(company: Company, asked: Running) -> None:
     company.sync()
-    with session(company.site.settings.postgres_dsn) as connection:
-        key = api_keys.create(connection, ANN)
-    credentials = (company.site.token(ANN), key)
 
-    def statuses() -> set[int]:
-        headers = ({"Authorization": f"Bearer {one}"} for one in credentials)
-        return {asked.http.post("/api/rag/search", json={"query": QUERY}, headers=one).status_code for one in headers}
+    def statuses() -> list[int]:
+        own = {"Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
+        given = [{"Authorization": f"Bearer {one}"} for one in (company.site.token(ANN), key)] + [cookie | own]
+        return [asked.http.post("/api/rag/search", json={"query": QUERY}, headers=one).status_code for one in given]
 
-    assert statuses() == {200}
     for lose, regain in (
         (lambda: company.google.drive.suspend(ANN), lambda: company.google.drive.reinstate(ANN)),
         (lambda: company.google.drive.user(ANN, archived=True), lambda: company.google.drive.user(ANN)),
         (lambda: company.google.drive.delete_user(ANN), lambda: company.google.drive.user(ANN)),
     ):
+        with session(company.site.settings.postgres_dsn) as connection:
+            key = api_keys.create(connection, ANN)
+        cookie = company.site.session(ANN)
+        assert statuses() == [200, 200, 200]
         lose()
         assert company.sync().inactive == 1
-        assert statuses() == {401}
+        assert company.sync().inactive == 1
+        assert statuses() == [401, 401, 401]
         regain()
         assert company.sync().inactive == 0
-        assert statuses() == {200}
+        assert statuses() == [200, 401, 401]
+    ended = company.site.sql("SELECT detail ->> 'person' FROM audit_log WHERE action = 'offboard'")
+    assert ended == [(ANN,)] * 3
 
 
 def test_a_group_that_cannot_be_read_keeps_its_members_until_they_are_stale(company: Company, asked: Running) -> None:

@@ -13,15 +13,17 @@ import pytest
 from scim2_client.engines.httpx2 import SyncSCIMClient
 from scim2_tester import Status, check_server
 
+from resources.core.domain import Role
 from resources.stores.postgres import session
 from serving.access import api_keys
 from serving.scim.groups import principal_of
-from tests.fixtures.serving import Running, Site
+from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ADA, BOB, PROVISIONER = "ada@acme.com", "bob@acme.com", "provisioner@acme.com"
 QUERY = "harbour ledger"
 USER = "urn:ietf:params:scim:schemas:core:2.0:User"
 GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"
+OURS = {"Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
 PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 
@@ -132,28 +134,48 @@ def test_someone_deactivated_is_refused_with_token_and_key_and_the_keys_stay_rev
     ada = provider.user(ADA)
     with session(site.settings.postgres_dsn) as connection:
         key = api_keys.create(connection, ADA)
-    token = site.token(ADA)
+    credentials = [{"Authorization": f"Bearer {one}"} for one in (site.token(ADA), key)]
+    credentials.append(site.session(ADA) | OURS)
 
     def statuses() -> list[tuple[int, str]]:
         answers = [
-            running.http.post("/api/rag/search", json={"query": QUERY}, headers={"Authorization": f"Bearer {one}"})
-            for one in (token, key)
+            running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers) for headers in credentials
         ]
         return [(one.status_code, one.json().get("type", "")) for one in answers]
 
-    assert [status for status, _ in statuses()] == [200, 200]
+    assert [status for status, _ in statuses()] == [200, 200, 200]
     if operation is None:
         assert provider.send("DELETE", f"/Users/{ada}").status_code == 204
     else:
         assert provider.patch(f"/Users/{ada}", operation).json()["active"] is False
-    assert statuses() == [(401, "/problems/account-inactive"), (401, "/problems/api-key-invalid")]
+    ended = [(401, "/problems/api-key-invalid"), (401, "/problems/session-over")]
+    assert statuses() == [(401, "/problems/account-inactive"), *ended]
     ((by, _, detail),) = events(site, "offboard")
     assert (by, detail["person"], detail["keys"]) == (PROVISIONER, ADA, [key.split("_")[1]])
     if operation is None:
         provider.user(ADA)
     else:
         assert provider.patch(f"/Users/{ada}", {"op": "Replace", "path": "active", "value": "True"}).is_success
-    assert statuses() == [(200, ""), (401, "/problems/api-key-invalid")]
+    assert statuses() == [(200, ""), *ended]
+
+
+def test_a_session_never_opens_scim(provider: Provider, site: Site) -> None:
+    """Also not that of the administrator to whom the provider's key belongs."""
+    site.settings = site.settings.model_copy(update={"roles": {Role.ADMINISTRATOR: (PROVISIONER,)}})
+    cookie = site.session(PROVISIONER) | OURS
+    assert provider.running.http.get("/api/documents", headers=cookie).status_code == 200
+    for method, path in [("GET", "/Users"), ("POST", "/Users"), ("GET", "/Groups"), ("GET", "/ServiceProviderConfig")]:
+        answer = provider.running.http.request(method, f"/scim/v2{path}", headers=cookie, json={})
+        assert answer.status_code == 401, (path, answer.text)
+
+
+def test_once_groups_come_by_scim_tokens_have_none_of_their_own(provider: Provider, site: Site) -> None:
+    running = provider.running
+    assert running.titles(QUERY, ADA, "finance@acme.com") == ["Ledger"]
+    ada = provider.user(ADA)
+    assert running.titles(QUERY, ADA, "finance@acme.com") == []
+    provider.group("finance@acme.com", ada)
+    assert running.titles(QUERY, ADA) == ["Ledger"]
 
 
 def test_an_answer_of_someone_off_boarded_is_opened_by_no_one_else(provider: Provider) -> None:
