@@ -194,6 +194,7 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
         "running": [],
         "disks": [],
         "left_out": [],
+        "groups": [],
     }
 
 

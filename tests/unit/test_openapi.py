@@ -23,6 +23,7 @@ OPEN = {"slackEvents", "driveNotifications", "googleCallback", "alive", "ready",
 COMPATIBILITY = {"/api/rag.search", "/api/search", "/api/chat", "/ask", "/ask-local", "/track"}
 NO_INPUT = {
     "listSources",
+    "me",
     "listSessions",
     "connectGoogle",
     "googleCallback",
