@@ -10,7 +10,7 @@ from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from resources.core.errors import ServiceUnavailableError
+from resources.core.errors import TemporaryError
 from serving.access.auth import check_same_origin, origin_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
@@ -41,7 +41,7 @@ async def signed_in_email(request: Request[Any, Any, Any], services: Services) -
         return None
     try:
         return (await session_access(services, cookie, request.client)).access.email
-    except (ProblemError, ServiceUnavailableError):
+    except (ProblemError, TemporaryError):
         return None
 
 
@@ -57,7 +57,7 @@ async def start_sign_in(
     kept = request.cookies.get(browser_cookie_name(services.settings), "")
     try:
         address, cookie = await services.sign_in_flow.begin(chosen, after, kept, services.clock())
-    except ServiceUnavailableError as error:
+    except TemporaryError as error:
         return pages.failure_page(_down(error), after, 503)
     return Response(None, status_code=302, headers={"Location": address}, cookies=[cookie])
 
@@ -87,7 +87,7 @@ async def finish_sign_in(
         return pages.failure_page(str(error), "/", 403)
     except ProblemError as error:
         return pages.failure_page(str(error), "/", 429 if error.slug == "rate-limited" else 403)
-    except ServiceUnavailableError as error:
+    except TemporaryError as error:
         await services.audit.record(events.sign_in_refused("", provider, "unavailable", address))
         return pages.failure_page(_down(error), "/", 503)
 
@@ -105,7 +105,7 @@ async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDepende
     identity = Identity(person.id, person.email, person.groups)
     try:
         return await _begin(request, services, identity, None, Tokens(), after)
-    except ServiceUnavailableError as error:
+    except TemporaryError as error:
         return pages.failure_page(_down(error), after, 503)
 
 
@@ -164,7 +164,7 @@ async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Se
                 provider_url = await services.sessions.sign_out_url(ended)
     except UnauthorizedError:
         pass  # it was over already
-    except ServiceUnavailableError as error:
+    except TemporaryError as error:
         return pages.failure_page(_down(error), "/", 503)
     answer = pages.signed_out_page(provider_url)
     answer.cookies = [session_cookie(services.settings, "", 0)]
@@ -176,7 +176,7 @@ def _unknown() -> Response[str]:
     return page("Unknown sign-in", body, 404)
 
 
-def _down(error: ServiceUnavailableError) -> str:
+def _down(error: TemporaryError) -> str:
     from serving.sign_in.refusals import ProviderDownError
 
     return str(error) if isinstance(error, ProviderDownError) else DATABASE_DOWN

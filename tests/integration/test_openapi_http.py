@@ -21,7 +21,17 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 CASES = int(os.environ.get("CONCORDANCE_TEST_CASES", "500"))
 """Generated requests of `test_generated_requests_get_described_responses`."""
 NOT_FOUND = dict.fromkeys(
-    ("getAnswer", "feedback", "ingestStatus", "syncStatus", "deleteDocument", "changeDocument", "getOriginal"), 404
+    (
+        "endSession",
+        "getAnswer",
+        "feedback",
+        "ingestStatus",
+        "syncStatus",
+        "deleteDocument",
+        "changeDocument",
+        "getOriginal",
+    ),
+    404,
 )
 """Operations whose example names a record of another installation."""
 OTHERS = NOT_FOUND | {
