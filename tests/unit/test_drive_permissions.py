@@ -79,7 +79,8 @@ def test_ids_answer_when_all_are_known() -> None:
     known = {"1": "ada@acme.example", "2": "group:eng@acme.example"}
     everyone = frozenset(known.values())
     assert permissions.by_ids(["1", "2"], known) == (FileGrant(everyone, "shared"), [])
-    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (FileGrant(everyone, "anyone-with-link"), [])
+    linked = FileGrant(everyone, "anyone-with-link", linked=True)
+    assert permissions.by_ids(["1", "2", "anyoneWithLink"], known) == (linked, [])
     assert permissions.by_ids(["1", "anyone", "9"], known)[1] == ["anyone", "9"]
 
 
