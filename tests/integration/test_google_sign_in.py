@@ -362,7 +362,7 @@ def test_the_simulator_signs_in_and_the_connector_reads_with_what_was_kept(site:
     assert credential is not None
     assert credential.account == drive_site.drive.account
     token = Authority(site.settings, Tally()).token()
-    assert drive_site.drive.sessions.accepts(token)
+    assert drive_site.drive.sessions.bearer(token) is not None
     drive_site.drive.sessions.consents = False
     with site.running() as running:
         assert running.http.get(returned(begin(running))).status_code == 403
