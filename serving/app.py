@@ -21,7 +21,7 @@ from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
-from serving.pages import docs_document, docs_file, docs_page, page_style
+from serving.pages import docs_document, docs_file, docs_page
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.audit import list_audit
 from serving.routes.book import ask_book, ask_selection, track
@@ -31,12 +31,12 @@ from serving.routes.documents import delete_document, get_document
 from serving.routes.events import slack_events
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
-from serving.routes.home import home
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
 from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.originals import get_original
+from serving.routes.pages.search import home, results
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
 from serving.routes.scim import SCIM_HANDLERS
@@ -48,11 +48,13 @@ from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
 from serving.routes.viewer import view_document, view_original
 from serving.routes.why import why
+from serving.web.static import static_file
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
 
 CONTENT_POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+"""Of everything but pages with a script, which have their own: `serving.web.render.SCRIPT_POLICY`."""
 DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self';"
     " frame-ancestors 'none'; base-uri 'none'"
@@ -143,9 +145,10 @@ def create_app(
         docs_document,
         docs_file,
         home,
+        results,
         view_document,
         view_original,
-        page_style,
+        static_file,
         sign_in,
         start_sign_in,
         finish_sign_in,

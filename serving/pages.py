@@ -1,7 +1,6 @@
-"""The layout of HTML pages, and the API documentation (Swagger UI). Nothing is loaded from another host."""
+"""Pages of a few words, and the API documentation (Swagger UI). Nothing is loaded from another host."""
 
 from functools import lru_cache
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +11,11 @@ from litestar import Litestar, MediaType, Request, Response, get
 from litestar.datastructures import Cookie
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
+from markupsafe import Markup
 
 from resources.core.errors import ConfigurationError
 from serving.openapi.document import build
+from serving.web.render import view
 
 MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
 START = "start.js"
@@ -38,28 +39,11 @@ _PAGE = b"""<!doctype html>
 """
 
 
-_STYLE = (Path(__file__).parent / "page.css").read_bytes()
-
-
 def page(
     title: str, body: str, status: int = 200, cookies: list[Cookie] | None = None, refresh: str | None = None
 ) -> Response[str]:
-    """Return an HTML page. The title is escaped here; `body` is HTML. `refresh` is an address that the browser goes on to."""
-    meta = f'<meta http-equiv="refresh" content="0; url={escape(refresh, quote=True)}">' if refresh else ""
-    html = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/static/page.css">{meta}</head>\n'
-        f"<body><main>{body}</main></body></html>\n"
-    )
-    return Response(html, media_type=MediaType.HTML, status_code=status, cookies=cookies)
-
-
-@get(
-    "/static/page.css", operation_id="pageStyle", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False
-)
-def page_style() -> Response[bytes]:
-    return Response(_STYLE, media_type="text/css; charset=utf-8", headers={"Cache-Control": "max-age=3600"})
+    """Return a page of a few words. `body` is HTML. `refresh` is an address that the browser goes on to."""
+    return view("plain.html", status=status, cookies=cookies, title=title, body=Markup(body), refresh=refresh)  # noqa: S704 (HTML, as said)
 
 
 def static_folder() -> Path:

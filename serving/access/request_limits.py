@@ -51,7 +51,9 @@ checks have a class of their own because the supervisor restarts a service that 
 30,000 events an hour, from few addresses. Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
 CLASS_OF: Mapping[str, str] = {
-    **dict.fromkeys(("search", "searchFiles", "ragSearch", "why", "listDocuments", "listCollections"), "search"),
+    **dict.fromkeys(
+        ("search", "searchFiles", "ragSearch", "home", "results", "why", "listDocuments", "listCollections"), "search"
+    ),
     **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
     **dict.fromkeys(
         (
@@ -83,7 +85,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("startSignIn", "finishSignIn", "sampleSignIn", "signOut", "googleCallback"), "sign-in"),
     **dict.fromkeys(
-        ("home", "signInPage", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "pageStyle"),
+        ("signInPage", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "staticFile"),
         "open",
     ),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),

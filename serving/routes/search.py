@@ -179,19 +179,22 @@ async def search(
     request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
 ) -> SearchResponse:
     """Find passages that the caller may read, best first, each with its source and location."""
-    enforce_rate_limit(services, request.user)
+    return await found(services, data, request.user)
+
+
+async def found(services: Services, data: SearchRequest, access: Access) -> SearchResponse:
+    """Search for a caller of any interface that takes a `SearchRequest`, within the caller's rate limit."""
+    enforce_rate_limit(services, access)
     began = time.perf_counter()
     cursor = _cursor(data)
     facets([], data.facets)  # unknown ones are refused before anything is searched
-    reading = await services.understanding.read(data.query, request.user, narrowing(data.filters), data.understand)
+    reading = await services.understanding.read(data.query, access, narrowing(data.filters), data.understand)
     if not cursor.understood:
         reading = reading.without()
-    query_id, outcome = await recorded_search(
-        services, _query(data, cursor, reading, request.user, services), reading.asked
-    )
+    query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services), reading.asked)
     if not outcome.passages and reading.narrows and data.cursor is None:
         cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
-        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, request.user, services))
+        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services))
     shown = results(
         outcome.passages,
         style=data.citation_format,

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import httpx
 
+from serving.web.static import version
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB, CAT = "ann@acme.com", "bob@acme.com", "cat@acme.com"
@@ -101,7 +102,11 @@ def test_concurrent_requests_are_limited_per_user_and_in_total(site: Site) -> No
 def test_a_trusted_proxys_clients_are_counted_separately(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 1, "trusted_proxies": "127.0.0.1"})
     with site.running() as running:
-        style, one, two = "/static/page.css", {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+        style, one, two = (
+            f"/static/{version()}/app.css",
+            {"X-Forwarded-For": "192.0.2.1"},
+            {"X-Forwarded-For": "192.0.2.2"},
+        )
         assert "At most 10 requests" in eventually(lambda: running.http.get(style, headers=one), 429).text
         assert running.http.get(style, headers=two).status_code == 200
         assert running.http.get(style).status_code == 200  # the proxy itself stands for many people

@@ -95,7 +95,8 @@ def test_without_postgres_no_session_is_accepted(site: Site) -> None:
         assert running.http.get("/api/sessions", headers=cookie).status_code == 503
         assert running.http.post("/api/rag/search", json=QUERY, headers={**cookie, **OURS}).status_code == 503
         home = running.http.get("/", headers=cookie)
-        assert (home.status_code, ANN in home.text) == (200, False)
+        assert (home.status_code, ANN in home.text) == (503, False)
+        assert "text/html" in home.headers["content-type"]
 
 
 def test_a_session_ends_with_its_provider(site: Site) -> None:

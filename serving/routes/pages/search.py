@@ -1,0 +1,159 @@
+"""The search page, `/`, and the part of it that is replaced while somebody types, `/results`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from msgspec import UNSET
+
+from resources.core.domain import Access
+from resources.sources import label
+from serving.deps import Services
+from serving.errors import UnauthorizedError
+from serving.facets import FacetValue
+from serving.filters import DateRange, Filters
+from serving.retrieval.query import MAX_QUERY
+from serving.routes.pages.visitor import PAGE_ERRORS, signed_in, visitor
+from serving.routes.search import SearchRequest, SearchResponse, found
+from serving.understanding.phrases import KINDS, Kind
+from serving.web.formats import kind
+from serving.web.render import view
+
+PAGE_SIZE = 10
+CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}
+"""Filters that the page offers, as parameters of its address, and the facets that list their values."""
+PERIODS: Mapping[str, str] = {"7": "Past week", "30": "Past month", "365": "Past year"}
+
+
+class Option(NamedTuple):
+    """A value of a filter, as it is offered."""
+
+    value: str
+    name: str
+    chosen: bool
+
+
+class Wanted(NamedTuple):
+    """The search that an address of the page asks for."""
+
+    query: str = ""
+    chosen: Mapping[str, str] = {}
+    days: str = ""
+    ignored: tuple[Kind, ...] = ()
+    cursor: str | None = None
+
+    def address(self, **changes: Any) -> str:
+        """Return the address of the page with changes to this search, on the first page of its results."""
+        wanted = self._replace(**changes)
+        pairs = [("q", wanted.query), *wanted.chosen.items(), ("days", wanted.days)]
+        pairs += [("ignore", name) for name in wanted.ignored]
+        return "/?" + urlencode([(name, value) for name, value in pairs if value])
+
+    def without(self, name: Kind) -> str:
+        """Return the address of this search without understanding one kind of filter."""
+        return self.address(ignored=(*self.ignored, name))
+
+    def more(self, cursor: str) -> str:
+        return f"{self.address()}&{urlencode({'cursor': cursor})}"
+
+
+def wanted(request: Request[Any, Any, Any]) -> Wanted:
+    """Return the search of an address. Unknown parameters and values are left out."""
+    query = request.query_params
+    days = query.get("days", "")
+    return Wanted(
+        query=" ".join(query.get("q", "").split())[:MAX_QUERY],
+        chosen={name: value for name in CHOICES if (value := query.get(name, ""))},
+        days=days if days in PERIODS else "",
+        ignored=tuple(name for name in KINDS if name in query.getall("ignore", [])),
+        cursor=query.get("cursor"),
+    )
+
+
+def _request(search: Wanted, services: Services) -> SearchRequest:
+    chosen = search.chosen
+    start = services.clock() - timedelta(days=int(search.days)) if search.days else None
+    return SearchRequest(
+        query=search.query,
+        top_k=PAGE_SIZE,
+        explain=True,
+        filters=Filters(
+            source_types=[chosen["source"]] if "source" in chosen else [],
+            mime_types=[chosen["type"]] if "type" in chosen else [],
+            authors=[chosen["author"]] if "author" in chosen else [],
+            date_range=DateRange(start=start.date().isoformat()) if start else None,
+        ),
+        understand=[name for name in KINDS if name not in search.ignored],
+        cursor=search.cursor,
+        total=True,
+        facets=list(CHOICES.values()),
+    )
+
+
+def _name(parameter: str, value: str) -> str:
+    return {"source": label, "type": kind}.get(parameter, str)(value)
+
+
+def _options(parameter: str, counted: Sequence[FacetValue], chosen: str) -> list[Option]:
+    """Return what may be chosen: the values among the results, and the present choice."""
+    options = [Option(one.value, _name(parameter, one.value), one.value == chosen) for one in counted]
+    if chosen and not any(one.chosen for one in options):
+        options.append(Option(chosen, _name(parameter, chosen), chosen=True))
+    return sorted(options, key=lambda one: one.name.casefold())
+
+
+def _shown(search: Wanted, response: SearchResponse) -> dict[str, Any]:
+    """Return the values of the template for a search with its response."""
+    counted = response.facets if response.facets is not UNSET else {}
+    return {
+        "search": search,
+        "response": response,
+        "total": response.total if response.total is not UNSET else None,
+        "choices": {
+            name: _options(name, counted.get(facet, []), search.chosen.get(name, "")) for name, facet in CHOICES.items()
+        },
+        "periods": [Option(days, name, days == search.days) for days, name in PERIODS.items()],
+    }
+
+
+def _empty(search: Wanted) -> dict[str, Any]:
+    return {"search": search, "response": None, "total": None, "choices": {}, "periods": []}
+
+
+async def _values(services: Services, access: Access, search: Wanted) -> dict[str, Any]:
+    base = {"base": services.settings.base_url}
+    if not search.query:
+        return _empty(search) | base
+    return _shown(search, await found(services, _request(search, services), access)) | base
+
+
+@get("/", operation_id="home", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
+async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the search page to whoever is signed in, and to others what this is."""
+    search = wanted(request)
+    try:
+        access = await visitor(request, services)
+    except UnauthorizedError:
+        if search.query:
+            raise
+        access = None  # a session that is over
+    if access is None and search.query:
+        raise UnauthorizedError("token-missing", "")
+    if access is None:
+        ways = bool(services.providers or services.sample_people)
+        return view("welcome.html", ways=ways, address=services.settings.base_url)
+    return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
+
+
+@get(
+    "/results", operation_id="results", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS
+)
+async def results(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Return the results of the search page alone."""
+    access = await signed_in(request, services)
+    return view("parts/results.html", access, **await _values(services, access, wanted(request)))

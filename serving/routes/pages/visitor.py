@@ -1,0 +1,69 @@
+"""Who looks at a page, and what a page says when it cannot be shown."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from litestar import Request, Response
+
+from resources.core.domain import Access
+from serving.access.auth import access_from, credential_of, session_access, session_of
+from serving.deps import Services
+from serving.errors import HANDLERS, UnauthorizedError
+from serving.sign_in.pages import sign_in_page
+from serving.web.render import view
+
+
+async def visitor(request: Request[Any, Any, Any], services: Services) -> Access | None:
+    """Return the access of the browser's session, or of a credential in the header; None if there is neither.
+
+    Raises `UnauthorizedError` if there is one that is not valid, and the problem `rate-limited`.
+    """
+    if credential := credential_of(request):
+        return await access_from(services, credential, request.client)
+    cookie = session_of(services, request)
+    return (await session_access(services, cookie, request.client)).access if cookie else None
+
+
+async def signed_in(request: Request[Any, Any, Any], services: Services) -> Access:
+    """Return the visitor's access. Raises `UnauthorizedError`, which pages answer with the sign-in page."""
+    access = await visitor(request, services)
+    if access is None:
+        raise UnauthorizedError("token-missing", "")
+    return access
+
+
+def here(request: Request[Any, Any, Any]) -> str:
+    """Return the path and query of the request, to return to after signing in."""
+    query = request.url.query
+    return request.url.path + (f"?{query}" if query else "")
+
+
+def _sign_in(request: Request[Any, Any, Any], error: UnauthorizedError) -> Response[str]:
+    services: Services = request.app.state.services
+    note = "" if error.slug == "token-missing" else str(error)
+    return sign_in_page(list(services.providers.values()), services.sample_people, here(request), note=note, status=401)
+
+
+def _as_page(
+    handle: Callable[[Request[Any, Any, Any], Any], Response[dict[str, Any]]],
+    request: Request[Any, Any, Any],
+    error: Exception,
+) -> Response[Any]:
+    """Return the problem that `handle` makes of an error as a page, or as a line for a script that asked for part of one."""
+    answer = handle(request, error)
+    status = answer.status_code or 500
+    if PART in request.headers:
+        page: Response[Any] = view("parts/problem.html", status=status, problem=answer.content)
+    elif isinstance(error, UnauthorizedError):
+        page = _sign_in(request, error)
+    else:
+        page = view("problem.html", status=status, problem=answer.content)
+    page.headers.update(answer.headers)
+    return page
+
+
+PART = "x-part"
+"""Header of requests for a part of a page."""
+PAGE_ERRORS: dict[Any, Any] = {kind: partial(_as_page, handle) for kind, handle in HANDLERS.items()}
+"""Passed to each page's route: what the interface answers with a problem, a page says in words."""

@@ -1,0 +1,107 @@
+"""Filters of the templates: names, dates and highlights as people read them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from markupsafe import Markup, escape
+
+from resources.core.filetypes import DOCX, EPUB, MSG, ODT, PPTX, RTF, SOURCE_CODE, XLSX
+from resources.sources import label
+from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
+from serving.citations.format import long_date
+
+KINDS: Mapping[str, str] = {
+    "application/pdf": "PDF",
+    DOCX: "Word",
+    PPTX: "PowerPoint",
+    XLSX: "Excel",
+    ODT: "OpenDocument",
+    RTF: "Rich text",
+    EPUB: "E-book",
+    MSG: "Email",
+    "message/rfc822": "Email",
+    "text/markdown": "Markdown",
+    "text/plain": "Text",
+    "text/html": "Web page",
+    "text/csv": "CSV",
+    "text/tab-separated-values": "TSV",
+    "application/json": "JSON",
+    "application/x-ndjson": "JSON",
+    "application/xml": "XML",
+    "application/yaml": "YAML",
+    "image/png": "Image",
+    "image/jpeg": "Image",
+    SOURCE_CODE: "Source code",
+    CONVERSATION: "Conversation",
+    "application/vnd.google-apps.document": "Google Docs",
+    "application/vnd.google-apps.spreadsheet": "Google Sheets",
+    "application/vnd.google-apps.presentation": "Google Slides",
+}
+PARTS: Mapping[str, str] = {
+    "dense": "Meaning",
+    "keyword": "Words of the query",
+    "frequency": "Rare mention",
+    "expansion": "Similar wording",
+    "rerank": "Reranked",
+    "recency": "Recent",
+    "limit": "Limit",
+}
+"""What the parts of a score are called on pages."""
+_ICONS = frozenset({"google_drive", "slack", "upload", "files"})
+
+
+class HasRange(Protocol):
+    """A range of characters of a text."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+def kind(mime_type: str) -> str:
+    """Return the name of a file type."""
+    return KINDS.get(mime_type, mime_type.rpartition("/")[2])
+
+
+def day(moment: datetime | None) -> str:
+    """Return `3 Nov 2025`, or nothing for an unknown date."""
+    return long_date(moment.date()) if moment else ""
+
+
+def icon(source_type: str) -> str:
+    """Return the name of a source's icon."""
+    return source_type if source_type in _ICONS else "files"
+
+
+def marked(text: str, spans: Sequence[HasRange]) -> Markup:
+    """Return the escaped text with these ranges marked. They are in order and do not overlap."""
+    parts: list[str] = []
+    at = 0
+    for span in spans:
+        parts.append(f"{escape(text[at : span.start])}<mark>{escape(text[span.start : span.end])}</mark>")
+        at = span.end
+    return Markup("".join(parts)) + text[at:]  # noqa: S704 (each part is escaped)
+
+
+def part(name: str) -> str:
+    """Return what a part of a score is called."""
+    return PARTS.get(name, name.capitalize())
+
+
+def own(address: str, base_url: str) -> str:
+    """Return an address of this service as a path, so that it also works under another of its names; others as they are."""
+    return address.removeprefix(base_url) if address.startswith(f"{base_url}/") else address
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "day": day,
+    "icon": icon,
+    "kind": kind,
+    "label": label,
+    "marked": marked,
+    "own": own,
+    "part": part,
+}

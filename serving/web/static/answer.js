@@ -1,0 +1,128 @@
+/** Ask a question and show the answer as it is written, with its sources, what was left out, and a follow-up question. */
+
+import { Problem, call, events } from "./api.js";
+import { byId, element, loading } from "./dom.js";
+import { closePassage, openPassage } from "./passage.js";
+import { prose } from "./prose.js";
+
+const LATEST = 5;
+/** @type {{role: string, content: string}[]} */
+let conversation = [];
+/** @type {AbortController | null} */
+let running = null;
+
+/** Forget the conversation and stop an answer that is still being written. */
+export function reset() {
+  running?.abort();
+  conversation = [];
+  byId("answer").replaceChildren();
+  closePassage();
+}
+
+/** @param {string} question @param {Record<string, unknown>} narrowing Fields of the request that narrow the search */
+export async function ask(question, narrowing) {
+  running?.abort();
+  const mine = (running = new AbortController());
+  const panel = byId("answer");
+  const text = element("div", { class: "text" }, loading());
+  const card = element("article", { class: "answer" }, conversation.length ? element("p", { class: "question" }, question) : null, text);
+  if (!conversation.length) panel.replaceChildren();
+  panel.querySelector(".follow")?.remove();
+  panel.append(card);
+  panel.setAttribute("aria-busy", "true");
+  try {
+    const body = { query: question, stream: true, conversation_history: conversation.slice(-LATEST), ...narrowing };
+    const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text);
+    finish(card, text, done);
+    conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
+    card.append(followUp(narrowing));
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") return card.remove();
+    if (!(error instanceof Problem)) throw error;
+    text.replaceChildren(element("p", { role: "alert" }, error.message), element("button", { class: "quiet", onclick: () => { card.remove(); ask(question, narrowing); } }, "Try again"));
+  } finally {
+    if (running === mine) panel.setAttribute("aria-busy", "false");
+  }
+}
+
+/** Show tokens as they arrive, and return the whole answer. @param {Response} answer @param {HTMLElement} text */
+async function written(answer, text) {
+  let sofar = "", drawn = false;
+  /** @type {any[]} */
+  let sources = [];
+  const draw = () => {
+    drawn = false;
+    text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index)));
+    text.lastElementChild?.classList.add("caret");
+  };
+  for await (const { name, data } of events(answer)) {
+    if (name === "sources") sources = data.sources;
+    else if (name === "token") sofar += data.text;
+    else if (name === "restart") sofar = "";
+    else if (name === "error") throw new Problem(data.detail, 503);
+    else if (name === "done") return data;
+    if (!drawn && sofar) {
+      drawn = true;
+      requestAnimationFrame(draw);
+    }
+  }
+  throw new Problem("The answer broke off. Try again.", 0);
+}
+
+/** @param {any[]} sources @param {number} index */
+function citation(sources, index) {
+  const source = sources[index - 1];
+  if (!source) return document.createTextNode("");
+  return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
+}
+
+/** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
+function finish(card, text, done) {
+  requestAnimationFrame(() => text.replaceChildren(...prose(done.answer, done.sentences, (index) => citation(done.sources, index))));
+  const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported).length;
+  const notes = done.warnings.map((/** @type {any} */ one) => one.message);
+  if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
+  if (done.held_back) notes.push(`${done.held_back === 1 ? "One document is" : `${done.held_back} documents are`} left out until permissions have been checked again.`);
+  if (done.mode === "extractive" && done.found) notes.push("These are quotes from the documents.");
+  card.append(...notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note)));
+  if (done.found) card.append(sourceList(done));
+  card.append(actions(done));
+}
+
+/** @param {any} done */
+function sourceList(done) {
+  const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
+  return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
+    element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, /** @type {HTMLElement} */ (event.currentTarget)) },
+      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), one.page_start ? `page ${one.page_start}` : "", one.owner].filter(Boolean).join(" · "))))));
+}
+
+/** @param {any} done */
+function actions(done) {
+  const said = element("span", { class: "soft tiny", role: "status" });
+  /** @param {string} verdict @param {string} name */
+  const rate = (verdict, name) => element("button", { class: "quiet", "aria-pressed": "false", onclick: async (/** @type {Event} */ event) => {
+    const button = /** @type {HTMLElement} */ (event.currentTarget);
+    try {
+      await call("/api/feedback", { method: "POST", body: { verdict, answer_id: done.answer_id } });
+      button.parentElement?.querySelectorAll("[aria-pressed]").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+      said.textContent = "Thank you.";
+    } catch (error) {
+      said.textContent = error instanceof Problem ? error.message : "That did not work. Try again.";
+    }
+  } }, name);
+  const copy = element("button", { class: "quiet", onclick: async () => {
+    await navigator.clipboard.writeText(done.answer);
+    said.textContent = "Copied.";
+  } }, "Copy");
+  return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), navigator.clipboard ? copy : null, said);
+}
+
+/** @param {Record<string, unknown>} narrowing */
+function followUp(narrowing) {
+  const input = /** @type {HTMLInputElement} */ (element("input", { type: "text", maxlength: "1000", placeholder: "Ask a follow-up question", "aria-label": "Follow-up question" }));
+  return element("form", { class: "follow", onsubmit: (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (input.value.trim()) ask(input.value.trim(), narrowing);
+  } }, input, element("button", { class: "quiet" }, "Ask"));
+}

@@ -1,0 +1,66 @@
+/** Call the HTTP interface with the session of this page. */
+
+/** A problem that the service reported, or a connection that failed. Its message is for the person. */
+export class Problem extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {{method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ * @returns {Promise<Response>} Raises `Problem` for every status but 2xx, and goes to the sign-in page when the session is over.
+ */
+export async function call(path, { method = "GET", body, headers = {}, signal } = {}) {
+  const sent = { "X-Concordance": "1", ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers };
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "same-origin" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem("Concordance cannot be reached. Check your connection and try again.", 0);
+  }
+  if (answer.ok) return answer;
+  if (answer.status === 401) {
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    throw new Problem("Your session is over. Sign in again.", 401);
+  }
+  throw new Problem(await detail(answer), answer.status);
+}
+
+/** @param {Response} answer */
+async function detail(answer) {
+  try {
+    const problem = await answer.json();
+    return String(problem.detail || problem.title);
+  } catch {
+    return `Concordance answered with status ${answer.status}. Try again in a moment.`;
+  }
+}
+
+/**
+ * Read server-sent events.
+ * @param {Response} answer
+ * @returns {AsyncGenerator<{name: string, data: any}>}
+ */
+export async function* events(answer) {
+  if (!answer.body) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest = (rest + value).replaceAll("\r\n", "\n");
+    const whole = rest.split("\n\n");
+    rest = whole.pop() ?? "";
+    for (const event of whole) {
+      const fields = event.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).replace(/^ /, "")]);
+      const name = fields.find(([field]) => field === "event")?.[1];
+      const data = fields.filter(([field]) => field === "data").map(([, text]) => text).join("\n");
+      if (name) yield { name, data: JSON.parse(data) };
+    }
+  }
+}

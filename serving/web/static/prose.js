@@ -1,0 +1,89 @@
+/** Show the text of an answer: paragraphs, lists, emphasis, code and citations; sentences without support are marked. */
+
+import { element } from "./dom.js";
+
+const INLINE = /\*\*(.+?)\*\*|`([^`]+)`|\[(\d{1,2})\]/g;
+const ITEM = /^\s*(?:[-*•]|\d{1,2}[.)])\s+/;
+
+const REASONS = {
+  uncited: "no source is cited",
+  number: "a number is not in the cited source",
+  negation: "the cited source says the opposite",
+  subject: "the cited source says it of something else",
+};
+
+/**
+ * @param {string} text
+ * @param {{start: number, end: number, supported: boolean, reason?: string}[]} sentences Verdicts, by ranges of `text`
+ * @param {(index: number) => Node} cite Makes the button of a citation
+ * @returns {Node[]}
+ */
+export function prose(text, sentences, cite) {
+  /** @type {Node[]} */
+  const blocks = [];
+  /** @type {HTMLElement | null} */
+  let list = null;
+  let at = 0;
+  for (const line of text.split("\n")) {
+    const start = at;
+    at += line.length + 1;
+    if (!line.trim()) {
+      list = null;
+      continue;
+    }
+    const marker = line.match(ITEM)?.[0].length ?? 0;
+    const content = ranges(text, start + marker, start + line.length, sentences).map((range) => shown(range, cite));
+    if (marker) {
+      if (!list) blocks.push((list = element("ul")));
+      list.append(element("li", {}, ...content));
+    } else {
+      list = null;
+      blocks.push(element("p", {}, ...content));
+    }
+  }
+  return blocks;
+}
+
+/**
+ * Cut a range of the text at the limits of sentences without support.
+ * @param {string} text @param {number} start @param {number} end
+ * @param {{start: number, end: number, supported: boolean, reason?: string}[]} sentences
+ * @returns {{text: string, reason: string | null}[]}
+ */
+function ranges(text, start, end, sentences) {
+  const found = [];
+  let at = start;
+  for (const one of sentences) {
+    if (one.supported || one.end <= at || one.start >= end) continue;
+    const from = Math.max(at, one.start), to = Math.min(end, one.end);
+    if (from > at) found.push({ text: text.slice(at, from), reason: null });
+    found.push({ text: text.slice(from, to), reason: one.reason ?? "" });
+    at = to;
+  }
+  if (at < end) found.push({ text: text.slice(at, end), reason: null });
+  return found;
+}
+
+/** @param {{text: string, reason: string | null}} range @param {(index: number) => Node} cite */
+function shown(range, cite) {
+  const parts = inline(range.text, cite);
+  if (range.reason === null) return element("span", {}, ...parts);
+  const why = REASONS[/** @type {keyof typeof REASONS} */ (range.reason)] ?? "the cited source does not say this";
+  return element("span", { class: "unsupported", title: `Check this: ${why}` }, ...parts, element("span", { class: "hidden-text" }, ` (not supported: ${why})`));
+}
+
+/** @param {string} text @param {(index: number) => Node} cite */
+function inline(text, cite) {
+  /** @type {(Node | string)[]} */
+  const parts = [];
+  let at = 0;
+  for (const match of text.matchAll(INLINE)) {
+    parts.push(text.slice(at, match.index));
+    if (match[1]) parts.push(element("b", {}, match[1]));
+    else if (match[2]) parts.push(element("code", {}, match[2]));
+    else parts.push(cite(Number(match[3])));
+    at = match.index + match[0].length;
+  }
+  parts.push(text.slice(at));
+  return parts;
+}

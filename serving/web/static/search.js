@@ -1,0 +1,115 @@
+/** The search page: results while somebody types, filters without reloading, more results, and questions. */
+
+import { Problem, call } from "./api.js";
+import { ask, reset } from "./answer.js";
+import { byId, element } from "./dom.js";
+
+const PAUSE = 250;
+const SHORTEST = 2;
+const input = /** @type {HTMLInputElement} */ (byId("q"));
+const results = byId("results");
+/** @type {AbortController | null} */
+let running = null;
+let timer = 0;
+
+/** The search that the page shows: what was typed, and the filters. */
+function parameters() {
+  const form = results.querySelector("form");
+  const chosen = form ? new URLSearchParams(/** @type {any} */ (new FormData(form))) : new URLSearchParams(location.search);
+  const kept = new URLSearchParams({ q: input.value.trim() });
+  for (const [name, value] of chosen) if (value && name !== "q" && name !== "cursor") kept.append(name, value);
+  return kept;
+}
+
+/** @param {URLSearchParams} wanted @param {boolean} [push] Add an entry to the browser's history */
+async function show(wanted, push = false) {
+  running?.abort();
+  const mine = (running = new AbortController());
+  byId("top").classList.toggle("start", !wanted.get("q"));
+  const address = wanted.get("q") ? `/?${wanted}` : "/";
+  history[push ? "pushState" : "replaceState"](null, "", address);
+  document.title = `${wanted.get("q") || "Search"} – Concordance`;
+  results.setAttribute("aria-busy", "true");
+  try {
+    const answer = await call(`/results?${wanted}`, { headers: { "X-Part": "1" }, signal: mine.signal });
+    results.innerHTML = await answer.text(); // a template of ours, escaped on the server
+  } catch (error) {
+    if (!(error instanceof Problem)) return; // a newer search has replaced this one
+    results.replaceChildren(element("p", { role: "alert" }, error.message), element("button", { class: "quiet", onclick: () => show(wanted) }, "Try again"));
+  } finally {
+    if (running === mine) results.setAttribute("aria-busy", "false");
+  }
+}
+
+/** What an answer is narrowed to: the same filters as the results. */
+function narrowing() {
+  const wanted = parameters();
+  const days = Number(wanted.get("days"));
+  const start = days ? new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10) : null;
+  const ignored = wanted.getAll("ignore");
+  /** @param {string} name */
+  const list = (name) => (wanted.get(name) ? [wanted.get(name)] : []);
+  return {
+    filters: { source_types: list("source"), mime_types: list("type"), authors: list("author"), date_range: start ? { start } : null },
+    understand: ["source", "type", "author", "channel", "date"].filter((name) => !ignored.includes(name)),
+  };
+}
+
+input.addEventListener("input", () => {
+  clearTimeout(timer);
+  const text = input.value.trim();
+  if (text.length && text.length < SHORTEST) return;
+  timer = setTimeout(() => {
+    reset();
+    show(parameters());
+  }, PAUSE);
+});
+
+document.querySelector("form.search")?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  clearTimeout(timer);
+  const question = input.value.trim();
+  if (!question) return input.focus();
+  reset();
+  ask(question, narrowing());
+  show(parameters(), true);
+});
+
+results.addEventListener("change", (event) => {
+  if (event.target instanceof HTMLSelectElement) show(parameters(), true);
+});
+results.addEventListener("submit", (event) => {
+  event.preventDefault();
+  show(parameters(), true);
+});
+
+results.addEventListener("click", async (event) => {
+  const anchor = event.target instanceof Element ? event.target.closest("a") : null;
+  if (!anchor || anchor.origin !== location.origin || anchor.pathname !== "/") return;
+  event.preventDefault();
+  const wanted = new URLSearchParams(anchor.search);
+  if (anchor.id !== "more") return show(wanted, true);
+  anchor.textContent = "Loading …";
+  try {
+    const next = element("div");
+    next.innerHTML = await (await call(`/results?${wanted}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
+    const added = next.querySelectorAll(".result");
+    results.querySelector(".results")?.append(...added);
+    const more = next.querySelector("#more");
+    if (more) anchor.replaceWith(more);
+    else anchor.remove();
+    /** @type {HTMLElement | null} */ (added[0]?.querySelector("a"))?.focus();
+  } catch (error) {
+    anchor.textContent = error instanceof Problem ? `${error.message} Try again` : "Try again";
+  }
+});
+
+addEventListener("popstate", () => location.reload());
+document.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLSelectElement;
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    input.focus();
+    input.select();
+  }
+});

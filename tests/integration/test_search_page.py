@@ -1,0 +1,107 @@
+"""The search page as HTML: what each person finds, filters as links, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import httpx
+from selectolax.lexbor import LexborHTMLParser
+
+from resources.core.domain import SourceName
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+SCRIPT = "<script>alert(1)</script>"
+
+
+def page(running: Running, path: str, who: str | None = ANN, status: int = 200) -> LexborHTMLParser:
+    answer = fetched(running, path, who)
+    assert answer.status_code == status, answer.text
+    return LexborHTMLParser(answer.text)
+
+
+def fetched(running: Running, path: str, who: str | None = ANN, **headers: str) -> httpx.Response:
+    session = running.site.session(who) if who else {}
+    return running.http.get(path, headers={**session, **headers})
+
+
+def titles(shown: LexborHTMLParser) -> list[str]:
+    return [one.text() for one in shown.css(".result h3 a")]
+
+
+def test_a_stranger_sees_what_this_is_and_signs_in_to_search(running: Running) -> None:
+    assert "Sign in" in page(running, "/", None).css_first("main").text()
+    shown = page(running, "/?q=tea", None, 401)
+    assert shown.css_first('a[href^="/sign-in/acme?next="]').attributes["href"].endswith("next=%2F%3Fq%3Dtea")
+    assert fetched(running, "/results?q=tea", None).status_code == 401
+
+
+def test_each_person_finds_what_that_person_may_read(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    site.add("Coffee", ["The kettle is for coffee, too."], [BOB])
+    assert titles(page(running, "/?q=kettle")) == ["Tea"]
+    assert titles(page(running, "/?q=kettle", BOB)) == ["Coffee"]
+    assert titles(page(running, "/results?q=kettle", BOB)) == ["Coffee"]
+    nothing = page(running, "/?q=kettle", "eve@other.com")
+    assert titles(nothing) == []
+    assert "Nothing found" in nothing.css_first("#results").text()
+
+
+def test_filters_stay_in_the_address_and_narrow(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN], owner="marta@acme.com")
+    site.add("Talk", ["The kettle is broken."], [ANN], source=SourceName.SLACK, mime_type="text/html")
+    both = page(running, "/?q=kettle")
+    assert {one.attributes["value"] for one in both.css("select[name=source] option")} == {"", "files", "slack"}
+    assert both.css_first(".count").text() == "2 documents"
+    narrowed = page(running, "/?q=kettle&source=slack&days=30")
+    assert titles(narrowed) == []  # a year old
+    assert titles(page(running, "/?q=kettle&source=slack")) == ["Talk"]
+    assert titles(page(running, "/?q=kettle&type=text/markdown")) == ["Tea"]
+    assert page(running, "/?q=kettle&source=slack").css_first("select[name=source] option[selected]").text() == "Slack"
+
+
+def test_what_the_query_says_is_shown_and_can_be_removed(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    site.add("Talk", ["The kettle is broken."], [ANN], source=SourceName.SLACK)
+    shown = page(running, "/?q=the+kettle+from+Slack")
+    assert titles(shown) == ["Talk"]
+    chip = shown.css_first(".chip")
+    assert chip.attributes["data-kind"] == "source"
+    assert set(titles(page(running, chip.css_first("a").attributes["href"] or ""))) == {"Talk", "Tea"}
+
+
+def test_more_results_continue_the_list(site: Site, running: Running) -> None:
+    for number in range(13):
+        site.add(f"Kettle {number}", [f"Kettle number {number} stands in the kitchen."], [ANN])
+    first = page(running, "/?q=kettle")
+    more = page(running, first.css_first("#more").attributes["href"] or "")
+    assert len(titles(first)) == 10
+    assert len({*titles(first), *titles(more)}) == 13
+    assert more.css_first("#more") is None
+
+
+def test_nothing_of_a_document_is_markup(site: Site, running: Running) -> None:
+    site.add(f"Tea {SCRIPT}", [f"The kettle {SCRIPT} & more."], [ANN], owner=SCRIPT, path=f"a/{SCRIPT}.md")
+    answer = fetched(running, f"/?q=kettle {SCRIPT}")
+    assert SCRIPT not in answer.text
+    assert "<mark>kettle</mark>" in answer.text
+    scripts = LexborHTMLParser(answer.text).css("script")
+    assert [(one.attributes["src"] or "").rpartition("/")[2] for one in scripts] == ["search.js"]
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_the_reason_of_a_result_adds_up(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    rows = [float(one.text()) for one in page(running, "/?q=kettle+Fridays").css(".why .number")]
+    assert abs(sum(rows[:-1]) - rows[-1]) < 0.002
+
+
+def test_faults_are_said_in_words(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    assert "cursor" in page(running, "/?q=kettle&cursor=x", status=400).css_first("main").text()
+    part = fetched(running, "/results?q=kettle&cursor=x", **{"X-Part": "1"})
+    assert part.status_code == 400
+    assert part.text.startswith('<p role="alert">')
+    assert "sign-in" in fetched(running, "/", None, Cookie="concordance=gone").text
+    assert running.http.get("/static/other/app.css").headers["cache-control"] == "no-cache"
+    assert running.http.get("/static/other/missing.css").status_code == 404
