@@ -31,11 +31,13 @@ from serving.routes.documents import delete_document, get_document
 from serving.routes.events import slack_events
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
+from serving.routes.history import list_answers, share_answer, unshare_answer
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
 from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.originals import get_original
+from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.search import home, results
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
@@ -73,7 +75,7 @@ def _cross_origin(origins: tuple[str, ...]) -> CORSConfig | None:
         return None
     return CORSConfig(
         allow_origins=list(origins),
-        allow_methods=["GET", "POST", "PATCH", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["Authorization", "X-API-Key", "Content-Type"],
         expose_headers=["Retry-After", "WWW-Authenticate", "Content-Disposition"],
     )
@@ -110,6 +112,9 @@ def create_app(
         search,
         ask,
         get_answer,
+        list_answers,
+        share_answer,
+        unshare_answer,
         feedback,
         rag_search,
         search_files,
@@ -146,6 +151,8 @@ def create_app(
         docs_file,
         home,
         results,
+        view_answer,
+        history,
         view_document,
         view_original,
         static_file,

@@ -77,6 +77,11 @@ PROBLEMS: dict[str, ProblemType] = {
     "sharing-not-allowed": ProblemType(
         403, "You may not share this widely", "Share within your own domain and groups, or ask an administrator."
     ),
+    "not-shareable": ProblemType(
+        409,
+        "This answer cannot be shared",
+        "Ask the question by itself, outside a conversation, and share that answer.",
+    ),
     "not-found": ProblemType(404, "Not found", "It does not exist, or you may not see it."),
     "unknown-source": ProblemType(404, "Unknown source", "The detail lists the known sources."),
     "method-not-allowed": ProblemType(405, "Method not allowed", "The interface is described at /docs."),

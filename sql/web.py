@@ -9,6 +9,7 @@ from sql.family import ArrayText, AsyncFamily, Family, JsonText, QueuedFamily
 from sql.web_rows import (
     ActiveModel,
     Around,
+    AskedQuestion,
     AuditRow,
     ChunkPlace,
     ChunkText,
@@ -25,6 +26,7 @@ from sql.web_rows import (
     PartitionTotals,
     ReadableName,
     Said,
+    SharedAnswer,
     Shares,
     Skips,
     SourceRow,
@@ -46,6 +48,10 @@ class WebReads(AsyncFamily, path="serving"):
 
     async def active_collection(self) -> ActiveModel | None: ...
     async def answer_by_id(self, *, answer_id: str, email: str) -> StoredAnswer | None: ...
+    async def answer_share(self, *, answer_id: str, email: str, shared: bool) -> SharedAnswer | None: ...
+    async def answers_of(
+        self, *, email: str, before_at: datetime | None, before_id: str | None, most: int
+    ) -> list[AskedQuestion]: ...
     async def answer_cache_lookup(self, *, cache_key: str) -> bytes | None: ...
     async def any_chunk(self, *, principals: list[str]) -> bool: ...
     async def api_key_by_id(self, *, key_id: str) -> StoredKey | None: ...
@@ -222,6 +228,7 @@ class WebQueue(QueuedFamily, path="serving"):
         warnings: list[str],
         cached: bool,
         completed: bool,
+        shareable: bool,
         latency_ms: float,
         model_ms: float,
     ) -> None: ...

@@ -27,7 +27,9 @@ class StoredAnswer(msgspec.Struct, frozen=True):
 
     answer_id: str
     query_id: str
+    email: str
     created_at: datetime
+    shared_at: datetime | None
     question: str
     standalone: str | None
     answer: str
@@ -40,6 +42,24 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     completed: bool
     latency_ms: float
     erased: bool
+
+
+class SharedAnswer(msgspec.Struct, frozen=True):
+    """Whether an answer may be shared, and since when it is."""
+
+    shareable: bool
+    shared_at: datetime | None
+
+
+class AskedQuestion(msgspec.Struct, frozen=True):
+    """A question as its asker's history lists it."""
+
+    answer_id: str
+    created_at: datetime
+    question: str
+    found: bool
+    mode: str
+    shared_at: datetime | None
 
 
 class StoredKey(msgspec.Struct, frozen=True):

@@ -58,6 +58,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "getAnswer",
+            "listAnswers",
             "getDocument",
             "getOriginal",
             "formatCitations",
@@ -73,6 +74,8 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "feedback",
+            "shareAnswer",
+            "unshareAnswer",
             "trackConversation",
             "changeDocument",
             "deleteDocument",
@@ -85,7 +88,17 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("alive", "ready", "metrics"), "health"),
     **dict.fromkeys(("startSignIn", "finishSignIn", "sampleSignIn", "signOut", "googleCallback"), "sign-in"),
     **dict.fromkeys(
-        ("signInPage", "viewDocument", "viewOriginal", "docsPage", "docsDocument", "docsFile", "staticFile"),
+        (
+            "signInPage",
+            "viewAnswer",
+            "history",
+            "viewDocument",
+            "viewOriginal",
+            "docsPage",
+            "docsDocument",
+            "docsFile",
+            "staticFile",
+        ),
         "open",
     ),
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),

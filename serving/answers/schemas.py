@@ -216,16 +216,25 @@ class KeptSource(msgspec.Struct, frozen=True):
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer as it was given, and what became of its sources. With a revoked source its text is withheld (null)."""
+    """An answer as it was given, and what became of its sources. With a revoked source its text is withheld (null).
+
+    Others than who asked see it once it is shared, if they may read every source.
+    """
 
     answer_id: str
     """ID of the answer."""
     query_id: str
     """ID of the search in the audit log."""
-    query: str
-    """The question."""
+    own: bool
+    """True if you asked."""
+    asked_by: str
+    """Email of the person who asked."""
+    shared_at: Moment | None
+    """Since when it is shared by link; null if it is not."""
+    query: str | None
+    """The question; null if somebody else asked and a source is revoked for you."""
     standalone: str | None
-    """The question as it was searched, if earlier messages made it differ; else null."""
+    """The question as it was searched, if earlier messages made it differ and you asked; else null."""
     answer: str | None
     """The text; null if a source is revoked."""
     found: bool

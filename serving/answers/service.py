@@ -150,7 +150,7 @@ class Answers:
             )
         finally:
             answer = self._answer(asked, draft, shown, answer_id, query_id, began)
-            self._keep(answer, asked, access, completed=draft.completed)
+            self._keep(answer, asked, access, completed=draft.completed, alone=not request.conversation_history)
         yield AnswerEvent("done", answer)
 
     async def _write(
@@ -232,10 +232,21 @@ class Answers:
             warnings=list(draft.warnings),
         )
 
-    def _keep(self, answer: AnswerResponse, asked: PreparedQuestion, access: Access, *, completed: bool) -> None:
+    def _keep(
+        self, answer: AnswerResponse, asked: PreparedQuestion, access: Access, *, completed: bool, alone: bool
+    ) -> None:
         self._metrics.answered(answer)
         if asked.outcome.registry:
-            store.keep(self._background, answer, asked.question, access, asked.sources, completed=completed)
+            shareable = alone and completed and answer.found
+            store.keep(
+                self._background,
+                answer,
+                asked.question,
+                access,
+                asked.sources,
+                completed=completed,
+                shareable=shareable,
+            )
         log.info(
             "answer",
             query_id=answer.query_id,

@@ -1,7 +1,8 @@
 """Store answers with the passages they were made from, and load them with the current state of those passages.
 
-Only the user who asked may read an answer again. It is shown while every source is readable, with a flag on sources that have changed.
-Once one is not (deleted, access withdrawn), the text that was made from it is withheld, and nothing else about that source is returned.
+Only the user who asked may read an answer again, and once it is shared, others who are signed in. It is shown while every source is
+readable for whoever looks, with a flag on sources that have changed. Once one is not (deleted, access withdrawn), the text that was made
+from it is withheld, for others the question too, and nothing else about that source is returned.
 """
 
 from collections.abc import Sequence
@@ -40,8 +41,9 @@ def keep(
     sources: Sequence[Passage],
     *,
     completed: bool,
+    shareable: bool,
 ) -> None:
-    """Queue an answer to be written."""
+    """Queue an answer to be written. `shareable`: it rests on its sources alone, and so may be shared with who may read them."""
     used = [
         Used(index, passage.chunk_id, passage.doc_id, passage.text_hash, index in answer.cited)
         for index, passage in enumerate(sources, start=1)
@@ -65,6 +67,7 @@ def keep(
         warnings=[warning.code for warning in answer.warnings],
         cached=answer.cached,
         completed=completed,
+        shareable=shareable,
         latency_ms=answer.latency_ms,
         model_ms=answer.model_ms,
     )
@@ -73,7 +76,7 @@ def keep(
 async def load(
     database: Database, answer_id: str, access: Access, *, fresh_since: datetime, base_url: str
 ) -> KeptAnswer | None:
-    """Return an answer of this caller's own with its sources as they are now; None when there is none.
+    """Return an answer of this caller's own, or a shared one, with its sources as they are now; None when there is none.
 
     Raises `ServiceUnavailableError`.
     """
@@ -92,14 +95,18 @@ async def load(
             doc_ids=sorted({one.doc_id for one in used}), principals=sorted(access.principals), fresh_since=fresh_since
         )
         readable = {one.doc_id for one in documents}
+    own = kept.email == access.email
     sources = [_today(one, checked.passages.get(one.chunk_id), readable, base_url) for one in used]
     revoked = kept.erased or any(one.status == "revoked" for one in sources)
     return KeptAnswer(
         answer_id=kept.answer_id,
         query_id=kept.query_id,
-        query=kept.question,
+        own=own,
+        asked_by=kept.email,
+        shared_at=kept.shared_at,
+        query=None if revoked and not own else kept.question,
         # it may contain earlier messages, and so earlier answers
-        standalone=None if revoked else kept.standalone,
+        standalone=None if revoked or not own else kept.standalone,
         answer=None if revoked else kept.answer,
         found=kept.found,
         mode=cast("AnswerMode", kept.mode),

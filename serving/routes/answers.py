@@ -31,6 +31,7 @@ from serving.answers.schemas import (
     StreamEvent,
     TokenEvent,
 )
+from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.openapi.describe import EVENTS, JSON, Answer, described
@@ -101,7 +102,7 @@ async def ask(
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 
-async def _settle(services: Services) -> None:
+async def settle(services: Services) -> None:
     """Wait briefly for queued writes, since answers are stored after they are returned."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -109,7 +110,7 @@ async def _settle(services: Services) -> None:
             await services.background.settle()
 
 
-def _no_answer() -> ProblemError:
+def no_answer() -> ProblemError:
     return ProblemError("not-found", "There is no such answer, or it is not yours.")
 
 
@@ -125,21 +126,32 @@ async def get_answer(
     services: NamedDependency[Services],
     answer_id: Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")],
 ) -> KeptAnswer:
-    """Return an answer to the user who asked, with the current state of each source: current, changed or revoked."""
-    known_id = parse_id(answer_id, _no_answer())
+    """Return an answer to the user who asked, or a shared one, with the current state of each source: current, changed or revoked."""
+    return await kept_answer(services, request.user, answer_id)
+
+
+async def kept_answer(services: Services, access: Access, answer_id: str) -> KeptAnswer:
+    """Return an answer as it is now for a caller. Opening somebody else's is recorded. Raises the problem `not-found`."""
+    known_id = parse_id(answer_id, no_answer())
     for attempt in (1, 2):
         answer = await store.load(
             services.database,
             known_id,
-            request.user,
+            access,
             fresh_since=services.fresh_since(),
             base_url=services.settings.base_url,
         )
         if answer is not None:
+            if not answer.own:
+                shown = sorted({one.doc_id for one in answer.sources if one.doc_id})
+                detail = msgspec.json.encode({"answer_id": known_id, "asked_by": answer.asked_by}).decode()
+                await services.audit.record(
+                    AuditEvent(email=access.email, action="answer_open", doc_ids=shown, detail=detail)
+                )
             return answer
         if attempt == 1:
-            await _settle(services)
-    raise _no_answer()
+            await settle(services)
+    raise no_answer()
 
 
 def _id(name: str, text: str | None) -> str | None:
@@ -179,5 +191,5 @@ async def feedback(
         if feedback_id is not None:
             return FeedbackResponse(feedback_id)
         if attempt == 1:
-            await _settle(services)
-    raise _no_answer()
+            await settle(services)
+    raise no_answer()

@@ -47,7 +47,7 @@ def navigation(access: Access | None) -> list[Link]:
     """Return the pages that the caller may open."""
     if access is None:
         return []
-    return [Link("/", "Search")]
+    return [Link("/", "Search"), Link("/history", "History")]
 
 
 def render(template: str, access: Access | None = None, **values: Any) -> Markup:

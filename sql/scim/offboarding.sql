@@ -10,6 +10,12 @@ RETURNING key_id;
 -- End a person's sessions in browsers. Returns their ids. Parameters: email. Index: sessions_email.
 DELETE FROM sessions WHERE email = :email RETURNING session_id::text AS session_id;
 
+-- name: unshare_answers
+-- End the sharing of a person's answers. Returns their ids. Parameters: email. Index: answers_shared.
+UPDATE answers SET shared_at = NULL
+WHERE email = :email AND shared_at IS NOT NULL
+RETURNING answer_id::text AS answer_id;
+
 -- name: record!
 -- Record in the audit log what someone did. Parameters: email (of who did it), action, detail (json). Grain: event.
 INSERT INTO audit_log (email, action, detail, event_key) VALUES (:email, :action, :detail::jsonb, gen_random_uuid());

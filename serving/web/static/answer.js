@@ -4,6 +4,7 @@ import { Problem, call, events } from "./api.js";
 import { byId, element, loading } from "./dom.js";
 import { closePassage, openPassage } from "./passage.js";
 import { prose } from "./prose.js";
+import { sharing } from "./share.js";
 
 const LATEST = 5;
 /** @type {{role: string, content: string}[]} */
@@ -115,7 +116,9 @@ function actions(done) {
     await navigator.clipboard.writeText(done.answer);
     said.textContent = "Copied.";
   } }, "Copy");
-  return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), navigator.clipboard ? copy : null, said);
+  const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": "no" }, "Share by link") : null;
+  if (share) sharing(share, said, done.answer_id);
+  return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), navigator.clipboard ? copy : null, share, said);
 }
 
 /** @param {Record<string, unknown>} narrowing */

@@ -1,0 +1,65 @@
+"""The pages of an answer, `/answers/{answer_id}`, and of one's own questions, `/history`."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from serving.answers.schemas import KeptAnswer
+from serving.deps import Services
+from serving.routes.answers import kept_answer
+from serving.routes.history import asked
+from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.web.render import view
+
+PAGE_SIZE = 50
+
+
+@get(
+    "/answers/{answer_id:str}",
+    operation_id="viewAnswer",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def view_answer(
+    request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
+) -> Response[str]:
+    """Show an answer of the visitor's, or one that was shared, if the visitor may read all of its sources."""
+    access = await signed_in(request, services)
+    answer = await kept_answer(services, access, answer_id)
+    return view(
+        "answer.html",
+        access,
+        script="kept.js",
+        answer=answer,
+        missing=[one.index for one in answer.sources if one.status == "revoked"],
+        data=_text(answer),
+        base=services.settings.base_url,
+    )
+
+
+def _text(answer: KeptAnswer) -> dict[str, Any]:
+    """Return what the script of the page shows: the text, its verdicts and the places of its sources."""
+    return {
+        "answer_id": answer.answer_id,
+        "answer": answer.answer,
+        "sentences": msgspec.to_builtins(answer.sentences),
+        "sources": {one.index: {"title": one.title, "link": one.link} for one in answer.sources if one.link},
+    }
+
+
+@get(
+    "/history",
+    operation_id="history",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the visitor's own questions, newest first."""
+    access = await signed_in(request, services)
+    page = await asked(services, access, PAGE_SIZE, request.query_params.get("cursor"))
+    return view("history.html", access, here="/history", page=page)

@@ -1,0 +1,118 @@
+"""Answers shared by link: who opens them, what the rest learn, when it ends; and one's own questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from resources.stores.offboarding import offboard
+from resources.stores.postgres import connect
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@other.com"
+QUESTION = "When is the kettle of the boardroom descaled?"
+SECRET = "The kettle of the boardroom is descaled on Fridays by Marta."
+
+
+@pytest.fixture
+def shared(site: Site, running: Running) -> dict[str, Any]:
+    """Ann's answer from a document for Ann and Bob, and one for Ann alone, shared."""
+    site.add("Kitchen", [SECRET], [ANN, BOB])
+    site.add("Board", ["The kettle of the boardroom was bought in May; it is descaled quarterly."], [ANN])
+    answer = ask(running)
+    assert len(answer["sources"]) == 2
+    assert share(running, answer).status_code == 200
+    return answer
+
+
+def ask(running: Running, who: str = ANN, **more: Any) -> dict[str, Any]:
+    answer = running.request("POST", "/api/ask", who, json={"query": QUESTION, **more})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["found"], answer.text
+    return answer.json()
+
+
+def share(running: Running, answer: dict[str, Any], who: str = ANN, method: str = "PUT") -> Any:
+    return running.request(method, f"/api/answers/{answer['answer_id']}/share", who)
+
+
+def opened(running: Running, answer: dict[str, Any], who: str) -> Any:
+    return running.request("GET", f"/api/answers/{answer['answer_id']}", who)
+
+
+def test_it_opens_for_who_may_read_every_source(site: Site, running: Running, shared: dict[str, Any]) -> None:
+    site.sql("UPDATE documents SET permissions = ARRAY['domain:acme.com']")
+    kept = opened(running, shared, BOB).json()
+    assert (kept["answer"], kept["query"], kept["own"], kept["asked_by"]) == (shared["answer"], QUESTION, False, ANN)
+    running.settle()
+    rows = site.sql(
+        "SELECT email, action, doc_ids::text[], detail FROM audit_log WHERE starts_with(action, 'answer') ORDER BY at"
+    )
+    assert [row[:2] for row in rows] == [(ANN, "answer_share"), (BOB, "answer_open")]
+    assert set(rows[1][2]) == {source["doc_id"] for source in shared["sources"]}
+    assert rows[1][3]["asked_by"] == ANN
+
+
+def test_the_rest_learn_only_how_many_sources_they_may_not_read(running: Running, shared: dict[str, Any]) -> None:
+    for who, missing in ((BOB, 1), (EVE, 2)):
+        kept = opened(running, shared, who)
+        assert kept.status_code == 200
+        body = kept.json()
+        assert (body["answer"], body["query"], body["standalone"], body["sentences"]) == (None, None, None, [])
+        assert [one["status"] for one in body["sources"]].count("revoked") == missing
+        page = running.http.get(f"/answers/{shared['answer_id']}", headers=running.site.session(who)).text
+        for text in (kept.text, page):
+            assert "boardroom" not in text
+            assert "Board" not in text
+        assert f"you may not read {missing}" in page
+
+
+def test_it_is_closed_again(running: Running, shared: dict[str, Any]) -> None:
+    assert share(running, shared, BOB, "DELETE").status_code == 404
+    assert share(running, shared, ANN, "DELETE").json()["shared_at"] is None
+    assert opened(running, shared, BOB).status_code == 404
+    assert opened(running, shared, ANN).json()["answer"] == shared["answer"]
+
+
+def test_off_boarding_ends_it_for_good(site: Site, running: Running, shared: dict[str, Any]) -> None:
+    with connect(site.settings.postgres_dsn) as connection:
+        offboard(connection, ANN, by="admin@acme.com", reason="left")
+    assert opened(running, shared, BOB).status_code == 404
+    detail = site.sql("SELECT detail FROM audit_log WHERE action = 'offboard'")[0][0]
+    assert detail["shared_answers"] == [shared["answer_id"]]
+
+
+def test_an_answer_of_a_conversation_cannot_be_shared(site: Site, running: Running) -> None:
+    site.add("Kitchen", [SECRET], [ANN])
+    history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "The safe's code is 1234."}]
+    answer = ask(running, conversation_history=history)
+    refused = share(running, answer)
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/not-shareable")
+    assert opened(running, answer, BOB).status_code == 404
+
+
+def test_nobody_shares_or_opens_what_is_not_shared(site: Site, running: Running) -> None:
+    site.add("Kitchen", [SECRET], ["domain:acme.com"])
+    answer = ask(running)
+    unknown = {"answer_id": "00000000-0000-4000-8000-000000000000"}
+    for one in (answer, unknown, {"answer_id": "nonsense"}):
+        assert share(running, one, BOB).status_code == 404
+        assert opened(running, one, BOB).status_code == 404
+        page = running.http.get(f"/answers/{one['answer_id']}", headers=site.session(BOB))
+        assert (page.status_code, "no such answer" in page.text) == (404, True)
+
+
+def test_each_person_lists_their_own_questions(site: Site, running: Running) -> None:
+    site.add("Kitchen", [SECRET], ["domain:acme.com"])
+    mine = [ask(running)["answer_id"] for _ in range(3)]
+    theirs = ask(running, BOB)["answer_id"]
+    first = running.request("GET", "/api/answers?limit=2", ANN).json()
+    rest = running.request("GET", f"/api/answers?limit=2&cursor={first['next_cursor']}", ANN).json()
+    assert [one["answer_id"] for one in first["answers"] + rest["answers"]] == mine[::-1]
+    assert rest["next_cursor"] is None
+    assert [one["answer_id"] for one in running.request("GET", "/api/answers", BOB).json()["answers"]] == [theirs]
+    page = running.http.get("/history", headers=site.session(ANN)).text
+    assert page.count(QUESTION) == 3
+    assert theirs not in page
+    assert "have not asked" in running.http.get("/history", headers=site.session(EVE)).text
