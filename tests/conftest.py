@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.fixtures.dagster_runs",
     "tests.fixtures.serving",
     "tests.fixtures.oidc_provider",
+    "tests.fixtures.axe",
     "tests.fixtures.company",
     "tests.fixtures.desk",
     "tests.fixtures.mounts",

@@ -24,7 +24,7 @@ def fetched(running: Running, path: str, who: str | None = ANN, **headers: str) 
 
 
 def titles(shown: LexborHTMLParser) -> list[str]:
-    return [one.text() for one in shown.css(".result h3 a")]
+    return [one.text() for one in shown.css(".result h2 a")]
 
 
 def test_a_stranger_sees_what_this_is_and_signs_in_to_search(running: Running) -> None:

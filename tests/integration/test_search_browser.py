@@ -1,0 +1,195 @@
+"""The search page in a real browser: typing, filters, answers, citations, sharing, keyboard, accessibility, hostile documents."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resources.core.domain import SourceName
+from tests.fixtures.axe import violations
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+QUESTION = "When is the kettle descaled?"
+
+
+class Visit:
+    """A person's browser at the search page."""
+
+    def __init__(self, running: Running, browser: Browser) -> None:
+        self.running, self.browser = running, browser
+
+    def sign_in(self, who: str, path: str = "/") -> None:
+        name, _, value = self.running.site.session(who)["Cookie"].partition("=")
+        self.browser.forget()
+        self.browser.call("Network.setCookie", name=name, value=value, url=self.running.url)
+        self.browser.goto(self.running.url + path)
+
+    def type(self, text: str) -> None:
+        """Type into the search box, in place of what is there."""
+        self.browser.evaluate("document.getElementById('q').select()")
+        self.browser.type(text)
+
+    def until(self, expression: str) -> None:
+        self.browser.wait(lambda browser: browser.evaluate(expression), expression)
+
+    def titles(self) -> list[str]:
+        return self.browser.evaluate("[...document.querySelectorAll('.result h2 a')].map(one => one.textContent)")
+
+    def answered(self, number: int = 1) -> None:
+        self.until(
+            f"document.querySelectorAll('.answer .actions').length === {number} && !document.querySelector('.caret')"
+        )
+
+
+@pytest.fixture
+def visit(site: Site, tmp_path: Path) -> Iterator[Visit]:
+    site.add(
+        "Tea", ["The kettle is descaled on Fridays, after four o'clock in the kitchen."], [ANN], owner="marta@acme.com"
+    )
+    site.add("Talk", ["The kettle leaks, says Bob."], ["domain:acme.com"], source=SourceName.SLACK)
+    site.add(f"Hostile {HOSTILE}", [f"The kettle is {HOSTILE} descaled."], [ANN], owner=HOSTILE, path=HOSTILE)
+    site.settings = site.settings.model_copy(update={"public_url": None})
+    with site.running() as running, running_browser(tmp_path / "profile") as browser:
+        visit = Visit(running, browser)
+        yield visit
+        assert browser.complaints == []
+        foreign = [one for one in browser.requested if not one.startswith((running.url, "data:", "about:", "chrome"))]
+        assert foreign == []
+
+
+def test_each_person_searches_while_typing(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    assert visit.browser.evaluate("document.activeElement.id") == "q"
+    visit.type("kettle descaled")
+    visit.until("document.querySelectorAll('.result').length === 3")
+    assert visit.browser.url.endswith("/?q=kettle+descaled")
+    visit.browser.evaluate(
+        "(() => { const one = document.querySelector('select[name=source]'); one.value = 'slack';"
+        " one.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    visit.until("document.querySelectorAll('.result').length === 1")
+    assert visit.titles() == ["Talk"]
+    visit.browser.evaluate("history.back()")
+    visit.until("document.querySelectorAll('.result').length === 3")
+    visit.type("")
+    visit.browser.evaluate(
+        "document.getElementById('q').value = ''; document.getElementById('q').dispatchEvent(new Event('input'))"
+    )
+    visit.until("document.querySelectorAll('.result').length === 0")
+
+    visit.sign_in(BOB)
+    visit.type("kettle")
+    visit.until("document.querySelectorAll('.result').length > 0")
+    assert visit.titles() == ["Talk"]
+
+
+def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    assert "Fridays" in visit.browser.evaluate("document.querySelector('.answer .text').textContent")
+    visit.browser.evaluate("document.querySelector('.cite').focus()")
+    visit.browser.press("Enter")
+    visit.until("document.activeElement.id === 'passage'")
+    assert "four o'clock" in visit.browser.evaluate("document.querySelector('#passage blockquote').textContent")
+    visit.browser.press("Escape")
+    visit.until("document.getElementById('passage').hidden && document.activeElement.className === 'cite'")
+
+    visit.browser.evaluate(
+        "[...document.querySelectorAll('.actions button')].find(one => one.textContent === 'Useful').click()"
+    )
+    visit.until("document.querySelector('.actions [role=status]').textContent === 'Thank you.'")
+    assert visit.running.site.sql("SELECT verdict FROM feedback") == [("good",)]
+    visit.browser.evaluate("document.querySelector('[data-shared]').click()")
+    visit.until("document.querySelector('[data-shared]').dataset.shared === 'yes'")
+    (answer_id,) = visit.running.site.sql("SELECT answer_id::text FROM answers WHERE shared_at IS NOT NULL")[0]
+
+    visit.browser.evaluate("document.querySelector('.follow input').focus()")
+    visit.browser.type("And where?")
+    visit.browser.press("Enter")
+    visit.answered(2)
+    assert (
+        len(visit.browser.evaluate("[...document.querySelectorAll('.answer .question')].map(one => one.textContent)"))
+        == 1
+    )
+
+    visit.sign_in(ANN, f"/answers/{answer_id}")
+    visit.until("document.querySelectorAll('#text .cite').length > 0")
+    visit.sign_in(BOB, f"/answers/{answer_id}")
+    assert "you may not read" in visit.browser.text
+    assert QUESTION not in visit.browser.text
+
+
+def test_documents_run_nothing(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type("Hostile kettle descaled img")
+    visit.until("[...document.querySelectorAll('.result')].some(one => one.textContent.includes('onerror'))")
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate("[...document.querySelectorAll('.sources button')].at(-1).click()")
+    visit.until("!document.getElementById('passage').hidden")
+    assert visit.browser.evaluate("document.querySelectorAll('main img, main script').length") == 0
+    assert visit.browser.title != "hacked"
+
+
+def test_failures_are_said_and_can_be_repeated(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.browser.call(
+        "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+    )
+    visit.type("kettle")
+    visit.until("document.querySelector('#results [role=alert]')?.textContent.includes('cannot be reached')")
+    visit.browser.call(
+        "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
+    )
+    visit.browser.evaluate("document.querySelector('#results button').click()")
+    visit.until("document.querySelectorAll('.result').length > 0")
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if "ERR_INTERNET_DISCONNECTED" not in one]
+    visit.running.site.sql("DELETE FROM sessions")
+    visit.type("kettle again")
+    visit.until("location.pathname === '/sign-in'")
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if "401" not in one]
+
+
+def test_pages_are_accessible(visit: Visit, axe: str) -> None:
+    found: dict[str, list[str]] = {}
+
+    def check(name: str) -> None:
+        for width, dark in itertools.product((1280, 390), (False, True)):
+            visit.browser.look(width=width, dark=dark)
+            if broken := violations(visit.browser, axe):
+                found[f"{name}, {width}, {'dark' if dark else 'light'}"] = broken
+            assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+                f"{name} scrolls sideways"
+            )
+
+    visit.browser.goto(visit.running.url + "/")
+    check("welcome")
+    visit.sign_in(ANN)
+    check("start")
+    visit.type(QUESTION + " from Slack")
+    visit.until("document.querySelectorAll('.result').length > 0")
+    check("understood")
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate("document.querySelector('.cite').click(); document.querySelector('details').open = true")
+    check("answer and passage")
+    (answer_id,) = visit.running.site.sql("SELECT answer_id::text FROM answers LIMIT 1")[0]
+    for name, path in {
+        "kept answer": f"/answers/{answer_id}",
+        "history": "/history",
+        "missing": "/answers/none",
+    }.items():
+        visit.browser.goto(visit.running.url + path)
+        check(name)
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if "404" not in one]
+    assert not found, json.dumps(found, indent=1)
