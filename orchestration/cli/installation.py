@@ -188,7 +188,7 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
         if with_sample:
             _question_set(settings)
             _first_sync(settings)
-            _say_tries()
+            _say_tries(settings)
         note("Stop it with Ctrl-C or `concordance down`.")
         threading.Event().wait()
     except AlreadyRunningError:
@@ -258,13 +258,14 @@ def _detach(settings: Settings, with_sample: bool) -> None:
         time.sleep(0.1)
     _say_addresses(settings)
     if with_sample:
-        _say_tries()
+        _say_tries(settings)
 
 
-def _say_tries() -> None:
+def _say_tries(settings: Settings) -> None:
     """Print searches of the sample company to paste into another terminal."""
     people = sample.people()
-    say("\nThree searches to try, once `concordance status` shows no running sync:")
+    say(f"\nOpen {settings.base_url} in a browser and sign in as one of the sample company's people with a click.")
+    say("Or search here, once `concordance status` shows no running sync:")
     for one in sample.TRIES:
         person = people[one.person]
         groups = [part for group in person.groups[:1] for part in ("--group", group)]
@@ -280,7 +281,7 @@ def _started_by(settings: Settings, pid: int) -> bool:
 
 def _say_addresses(settings: Settings) -> None:
 
-    say(f"Search and HTTP interface  {settings.base_url}")
-    say(f"Dagster                    {dagster_access.link(settings)}")
-    say(f"Logs                       {settings.home / 'logs'}")
+    say(f"Search page and HTTP interface  {settings.base_url}")
+    say(f"Dagster                         {dagster_access.link(settings)}")
+    say(f"Logs                            {settings.home / 'logs'}")
     note("The link to Dagster opens once, within 12 hours; `concordance status --urls` prints a new one.")
