@@ -111,6 +111,9 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients
 	@$(BIN)/python -m bench.soak
 
+bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, time to results, weight
+	@$(BIN)/python -m bench.page $(ARGS)
+
 bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries and writes
 	@$(BIN)/python -m bench.vector
 
