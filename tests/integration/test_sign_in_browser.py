@@ -4,105 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from pydantic import SecretStr
 
-from tests.fixtures.browser import Browser, running_browser
-from tests.fixtures.oidc_provider import OidcProvider, free_port, running_provider
-from tests.fixtures.serving import Running, Site
+from tests.fixtures.browser import running_browser
+from tests.fixtures.oidc_provider import free_port, running_provider
+from tests.fixtures.serving import Site
+from tests.fixtures.sign_in import QUERY, Desk, settings_of
 
 ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@other.com"
-QUERY = "ferry timetable"
-
-
-class Desk:
-    """A person's browser, the service and the provider."""
-
-    def __init__(self, site: Site, running: Running, provider: OidcProvider, browser: Browser) -> None:
-        self.site, self.running, self.provider, self.browser = site, running, provider, browser
-        self.rows: list[tuple[str, str, str]] = []
-        self._seen = 0
-
-    def sign_in(self, name: str, path: str = "/sign-in") -> None:
-        """Press the provider's button and go through its pages as this person."""
-        self.browser.goto(self.running.url + path)
-        self.browser.click('a[href^="/sign-in/acme"]')
-        self.dance(name)
-
-    def dance(self, name: str) -> None:
-        """Sign in and consent on the provider's pages until the browser is back."""
-        while self.browser.url.startswith(self.provider.issuer):
-            if self.browser.evaluate("!!document.querySelector('input[name=login]')"):
-                self.browser.fill("input[name=login]", name)
-                self.browser.fill("input[name=password]", "any")
-            self.browser.click("button[type=submit]")
-
-    @property
-    def cookie(self) -> dict[str, Any] | None:
-        return next((one for one in self.browser.cookies() if one["name"] == "concordance"), None)
-
-    def search(self, **headers: str) -> httpx.Response:
-        """Search with the session, as a page of ours does."""
-        cookie = self.cookie
-        given = {"Origin": self.running.url, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1", **headers}
-        given["Cookie"] = f"concordance={cookie['value']}" if cookie else ""
-        return self.running.http.post("/api/rag/search", json={"query": QUERY}, headers=given)
-
-    def titles(self) -> list[str]:
-        answer = self.search()
-        assert answer.status_code == 200, answer.text
-        return sorted(one["title"] for one in answer.json()["results"])
-
-    def audit(self) -> str:
-        """What the audit log has gained, without searches."""
-        self.running.settle()
-        rows = self.site.sql(
-            "SELECT event_id, action, email, detail FROM audit_log"
-            " WHERE event_id > %s AND action NOT IN ('search', 'open') ORDER BY event_id",
-            self._seen,
-        )
-        self._seen = max([self._seen, *(row[0] for row in rows)])
-        return "; ".join(
-            f"{action} {email or '-'} {detail.get('reason') or detail.get('provider') or ''}".strip()
-            for _, action, email, detail in rows
-        )
-
-    def note(self, case: str, seen: str | None = None) -> str:
-        """Add a row to the table and return it."""
-        said = seen if seen is not None else re.sub(r"\s+", " ", self.browser.text)[:150]
-        self.rows.append((case, said, audit := self.audit()))
-        return f"{said} | {audit}"
-
-    def age(self, column: str, by: str = "1 hour") -> None:
-        self.site.sql(f"UPDATE sessions SET {column} = {column} - interval '{by}'")  # noqa: S608 # names of this file
-
-    def table(self) -> str:
-        lines = ["| case | what the person saw | audit log |", "|---|---|---|"]
-        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows)])
-
-
-def settings_of(site: Site, issuer: str, port: int, **more: Any) -> Any:
-    """The settings with the provider, under the address that its clients return to."""
-    row = {
-        "name": "Acme",
-        "issuer": issuer,
-        "client_id": "concordance",
-        "client_secret": "secret of concordance, long enough for a test",
-        "groups_claim": "groups",
-        "domains": ["acme.com"],
-    } | more
-    changes = {"public_url": None, "http_port": port, "oidc_providers": SecretStr(json.dumps([row]))}
-    return site.settings.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -115,7 +32,7 @@ def desk(site: Site, oidc_package: Path, tmp_path: Path) -> Iterator[Desk]:
         provider.person("bob", BOB)
         provider.person("new", "new@acme.com", verified=False)
         provider.person("eve", EVE)
-        site.settings = settings_of(site, provider.issuer, port)
+        site.settings = settings_of(site.settings, provider.issuer, port)
         with site.running(port=port) as running, running_browser(tmp_path / "profile") as browser:
             yield Desk(site, running, provider, browser)
 
@@ -182,7 +99,7 @@ def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
     assert "origin-foreign" in desk.note("cross-site form that signs out")
     assert desk.cookie == stay
 
-    browser.goto(desk.running.url)
+    browser.goto(f"{desk.running.url}/sign-in")
     assert ANN in browser.text
     browser.click("form.account button")
     browser.wait(lambda one: one.url.startswith(provider.issuer), "the provider's sign-out page")
@@ -193,16 +110,9 @@ def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
     assert desk.search().status_code == 401
 
     browser.forget()
-    browser.goto(f"{desk.running.url}/sign-in")
-    address = browser.evaluate("document.querySelector('.button').href")
-    with httpx.Client(trust_env=False) as http:
-        start = http.get(address)
-    begun = urlsplit(start.headers["location"])
-    query = {name: values[0] for name, values in parse_qs(begun.query).items()}
+    query = begin(desk)
     assert query["code_challenge_method"] == "S256"
-    [jar] = [one.split(";")[0].split("=") for one in start.headers.get_list("set-cookie")]
-    browser.call("Network.setCookie", name=jar[0], value=jar[1], url=desk.running.url, path="/", httpOnly=True)
-    browser.goto(begun._replace(query=urlencode(query | {"nonce": "another"})).geturl())
+    browser.goto(f"{provider.issuer}/auth?{urlencode(query | {'nonce': 'another'})}")
     desk.dance("bob")
     assert "another browser or attempt" in desk.note("wrong nonce")
     assert "sign_in_refused - nonce" in desk.rows[-1][2]
@@ -211,6 +121,15 @@ def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
     browser.goto(callback)
     assert "already completed" in desk.note("replayed callback")
     assert "sign_in_refused - replayed" in desk.rows[-1][2]
+
+    state = begin(desk)["state"]
+    browser.goto(
+        urlsplit(callback)
+        ._replace(query=urlencode(parse_qs(urlsplit(callback).query) | {"state": [state]}, doseq=True))
+        .geturl()
+    )
+    assert "Please try again" in desk.note("replayed code, in a new sign-in")
+    assert desk.rows[-1][2] == "sign_in_refused - code-refused"
 
     desk.sign_in("bob")
     assert desk.audit() == "sign_in bob@acme.com acme"
@@ -263,6 +182,15 @@ def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
     show(desk.table())
 
 
+def begin(desk: Desk) -> dict[str, str]:
+    """Begin a sign-in in the browser without going to the provider; return the parameters for it."""
+    with httpx.Client(trust_env=False) as http:
+        start = http.get(f"{desk.running.url}/sign-in/acme")
+    [jar] = [one.split(";")[0].split("=") for one in start.headers.get_list("set-cookie")]
+    desk.browser.call("Network.setCookie", name=jar[0], value=jar[1], url=desk.running.url, path="/", httpOnly=True)
+    return {name: values[0] for name, values in parse_qs(urlsplit(start.headers["location"]).query).items()}
+
+
 def desk_email(name: str) -> str:
     return {"new": "new@acme.com", "eve": EVE}[name]
 
@@ -296,7 +224,7 @@ def test_access_tokens_of_the_provider(desk: Desk) -> None:
         "not signed": jwt.encode(claims, None, algorithm="none"),
         "changed": good["access_token"][:-8] + "AAAAAAAA",
     }
-    desk.site.settings = settings_of(desk.site, desk.provider.issuer, port, audiences=[ours])
+    desk.site.settings = settings_of(desk.site.settings, desk.provider.issuer, port, audiences=[ours])
     with desk.site.running() as running:
 
         def status(token: str) -> tuple[int, str]:
