@@ -1,18 +1,19 @@
 """Access to Dagster's webserver: programs send a secret, people open a signed link that works once.
 
-This module makes the header of a program's request and the links that `concordance` prints; `orchestration/supervision/webserver.py`
-checks them. It does not import Dagster.
+This module makes the header of a program's request, the links that `concordance` prints, and those of people who are signed in to the
+HTTP interface; `orchestration/supervision/webserver.py` checks them. It does not import Dagster.
 """
 
 import hmac
 import secrets
 import time
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import jwt
 
 from resources import keys
+from resources.core.guard import LOOPBACK
 from resources.settings import Settings
 
 Role = Literal["admin", "viewer"]
@@ -20,6 +21,8 @@ Role = Literal["admin", "viewer"]
 
 ALGORITHM = "HS256"
 LINK_SECONDS = 12 * 3600
+PERSON_LINK_SECONDS = 60
+"""The browser of somebody who is signed in follows the link at once."""
 SESSION_SECONDS = 12 * 3600
 _LINK, _SESSION = "dagster-link", "dagster-session"
 
@@ -36,6 +39,20 @@ class Secrets(NamedTuple):
         if hmac.compare_digest(given.encode(), self.viewer.encode()):
             return "viewer"
         return None
+
+
+class Person(NamedTuple):
+    """Somebody who is signed in to the HTTP interface, with the ID of that session."""
+
+    email: str
+    session_id: str
+
+
+class Grant(NamedTuple):
+    """What a link or session gives. With a person, the role is what that person had then, and must be asked for again."""
+
+    role: Role
+    person: Person | None = None
 
 
 def secrets_of(settings: Settings) -> Secrets:
@@ -58,17 +75,31 @@ def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
     address = f"{settings.dagster_address}{path}"
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return address
-    return f"{address}?{urlencode({'token': _sign(secrets_of(settings), _LINK, role, LINK_SECONDS)})}"
+    return _with_token(address, _sign(secrets_of(settings), _LINK, Grant(role), LINK_SECONDS))
 
 
-def session(own: Secrets, role: Role) -> str:
+def link_of(own: Secrets, grant: Grant, address: str) -> str:
+    """Return a URL that opens Dagster at `address` for the person of a grant, once and within a minute."""
+    return _with_token(address, _sign(own, _LINK, grant, PERSON_LINK_SECONDS))
+
+
+def browser_address(settings: Settings) -> str | None:
+    """Return where the browsers of people who are signed in reach Dagster's webserver; None if they cannot, or it is not ours."""
+    if settings.dagster_public_url is not None:
+        return settings.dagster_public_url
+    local = urlsplit(settings.base_url).hostname in LOOPBACK
+    return settings.dagster_address if local and settings.dagster_url is None else None
+
+
+def session(own: Secrets, grant: Grant) -> str:
     """Return the session cookie for a browser that opened a link."""
-    return _sign(own, _SESSION, role, SESSION_SECONDS)
+    return _sign(own, _SESSION, grant, SESSION_SECONDS)
 
 
-def role_of_session(own: Secrets, cookie: str) -> Role | None:
+def grant_of_session(own: Secrets, cookie: str) -> Grant | None:
+    """Return what a session cookie gives; None if it is expired or not ours."""
     claims = _verified(own, _SESSION, cookie)
-    return claims["role"] if claims else None
+    return _grant(claims) if claims else None
 
 
 class Links:
@@ -76,29 +107,49 @@ class Links:
 
     def __init__(self, own: Secrets) -> None:
         self._secrets = own
+        self._started = time.time()
         self._used: dict[str, float] = {}
 
-    def use(self, token: str) -> Role | None:
-        """Return the role that a link grants and mark it as used; None if it is used, expired or not ours."""
+    def use(self, token: str) -> Grant | None:
+        """Return what a link grants and mark it as used; None if it is used, expired or not ours.
+
+        A person's link is also refused if it is older than this process, which cannot know whether it was used; printed links,
+        which may be opened hours later, are not.
+        """
         claims = _verified(self._secrets, _LINK, token)
         now = time.time()
         self._used = {known: until for known, until in self._used.items() if until > now}
         if claims is None or claims["jti"] in self._used:
             return None
+        grant = _grant(claims)
+        if grant.person is not None and claims["iat"] < self._started:
+            return None
         self._used[claims["jti"]] = claims["exp"]
-        return claims["role"]
+        return grant
 
 
-def _sign(own: Secrets, audience: str, role: Role, seconds: int) -> str:
-    claims = {"aud": audience, "role": role, "jti": secrets.token_urlsafe(12), "exp": int(time.time()) + seconds}
+def _with_token(address: str, token: str) -> str:
+    return f"{address}{'&' if '?' in address else '?'}{urlencode({'token': token})}"
+
+
+def _sign(own: Secrets, audience: str, grant: Grant, seconds: int) -> str:
+    now = time.time()
+    claims: dict[str, Any] = {"aud": audience, "role": grant.role, "jti": secrets.token_urlsafe(12)}
+    claims |= {"iat": now, "exp": int(now) + seconds}
+    if grant.person is not None:
+        claims |= {"sub": grant.person.email, "sid": grant.person.session_id}
     return jwt.encode(claims, own.admin, ALGORITHM)
 
 
 def _verified(own: Secrets, audience: str, token: str) -> dict[str, Any] | None:
     try:
         claims = jwt.decode(
-            token, own.admin, [ALGORITHM], audience=audience, options={"require": ["exp", "aud", "jti"]}
+            token, own.admin, [ALGORITHM], audience=audience, options={"require": ["exp", "iat", "aud", "jti"]}
         )
     except jwt.InvalidTokenError:
         return None
     return claims if claims.get("role") in ("admin", "viewer") else None
+
+
+def _grant(claims: dict[str, Any]) -> Grant:
+    return Grant(claims["role"], Person(claims["sub"], claims["sid"]) if "sid" in claims else None)

@@ -38,6 +38,7 @@ from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.originals import get_original
 from serving.routes.pages.answers import history, view_answer
+from serving.routes.pages.dagster import dagster_session, open_dagster
 from serving.routes.pages.search import home, results
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
@@ -163,6 +164,8 @@ def create_app(
         sign_out,
         list_sessions,
         end_session,
+        open_dagster,
+        dagster_session,
     ]
     return Litestar(
         route_handlers=handlers,

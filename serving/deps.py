@@ -14,6 +14,7 @@ from litestar.datastructures import State
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
+from resources import dagster_access
 from resources.connections import Origins
 from resources.core.breaker import Breaker
 from resources.core.domain import Access, SourceName
@@ -128,6 +129,7 @@ class Services:
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)
         self.metrics_token = metrics_token(settings)
+        self.dagster_secrets = dagster_access.secrets_of(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self._dagster = Breaker("Dagster")
         self.directory = Directory(settings, self.database)

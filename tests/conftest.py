@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.vector",
     "tests.fixtures.installation",
+    "tests.fixtures.dagster",
     "tests.fixtures.dagster_runs",
     "tests.fixtures.serving",
     "tests.fixtures.oidc_provider",

@@ -7,6 +7,7 @@ Dagster's webserver has no sign-in of its own. Here its requests first pass `res
 import signal
 import sys
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import uvicorn
 from dagster import DagsterInstance
@@ -17,6 +18,8 @@ from dagster_webserver.webserver import DagsterWebserver
 from starlette.requests import HTTPConnection
 
 from orchestration.supervision.dagster_gate import ROLE, Gate
+from orchestration.supervision.dagster_standing import Standings, asking
+from orchestration.supervision.services import serving_address
 from resources import dagster_access
 from resources.core.errors import ConcordanceError
 from resources.core.guard import App, Guard, rules_for
@@ -49,9 +52,17 @@ class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContex
 
 def application(settings: Settings, dagster: App) -> App:
     """Return Dagster's application wrapped in the checks."""
-    names = [name.lower() for name in settings.allowed_hosts]
+    public = urlsplit(settings.dagster_public_url or "")
+    names = [name.lower() for name in (*settings.allowed_hosts, public.hostname or "") if name]
     rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
-    return Guard(Gate(dagster, dagster_access.secrets_of(settings)), rules)
+    gate = Gate(
+        dagster,
+        dagster_access.secrets_of(settings),
+        Standings(asking(serving_address(settings))),
+        sign_in=f"{settings.base_url}/dagster",
+        https_host=public.hostname if public.scheme == "https" else None,
+    )
+    return Guard(gate, rules)
 
 
 def main() -> int:

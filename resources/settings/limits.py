@@ -75,6 +75,8 @@ class LimitSettings(BaseModel):
     """A browser has to sign in again after this time without a request."""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     """Origins whose pages may call the HTTP interface from a browser, separated by spaces."""
+    dagster_public_url: str | None = None
+    """Address at which people's browsers reach Dagster's webserver, through a reverse proxy."""
 
     @field_validator("cors_origins", mode="before")
     @classmethod
@@ -90,6 +92,13 @@ class LimitSettings(BaseModel):
                     f"{origin!r} is not an origin; write https://HOST or https://HOST:PORT, without a path"
                 )
         return origins
+
+    @field_validator("dagster_public_url")
+    @classmethod
+    def _own_host(cls, url: str | None) -> str | None:
+        if url is not None and not _ORIGIN.fullmatch(url.rstrip("/")):
+            raise ValueError(f"must be an address such as https://dagster.acme.com, without a path, not {url!r}")
+        return url and url.rstrip("/")
 
 
 class RetentionSettings(BaseModel):

@@ -242,6 +242,15 @@ async def session_access(services: Services, cookie: str, client: Address | None
     """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
     with services.sign_ins.attempt(origin_of(services, client), cookie):
         found = await services.sessions.access(cookie, services.clock())
+    return await _completed(services, found)
+
+
+async def session_access_by_id(services: Services, session_id: str) -> SignedIn:
+    """Return the access of the session with this ID, as `session_access` does. The caller has proven that it may ask."""
+    return await _completed(services, await services.sessions.access_by_id(session_id, services.clock()))
+
+
+async def _completed(services: Services, found: SignedIn) -> SignedIn:
     access = await services.directory.complete(found.access, services.fresh_since(), own=found.sample)
     return found._replace(access=access)
 

@@ -105,6 +105,8 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),
     "upload": "upload",
     "ingest": "ingest",
+    "openDagster": "sign-in",
+    "dagsterRights": "open",
 }
 
 UNLIMITED_FROM_UNKNOWN = {"health", "event"}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from resources import dagster_access
 from resources.core.domain import Access, Role
 from serving.audit import Audit, AuditEvent
 from serving.errors import ProblemError
@@ -19,6 +20,13 @@ def with_roles(access: Access, holders: Holders) -> Access:
     """Return the access with the roles of its email and groups, in addition to its own."""
     given = {role for role, names in holders.items() if not access.principals.isdisjoint(names)}
     return msgspec.structs.replace(access, roles=access.roles | given) if given - access.roles else access
+
+
+def dagster_rights(access: Access) -> dagster_access.Role | None:
+    """Return the rights in Dagster's webserver that the caller's roles give: full, to read, or none."""
+    if access.has(Role.OPERATOR):
+        return "admin"
+    return "viewer" if access.has(Role.AUDITOR, Role.CURATOR) else None
 
 
 async def require(audit: Audit, access: Access, *roles: Role) -> None:

@@ -16,6 +16,12 @@ def sign_in_refused(email: str, provider: str, reason: str, address: str) -> Aud
     return AuditEvent(email=email, action="sign_in_refused", detail=json.dumps(detail))
 
 
+def dagster_opened(email: str, session_id: str, rights: str) -> AuditEvent:
+    return AuditEvent(
+        email=email, action="dagster_opened", detail=json.dumps({"rights": rights, "session_id": session_id})
+    )
+
+
 def signed_out(email: str, session_id: str) -> AuditEvent:
     return AuditEvent(email=email, action="sign_out", detail=json.dumps({"session_id": session_id}))
 

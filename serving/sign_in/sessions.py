@@ -132,6 +132,14 @@ class Sessions:
         row = await self._reads.session_by_secret(
             secret_hash=_hash(cookie), now=now, seen_before=now - SEEN_EVERY, idle_since=now - self._idle
         )
+        return await self._access(row, now)
+
+    async def access_by_id(self, session_id: str, now: datetime) -> SignedIn:
+        """Return the access of a session as `access` does, for a service that was given its ID. This does not count as use."""
+        row = await self._reads.session_by_id(session_id=session_id, now=now, idle_since=now - self._idle)
+        return await self._access(row, now)
+
+    async def _access(self, row: BrowserSession | None, now: datetime) -> SignedIn:
         if row is None:
             raise session_over()
         groups, groups_at = row.groups, row.groups_at

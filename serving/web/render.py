@@ -10,6 +10,7 @@ from litestar.datastructures import Cookie
 from markupsafe import Markup
 
 from resources.core.domain import Access
+from serving.access.roles import dagster_rights
 from serving.web.formats import FILTERS
 from serving.web.static import address
 
@@ -47,7 +48,10 @@ def navigation(access: Access | None) -> list[Link]:
     """Return the pages that the caller may open."""
     if access is None:
         return []
-    return [Link("/", "Search"), Link("/history", "History")]
+    pages = [Link("/", "Search"), Link("/history", "History")]
+    if dagster_rights(access) is not None:
+        pages.append(Link("/dagster", "Dagster"))
+    return pages
 
 
 def render(template: str, access: Access | None = None, **values: Any) -> Markup:

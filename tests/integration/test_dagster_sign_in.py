@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from uuid import uuid4
 
 import httpx
 import psutil
-import psycopg
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -25,74 +19,15 @@ from websockets.sync.client import connect
 from orchestration.cli.addresses import addresses
 from orchestration.supervision import run_state
 from orchestration.supervision.dagster_gate import COOKIE
-from orchestration.supervision.services import services
-from orchestration.supervision.supervisor import Supervisor
 from resources import dagster_access
-from resources.servers.processes import free_port
+from resources.dagster_access import Grant
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
-from tests.fixtures.postgres import TEMPLATE, PostgresProcess, make_home, with_database
+from tests.fixtures.dagster import LAUNCH, MUTATION, PARAMS, RUNS, Dagster
 
 pytestmark = pytest.mark.xdist_group("dagster")  # one webserver with its code server, not one in each worker
 
 NOBODY = 65534
-RUNS = "{ runsOrError { ... on Runs { count } } }"
-LAUNCH = """
-mutation Launch($params: ExecutionParams!) {
-  launchRun(executionParams: $params) { __typename ... on PythonError { message } }
-}
-"""
-PARAMS = {
-    "selector": {"repositoryLocationName": "concordance", "repositoryName": "__repository__", "jobName": "idle"},
-    "runConfigData": {},
-}
-MUTATION = (
-    'mutation { launchRun(executionParams: {selector: {repositoryLocationName: "concordance", repositoryName: "__repository__",'
-    ' jobName: "idle"}, runConfigData: {}}) { __typename } }'
-)
-
-
-@dataclass
-class Dagster:
-    """A running webserver with its code server."""
-
-    settings: Settings
-    url: str
-
-    def bearer(self, role: dagster_access.Role = "admin") -> dict[str, str]:
-        secrets = dagster_access.secrets_of(self.settings)
-        return {"authorization": f"Bearer {secrets.admin if role == 'admin' else secrets.viewer}"}
-
-    def ask(self, query: str, headers: dict[str, str], **variables: Any) -> httpx.Response:
-        body = {"query": query, "variables": variables}
-        return httpx.post(f"{self.url}/graphql", json=body, headers=headers, timeout=60)
-
-    def runs(self) -> int:
-        """Count the runs, as an administrator."""
-        answer = self.ask(RUNS, self.bearer())
-        assert answer.status_code == 200, answer.text
-        return answer.json()["data"]["runsOrError"]["count"]
-
-
-@pytest.fixture(scope="module")
-def dagster(postgres_server: PostgresProcess) -> Iterator[Dagster]:
-    name = f"t_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy".encode())
-    settings = Settings(
-        _env_file=None,  # type: ignore[call-arg]
-        home=make_home(),
-        postgres_url=with_database(postgres_server.dsn, name),  # type: ignore[arg-type]
-        qdrant_url="http://127.0.0.1:9",
-        dagster_port=free_port(),
-    )
-    wanted = {"dagster-code", "dagster-webserver"}
-    stages = services(settings, "tests.fixtures.small_definitions")
-    supervisor = Supervisor(settings, [[one for stage in stages for one in stage if one.name in wanted]])
-    supervisor.start()
-    yield Dagster(settings, settings.dagster_address)
-    supervisor.stop()
-    shutil.rmtree(settings.home)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +86,7 @@ def test_what_status_prints_opens_it_to_tools_and_browsers(dagster: Dagster) -> 
 
 def test_links_and_cookies_are_no_substitutes_for_each_other(dagster: Dagster) -> None:
     secrets = dagster_access.secrets_of(dagster.settings)
-    cookie = dagster_access.session(secrets, "admin")
+    cookie = dagster_access.session(secrets, Grant("admin"))
     token = parse_qs(urlsplit(dagster_access.link(dagster.settings)).query)["token"][0]
     assert httpx.get(f"{dagster.url}/?token={cookie}").status_code == 401
     assert httpx.get(dagster.url, headers={"cookie": f"{COOKIE}={token}"}).status_code == 401
@@ -184,7 +119,9 @@ def test_no_web_page_launches_a_run_with_a_browser_that_is_signed_in(
     dagster: Dagster, headers: dict[str, str], status: int
 ) -> None:
     before = dagster.runs()
-    cookie = {"cookie": f"{COOKIE}={dagster_access.session(dagster_access.secrets_of(dagster.settings), 'admin')}"}
+    cookie = {
+        "cookie": f"{COOKIE}={dagster_access.session(dagster_access.secrets_of(dagster.settings), Grant('admin'))}"
+    }
     body = json.dumps({"query": MUTATION})
     # Dagster reads the query from the URL if the content type is unknown to it.
     address = f"{dagster.url}/graphql"

@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import jwt
 import pytest
 
 from resources.core.domain import Role
@@ -26,7 +28,7 @@ def running(site: Site) -> Iterator[Running]:
     """The installation with one holder of each role: all by email, but the operator by a group."""
     holders = {role.value: [PEOPLE[role.value]] for role in Role} | {"operator": ["group:ops@acme.com"]}
     roles = Settings(_env_file=None, roles=json.dumps(holders)).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
-    site.settings = site.settings.model_copy(update={"roles": roles})
+    site.settings = site.settings.model_copy(update={"roles": roles, "dagster_public_url": "https://dagster.example"})
     site.sql("INSERT INTO source_states (source, directory_at) VALUES ('scim', now())")
     site.sql("INSERT INTO directory VALUES ('scim', %s, 'group:ops@acme.com')", PEOPLE["operator"])
     site.sql("INSERT INTO sync_jobs (source, status, synced, completed_at) VALUES ('files', 'success', 7, now())")
@@ -60,6 +62,9 @@ def may(running: Running, who: str) -> dict[str, bool]:
     running.site.sql("DELETE FROM uploads")
     files_sent = {"file": ("b.txt", PEOPLE[who].encode(), "text/plain")}
     shared = ask("POST", "/api/upload", files=files_sent, data={"share": "public"})
+    opened = running.http.get("/dagster", headers=running.site.session(PEOPLE[who]))
+    link = parse_qs(urlsplit(opened.headers.get("location", "")).query)
+    dagster = jwt.decode(link["token"][0], options={"verify_signature": False})["role"] if link else None
     return {
         "open documents of others": bool(running.titles("project Sandpiper", PEOPLE[who])),
         "start a sync": ask("POST", "/api/sync/files", json={}).status_code == 202,
@@ -69,6 +74,8 @@ def may(running: Running, who: str) -> dict[str, bool]:
         "read the audit log": ask("GET", "/api/audit").status_code == 200,
         "take down uploads of others": removed.status_code == 200,
         "share uploads with anyone": shared.status_code == 202,
+        "look at Dagster": dagster in ("viewer", "admin"),
+        "work with Dagster": dagster == "admin",
         "connect the Google account": ask("GET", "/api/auth/google").status_code != 403,
     }
 

@@ -51,6 +51,10 @@ CASES: list[Case] = [
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (issuer): must begin with https://, not 'http://id.acme.com'",
     ),
     ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers=4' is not one of answer_cache_seconds, "),
+    (
+        {"LIMITS": "dagster_public_url=dagster.acme.com"},
+        "dagster_public_url in CONCORDANCE_LIMITS: must be an address such as https://dagster",
+    ),
     ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
     (
         {"RETENTION": "retention_audit=long"},

@@ -1,0 +1,73 @@
+"""`GET /dagster`, by which people who are signed in open Dagster's webserver, and `GET /dagster/rights`, which that webserver asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+
+from resources.core.domain import Role
+from resources.dagster_access import Grant, Person, browser_address, grant_of_session, link_of
+from resources.dagster_access import Role as Rights
+from serving.access.auth import credential_of, origin_of, session_access, session_access_by_id, session_of
+from serving.access.roles import dagster_rights, require
+from serving.deps import Services
+from serving.errors import ProblemError, UnauthorizedError
+from serving.pages import page
+from serving.routes.pages.visitor import PAGE_ERRORS
+from serving.sign_in import events
+from serving.sign_in.flow import own_path
+from serving.sign_in.sessions import session_over
+
+MAY = (Role.OPERATOR, Role.AUDITOR, Role.CURATOR)
+ELSEWHERE = (
+    "<h1>Dagster cannot be opened from here</h1><p>Concordance does not know at which address your browser reaches it. The person who "
+    "runs Concordance finds the guide in <code>docs/operations.md</code>, <i>Dagster for people who are signed in</i>.</p>"
+)
+
+
+class DagsterRights(msgspec.Struct, frozen=True):
+    """What the person of a Dagster session may do there now."""
+
+    role: Rights
+
+
+@get(
+    "/dagster",
+    operation_id="openDagster",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def open_dagster(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+    """Redirect to Dagster with a link that works once. `next` is a path there."""
+    cookie = session_of(services, request)
+    if not cookie:
+        raise UnauthorizedError("token-missing", "")
+    current = await session_access(services, cookie, request.client)
+    await require(services.audit, current.access, *MAY)
+    role, address = dagster_rights(current.access), browser_address(services.settings)
+    if role is None or address is None:
+        return page("Dagster", ELSEWHERE, 404)
+    person = Person(current.access.email, current.session_id)
+    await services.audit.record(events.dagster_opened(*person, "full" if role == "admin" else "read-only"))
+    target = address + own_path(request.query_params.get("next", "/"))
+    location = link_of(services.dagster_secrets, Grant(role, person), target)
+    return Response(None, status_code=302, headers={"Location": location})
+
+
+@get("/dagster/rights", operation_id="dagsterRights", include_in_schema=False, exclude_from_auth=True)
+async def dagster_session(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> DagsterRights:
+    """Return what the person of a Dagster session may do now. The session is its own credential, sent as a bearer token."""
+    session = credential_of(request)
+    with services.sign_ins.attempt(origin_of(services, request.client), session):
+        grant = grant_of_session(services.dagster_secrets, session)
+        if grant is None or grant.person is None:
+            raise session_over()
+        current = await session_access_by_id(services, grant.person.session_id)
+    role = dagster_rights(current.access)
+    if role is None:
+        raise ProblemError("role-required", f"Dagster needs the role {', '.join(MAY)} or administrator.")
+    return DagsterRights(role)
