@@ -22,6 +22,7 @@ from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
 from serving.pages import docs_document, docs_file, docs_page
+from serving.routes.agents import end_agent, list_agents
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.audit import list_audit
 from serving.routes.book import ask_book, ask_selection, track
@@ -34,8 +35,10 @@ from serving.routes.health import healthz, metrics, readyz
 from serving.routes.history import list_answers, share_answer, unshare_answer
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
+from serving.routes.mcp import mcp
 from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
+from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
@@ -166,6 +169,10 @@ def create_app(
         end_session,
         open_dagster,
         dagster_session,
+        mcp,
+        *OAUTH_HANDLERS,
+        list_agents,
+        end_agent,
     ]
     return Litestar(
         route_handlers=handlers,

@@ -34,6 +34,7 @@ from serving.access.limits import RateLimit
 from serving.access.revoked import FOLDER, RevokedTokens
 from serving.access.rights import Rights
 from serving.access.sign_ins import SignIns
+from serving.agents.connections import Agents
 from serving.answers.model import language_model
 from serving.answers.service import Answers
 from serving.audit import Audit
@@ -52,7 +53,7 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.sign_in.flow import Flow
 from serving.sign_in.provider import Provider
-from serving.sign_in.sessions import Sessions
+from serving.sign_in.sessions import SAMPLE, Sessions
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
@@ -142,7 +143,9 @@ class Services:
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, self.shared)
         self.providers = {one.slug: Provider(one) for one in settings.providers}
         self.sample_people = sample_people(settings)
-        self.sessions = Sessions(settings, self.database, self.audit, self.providers, sample=bool(self.sample_people))
+        known = [*self.providers, *([SAMPLE] if self.sample_people else [])]
+        self.agents = Agents(settings, self.database, self.audit, known)
+        self.sessions = Sessions(settings, self.database, self.audit, self.providers, self.agents, known)
         self.sign_in_flow = Flow(settings, self.key, self.database)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)

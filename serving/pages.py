@@ -54,7 +54,8 @@ def static_folder() -> Path:
     return Path(spec.origin).parent / "static"
 
 
-def _release() -> str:
+def release() -> str:
+    """Return the version of this package."""
     try:
         return version("concordance")
     except PackageNotFoundError:
@@ -63,7 +64,7 @@ def _release() -> str:
 
 @lru_cache(1)
 def _document(app: Litestar) -> bytes:
-    return msgspec.json.encode(build(app, _release()))
+    return msgspec.json.encode(build(app, release()))
 
 
 @get("/docs", operation_id="docsPage", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)

@@ -33,6 +33,10 @@ def always_json(_path: str) -> str:
     return JSON
 
 
+def never(_path: str) -> bool:
+    return False
+
+
 def any_type(_path: str) -> None:
     """Accept bodies of any type."""
 
@@ -57,6 +61,8 @@ class Rules:
     """If True, any IP address is accepted as the host: for a listener open to a network. A page cannot rebind an address."""
     body_type: Callable[[str], str | None] = always_json
     """Returns the content type that a path requires, or None if it accepts any type."""
+    own_origin: Callable[[str], bool] = never
+    """Returns True for a path to which pages of other origins may not write even with a token."""
 
     def refusal(self, scope: Mapping[str, Any]) -> RequestRefusal | None:
         """Return why the request or websocket of this scope is refused, or None if it is accepted."""
@@ -74,7 +80,7 @@ class Rules:
                 "prints, or add the name to CONCORDANCE_ALLOWED_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        if changes and not self._comes_from_us(headers, host):
+        if changes and not self._comes_from_us(headers, host, scope["path"]):
             return RequestRefusal(
                 403,
                 "origin-foreign",
@@ -94,9 +100,10 @@ class Rules:
         name = host_name(host)
         return name in LOOPBACK or name in self.hosts or (self.addresses and _is_address(name))
 
-    def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str) -> bool:
+    def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str, path: str) -> bool:
         # A page cannot make a browser send these headers without a CORS preflight, which is answered only to pages of allowed origins.
-        if headers.get(b"authorization", b"")[:7].lower() == b"bearer " or headers.get(b"x-api-key"):
+        token = headers.get(b"authorization", b"")[:7].lower() == b"bearer " or headers.get(b"x-api-key")
+        if token and not self.own_origin(path):
             return True
         origin = headers.get(b"origin")
         if origin is None:
@@ -113,10 +120,11 @@ def rules_for(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     body_type: Callable[[str], str | None] = always_json,
+    own_origin: Callable[[str], bool] = never,
 ) -> Rules:
     """Return the rules of a listener bound to `host`: served under that name, or under any address if bound to all."""
     names = frozenset({host.lower(), *hosts} - ANY_ADDRESS)
-    return Rules(names, frozenset(origins), addresses=host in ANY_ADDRESS, body_type=body_type)
+    return Rules(names, frozenset(origins), host in ANY_ADDRESS, body_type, own_origin)
 
 
 class Guard:

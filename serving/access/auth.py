@@ -26,6 +26,7 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.permissions import principals_of
 from serving.access import api_keys
+from serving.agents.connections import ACCESS_PREFIX, MCP_PATH
 from serving.audit import AuditEvent
 from serving.errors import ProblemError, UnauthorizedError, token_revoked
 from serving.sign_in.bearer import provider_access, provider_of
@@ -45,6 +46,8 @@ _SAFE = frozenset({"GET", "HEAD"})
 _LEEWAY_SECONDS = 5
 SCIM = "scim"
 """Option of routes that only keys for SCIM may call."""
+AGENTS = "agents"
+"""Option of routes that accept tokens of agents, which open nothing else, and no session."""
 
 
 class Verified(NamedTuple):
@@ -188,10 +191,13 @@ def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
     return Access(email=email, principals=principals, roles=frozenset({Role.ADMINISTRATOR} if admin else ()))
 
 
-async def access_from(services: Services, credential: str, client: Address | None, *, scim: bool = False) -> Access:
+async def access_from(
+    services: Services, credential: str, client: Address | None, *, scim: bool = False, agents: bool = False
+) -> Access:
     """Return the access of a token or API key, including the directory's memberships of its user.
 
     For SCIM, only a key for SCIM is accepted, and it is accepted nowhere else; its access has no principals and no roles.
+    Tokens of agents are accepted only if `agents` is true.
     Failures count for the address of `client`; refused keys and blocked addresses are audited.
 
     Raises `UnauthorizedError` and the problem `rate-limited`.
@@ -199,7 +205,7 @@ async def access_from(services: Services, credential: str, client: Address | Non
     origin = origin_of(services, client)
     try:
         with services.sign_ins.attempt(origin, credential):
-            found = await _credential_access(services, credential, scim=scim)
+            found = await _credential_access(services, credential, scim=scim, agents=agents)
     except api_keys.KeyRefusedError as error:
         if error.event is not None:
             await services.audit.record(error.event)
@@ -222,7 +228,7 @@ class _Credential(NamedTuple):
     own: bool = True
 
 
-async def _credential_access(services: Services, credential: str, *, scim: bool) -> _Credential:
+async def _credential_access(services: Services, credential: str, *, scim: bool, agents: bool) -> _Credential:
     if credential.startswith(api_keys.PREFIX):
         holder = await api_keys.check(services.database, credential, scim=scim)
         if scim:
@@ -230,6 +236,11 @@ async def _credential_access(services: Services, credential: str, *, scim: bool)
         return _Credential(access_of(holder.email, holder.groups, admin=holder.admin))
     if scim:
         raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
+    if credential.startswith(ACCESS_PREFIX):
+        if not agents:
+            raise UnauthorizedError("token-invalid", f"This token of an agent is for {MCP_PATH} only.")
+        agent = await services.agents.access(credential, services.clock())
+        return _Credential(agent.access, own=agent.sample)
     if (provider := provider_of(services.providers.values(), credential)) is not None:
         return _Credential(await provider_access(provider, credential, services.acl_max_age), own=False)
     found = verified(credential, services.keys, duration(services.settings.token_max_lifetime))
@@ -313,8 +324,9 @@ class Authentication(AbstractAuthenticationMiddleware):
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         services: Services = connection.app.state.services
         credential = credential_of(connection)
-        scim = bool(connection.scope["route_handler"].opt.get(SCIM))
-        cookie = "" if credential or scim else session_of(services, connection)
+        options = connection.scope["route_handler"].opt
+        scim, agents = bool(options.get(SCIM)), bool(options.get(AGENTS))
+        cookie = "" if credential or scim or agents else session_of(services, connection)
         if cookie:
             check_own_page(connection)
             signed_in = await session_access(services, cookie, connection.client)
@@ -322,5 +334,5 @@ class Authentication(AbstractAuthenticationMiddleware):
         if not credential:
             services.sign_ins.without_credential(origin_of(services, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
-        access = await access_from(services, credential, connection.client, scim=scim)
+        access = await access_from(services, credential, connection.client, scim=scim, agents=agents)
         return AuthenticationResult(user=access, auth=None)

@@ -10,6 +10,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from resources.core.guard import JSON, Rules, rules_for
 from resources.settings import Settings
+from serving.agents.connections import MCP_PATH
 from serving.errors import ProblemError
 
 FORM = "application/x-www-form-urlencoded"
@@ -18,6 +19,9 @@ BODY_TYPES: dict[str, str | None] = {
     "/api/drive/notifications": None,
     "/sign-in/sample": FORM,
     "/sign-out": FORM,
+    "/oauth/consent": FORM,
+    "/oauth/token": FORM,
+    "/oauth/revoke": FORM,
 }
 """Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications)."""
 
@@ -34,6 +38,7 @@ def serving_rules(settings: Settings) -> Rules:
         settings.http_host,
         hosts=[(public.hostname or "").lower(), *names],
         origins=[f"{public.scheme}://{public.netloc}".lower(), *(f"https://{name}" for name in names)],
+        own_origin=lambda path: path.rstrip("/") == MCP_PATH,  # as the Model Context Protocol demands
         body_type=lambda path: None if path.startswith(SCIM) else BODY_TYPES.get(path.rstrip("/"), JSON),
     )
 

@@ -31,9 +31,10 @@ from serving.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from resources.settings import Settings
+    from serving.agents.connections import Agents
     from serving.audit import Audit
     from serving.database import Database
 
@@ -92,15 +93,16 @@ class Sessions:
         database: Database,
         audit: Audit,
         providers: Mapping[str, Provider],
-        *,
-        sample: bool = False,
+        agents: Agents,
+        known: Collection[str],
     ) -> None:
-        """`sample`: the sample company's people may be signed in."""
+        """`known` are the providers whose sessions are valid: all of `providers`, and `SAMPLE` where its people may sign in."""
         self._settings = settings
         self._reads = SignInReads(database)
         self._audit = audit
         self._providers = providers
-        self._known = {*providers, *([SAMPLE] if sample else [])}
+        self._agents = agents
+        self._known = known
         self._lifetime = duration(settings.session_lifetime)
         self._idle = duration(settings.session_idle)
         self._max_age = duration(settings.acl_max_age)
@@ -184,9 +186,11 @@ class Sessions:
         return identity.groups
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
+        """End a session for which the provider vouches no longer, and with it the agents of its person."""
         if await self._reads.session_end(session_id=row.session_id, email=None) is not None:
             log.info("session_ended", session_id=row.session_id, reason=reason)
             await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
+            await self._agents.end_all(row.email, row.provider, reason)
 
     async def end(self, session_id: str, email: str) -> EndedSession | None:
         """End a session of this person. Returns None if there is none."""

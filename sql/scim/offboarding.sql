@@ -16,6 +16,10 @@ UPDATE answers SET shared_at = NULL
 WHERE email = :email AND shared_at IS NOT NULL
 RETURNING answer_id::text AS answer_id;
 
+-- name: end_agents
+-- End the connections of agents to a person. Returns their ids. Parameters: email. Index: agents_email.
+DELETE FROM agents WHERE email = :email RETURNING agent_id::text AS agent_id;
+
 -- name: record!
 -- Record in the audit log what someone did. Parameters: email (of who did it), action, detail (json). Grain: event.
 INSERT INTO audit_log (email, action, detail, event_key) VALUES (:email, :action, :detail::jsonb, gen_random_uuid());

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def test_a_threshold_finds_the_same_whatever_is_hidden(paired_sites: PairedSites
 
 def test_every_route_answers_alike_whatever_is_hidden(paired_sites: PairedSites, show: Callable[[str], None]) -> None:
     """Realistic requests first, then what the OpenAPI document allows with bait among the values."""
-    for attack in (searches, questions, other_interfaces, documents, lists, ledger, uploads_of_a_hidden_text):
+    for attack in (searches, questions, agents, other_interfaces, documents, lists, ledger, uploads_of_a_hidden_text):
         attack(paired_sites)
     fuzz(paired_sites)
     show(paired_sites.table())
@@ -85,6 +86,24 @@ def questions(paired_sites: PairedSites) -> None:
         verdict = {"verdict": "bad", "expected_document": paired_sites.hidden[0]}
         pairs = [{"json": verdict | {"answer_id": one.json()["answer_id"]}} for one in asked]
         paired_sites.each("POST", "/api/feedback", pairs)
+
+
+def agents(paired_sites: PairedSites) -> None:
+    """Search, read and ask as an agent does."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        (tool, {"query": query}) for query in QUERIES for tool in ("search", "ask")
+    ]
+    ids = (*paired_sites.hidden[:4], *paired_sites.open[:2], MISSING)
+    calls += [("fetch", {"id": f"{doc_id}{place}"}) for doc_id in ids for place in ("", "#0", "#1")]
+    for tool, arguments in calls:
+        params = {"name": tool, "arguments": arguments}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        sent = [
+            running.request("POST", "/mcp", EVE, json=message, headers={"Accept": "application/json"}).json()["result"]
+            for running in paired_sites.runs
+        ]
+        plain, full = (httpx.Response(200, json=one.get("structuredContent", one)) for one in sent)
+        paired_sites.compare("POST /mcp", json.dumps(params), plain, full)
 
 
 def other_interfaces(paired_sites: PairedSites) -> None:

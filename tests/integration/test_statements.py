@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 import pytest
 
-from sql import ROOT, commands, evaluation, people, provisioning, signing_in, sources, sync, web
+from sql import ROOT, agents, commands, evaluation, people, provisioning, signing_in, sources, sync, web
 from sql.family import ArrayText, Declared, Json, JsonText, Statements
 
 TYPES: dict[str, Any] = {
@@ -39,6 +39,7 @@ FILTERED = {
     "Pending.content_hash",
     "Pending.content_key",
     "Requested.full_sync",
+    "ListedAgent.seen_at",
     "Checked.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),
@@ -55,7 +56,7 @@ FILTERED = {
 """Columns that may be null in the table, but not in these results."""
 FAMILIES = [
     one
-    for module in (commands, evaluation, people, provisioning, signing_in, sources, sync, web)
+    for module in (agents, commands, evaluation, people, provisioning, signing_in, sources, sync, web)
     for one in vars(module).values()
     if isinstance(one, type) and issubclass(one, Statements) and one.__module__ == module.__name__
 ]

@@ -15,6 +15,7 @@ from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 from resources.sources.sidecars import MAX_TAG_BYTES, MAX_TAG_NAME, MAX_TAGS, check_plain
 from serving.app import create_app
+from serving.routes.mcp_tools import TOOLS
 from serving.uploads import UploadMetadata, parse_metadata
 
 
@@ -67,6 +68,8 @@ def test_every_field_of_every_body_is_bounded(app: Any) -> None:
             if data is not None:
                 seen.append(handler.operation_id)
                 faults += unbounded(inspect.type_info(data.annotation), handler.operation_id)
+    for name, tool in TOOLS.items():
+        faults += unbounded(inspect.type_info(tool.takes), f"the tool {name}")
     assert len(seen) >= 11
     assert faults == []
 

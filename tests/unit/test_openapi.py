@@ -25,6 +25,7 @@ NO_INPUT = {
     "listSources",
     "me",
     "listSessions",
+    "listAgents",
     "connectGoogle",
     "googleCallback",
     "alive",

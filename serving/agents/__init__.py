@@ -1,0 +1,1 @@
+"""Agents that people connect: OAuth 2.1 on top of our browser sessions, for tokens that open `/mcp` only."""

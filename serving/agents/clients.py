@@ -1,0 +1,81 @@
+"""Dynamic client registration (RFC 7591) without a store: a client ID is what the client registered, signed by our key.
+
+So anyone may register without adding a row. IDs signed by a key that has left `CONCORDANCE_SECRET_KEY` are unknown, and their agents
+register again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import jwt
+import msgspec
+
+from resources.core.guard import LOOPBACK
+
+NAMELESS = "An agent without a name"
+MAX_NAME = 100
+MAX_REDIRECTS = 10
+MAX_REDIRECT = 500
+_AUDIENCE = "concordance-agent"
+_ALGORITHM = "HS256"
+
+
+class AgentClient(msgspec.Struct, frozen=True):
+    """What a client registered: the name that it gives itself, and where answers to it may go."""
+
+    name: str
+    redirect_uris: list[str]
+
+    def redirects_to(self, uri: str) -> bool:
+        """Return True if answers may go to this URI. The port of a loopback address is free. Source: RFC 8252 7.3."""
+        return any(_comparable(one) == _comparable(uri) for one in self.redirect_uris)
+
+
+def new_client_id(key: str, client: AgentClient) -> str:
+    claims = {"aud": _AUDIENCE, "jti": secrets.token_urlsafe(8), **msgspec.structs.asdict(client)}
+    return jwt.encode(claims, key, algorithm=_ALGORITHM)
+
+
+def client_of(keys: Sequence[str], client_id: str) -> AgentClient | None:
+    """Return the client of an ID, None if none of our keys has signed it."""
+    for key in keys:
+        try:
+            claims: Any = jwt.decode(
+                client_id, key, algorithms=[_ALGORITHM], audience=_AUDIENCE, options={"require": ["aud"]}
+            )
+        except jwt.InvalidTokenError:
+            continue
+        return msgspec.convert(claims, AgentClient)
+    return None
+
+
+def client_hash(client_id: str) -> str:
+    return hashlib.sha256(client_id.encode()).hexdigest()
+
+
+def shown_name(name: str | None) -> str:
+    """Return a client's name as people see it: one short line."""
+    return "".join(filter(str.isprintable, " ".join((name or "").split())))[:MAX_NAME].strip() or NAMELESS
+
+
+def redirect_fault(uris: Sequence[str]) -> str | None:
+    """Return what is wrong with the redirect URIs of a registration, None if nothing is."""
+    if not 1 <= len(uris) <= MAX_REDIRECTS or any(len(uri) > MAX_REDIRECT for uri in uris):
+        return f"Register 1 to {MAX_REDIRECTS} redirect URIs of at most {MAX_REDIRECT} characters."
+    for uri in uris:
+        parts = urlsplit(uri)
+        secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+        if not secure or not parts.hostname or parts.fragment or "@" in parts.netloc:
+            return f"{uri!r} is not accepted: use https, or http with a loopback address, without a fragment or user."
+    return None
+
+
+def _comparable(uri: str) -> SplitResult:
+    parts = urlsplit(uri)
+    loopback = parts.scheme == "http" and parts.hostname in LOOPBACK and "@" not in parts.netloc
+    return parts._replace(netloc=parts.hostname or "" if loopback else parts.netloc, path=parts.path or "/")

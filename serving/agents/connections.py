@@ -1,0 +1,202 @@
+"""Agents that people have connected: what an agent asks for, the person's decision, and the tokens that follow from it.
+
+Codes and tokens are opaque and have 256 random bits; only hashes are stored. A token opens `/mcp` and nothing else. Whom it is for, and
+whether that person is active, is looked up at each request. Without Postgres no token is accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from resources.core.domain import Access
+from resources.core.durations import duration
+from resources.core.permissions import principals_of
+from serving.agents.clients import client_hash
+from serving.agents.events import agent_connected, agent_ended, agent_refused
+from serving.errors import UnauthorizedError
+from serving.sign_in.sessions import SAMPLE, SignedIn
+from sql.agents import AgentReads, AgentToken, EndedAgent, ListedAgent
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+    from serving.audit import Audit
+    from serving.database import Database
+
+MCP_PATH = "/mcp"
+ACCESS_PREFIX = "ca_"
+REFRESH_PREFIX = "cr_"
+REQUEST_LIFETIME = timedelta(minutes=10)
+CODE_LIFETIME = timedelta(minutes=1)
+ACCESS_LIFETIME = timedelta(minutes=15)
+CONNECTION_DAYS = 30
+"""After this, the person is asked again. It bounds how long an agent outlives an account of which only the provider knows its end."""
+SEEN_EVERY = timedelta(minutes=1)
+USED_TWICE = "a code or refresh token of it was used twice"
+
+
+class AgentRequest(msgspec.Struct, frozen=True):
+    """What an agent asks a person to allow."""
+
+    client_hash: str
+    name: str
+    redirect_uri: str
+    redirect_uri_sent: bool
+    """False if the agent left it to its registration."""
+    state: str | None
+    code_challenge: str
+
+
+class AgentAccess(NamedTuple):
+    """The access of an agent's token, without what the directory adds."""
+
+    access: Access
+    sample: bool
+    """True for a person of the sample company, whose groups no provider vouches for."""
+
+
+class NewTokens(NamedTuple):
+    access_token: str
+    refresh_token: str
+
+
+class Agents:
+    def __init__(self, settings: Settings, database: Database, audit: Audit, providers: Collection[str]) -> None:
+        """`providers` are those with which people sign in now: agents allowed with another one are refused."""
+        self._issuer = settings.base_url
+        self._max_age = duration(settings.acl_max_age)
+        self._reads = AgentReads(database)
+        self._audit = audit
+        self._providers = sorted(providers)
+        self.resource = settings.base_url + MCP_PATH
+        """The address that tokens are for. Source: RFC 8707."""
+
+    async def ask(self, request: AgentRequest, now: datetime) -> str:
+        """Store a request and return the secret that its page is opened with."""
+        secret = secrets.token_urlsafe(32)
+        await self._reads.agent_request_insert(
+            request_hash=_hash(secret),
+            request=msgspec.json.encode(request).decode(),
+            now=now,
+            expires_at=now + REQUEST_LIFETIME,
+        )
+        return secret
+
+    async def asked(self, secret: str, now: datetime) -> AgentRequest | None:
+        """Return a request that is undecided."""
+        return _request(await self._reads.agent_request(request_hash=_hash(secret), now=now))
+
+    async def allow(self, secret: str, person: SignedIn, now: datetime) -> str | None:
+        """Connect the agent to a person, and return the address that hands it its code. None if it was decided on before."""
+        request = _request(await self._reads.agent_request_take(request_hash=_hash(secret), now=now))
+        code, agent_id, email = secrets.token_urlsafe(32), str(uuid.uuid4()), person.access.email
+        if request is None or not await self._reads.agent_insert(
+            agent_id=agent_id,
+            session_id=person.session_id,
+            client_hash=request.client_hash,
+            name=request.name,
+            redirect_uri=request.redirect_uri,
+            redirect_uri_sent=request.redirect_uri_sent,
+            code_challenge=request.code_challenge,
+            code_hash=_hash(code),
+            now=now,
+            expires_at=now + CODE_LIFETIME,
+        ):
+            return None
+        await self._audit.record(agent_connected(email, agent_id, request.name, request.redirect_uri))
+        return self._answer(request, {"code": code})
+
+    async def refuse(self, secret: str, person: SignedIn, now: datetime) -> str | None:
+        """Record that a person refuses the agent, and return the address that tells it. None if it was decided on before."""
+        request = _request(await self._reads.agent_request_take(request_hash=_hash(secret), now=now))
+        if request is None:
+            return None
+        await self._audit.record(agent_refused(person.access.email, request.name, request.redirect_uri))
+        return self._answer(request, {"error": "access_denied"})
+
+    def _answer(self, request: AgentRequest, answer: dict[str, str]) -> str:
+        """Return the redirect URI with an answer, which names us as its issuer. Source: RFC 9207."""
+        state = {} if request.state is None else {"state": request.state}
+        separator = "&" if "?" in request.redirect_uri else "?"
+        return f"{request.redirect_uri}{separator}{urlencode({**answer, **state, 'iss': self._issuer})}"
+
+    async def token(self, secret: str, kind: str, client_id: str) -> AgentToken | None:
+        """Return a `code` or `refresh` token of a client. If it was used before, somebody has a copy, so its connection ends."""
+        found = await self._reads.agent_token(token_hash=_hash(secret), kind=kind, client_hash=client_hash(client_id))
+        if found is not None and found.used:
+            await self._end(found.agent_id, USED_TWICE)
+            return None
+        return found
+
+    async def exchange(self, secret: str, kind: str, client_id: str, now: datetime) -> NewTokens | None:
+        """Use a token up that `token` returned, and return new tokens. None if another request was faster."""
+        new = NewTokens(ACCESS_PREFIX + secrets.token_urlsafe(32), REFRESH_PREFIX + secrets.token_urlsafe(32))
+        stored = await self._reads.agent_token_use(
+            token_hash=_hash(secret),
+            access_hash=_hash(new.access_token),
+            access_expires_at=now + ACCESS_LIFETIME,
+            refresh_hash=_hash(new.refresh_token),
+            lifetime_days=CONNECTION_DAYS,
+            now=now,
+        )
+        if not stored:
+            await self.token(secret, kind, client_id)
+            return None
+        return new
+
+    async def access(self, token: str, now: datetime) -> AgentAccess:
+        """Return the access of an access token. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
+        row = await self._reads.agent_access(
+            token_hash=_hash(token),
+            providers=self._providers,
+            now=now,
+            seen_before=now - SEEN_EVERY,
+            fresh_since=now - self._max_age,
+        )
+        if row is None:
+            raise UnauthorizedError(
+                "token-expired", "This agent's token has expired or was ended. Connect the agent again."
+            )
+        access = Access(email=row.email, principals=principals_of(row.email, row.groups))
+        return AgentAccess(access, row.provider == SAMPLE)
+
+    async def revoke(self, token: str, client_id: str) -> None:
+        """End the connection of an access or refresh token, for the client that it was issued to. Source: RFC 7009."""
+        ended = await self._reads.agent_end_by_token(token_hash=_hash(token), client_hash=client_hash(client_id))
+        if ended is not None:
+            await self._audit.record(agent_ended(ended, by="agent", reason="revoked by the agent"))
+
+    async def listed(self, email: str, now: datetime) -> list[ListedAgent]:
+        return await self._reads.agents_of(email=email, now=now)
+
+    async def end(self, agent_id: str, email: str) -> EndedAgent | None:
+        """End a connection of this person. Returns None if there is none."""
+        ended = await self._reads.agent_end(agent_id=agent_id, email=email)
+        if ended is not None:
+            await self._audit.record(agent_ended(ended, by=email, reason="ended by its user"))
+        return ended
+
+    async def end_all(self, email: str, provider: str, reason: str) -> None:
+        """End what a person allowed with a provider that no longer vouches for them."""
+        for ended in await self._reads.agents_end_of(email=email, provider=provider):
+            await self._audit.record(agent_ended(ended, by="concordance", reason=reason))
+
+    async def _end(self, agent_id: str, reason: str) -> None:
+        ended = await self._reads.agent_end(agent_id=agent_id, email=None)
+        if ended is not None:
+            await self._audit.record(agent_ended(ended, by="concordance", reason=reason))
+
+
+def _request(text: str | None) -> AgentRequest | None:
+    return None if text is None else msgspec.json.decode(text, type=AgentRequest)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

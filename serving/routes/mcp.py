@@ -1,0 +1,48 @@
+"""`POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions. See docs/agents.md.
+
+Each request is complete in itself and is answered with JSON, so any serving process can answer it. The package `mcp` takes a second and
+16 MB to import, so a thread does that for the first request.
+"""
+
+import asyncio
+from importlib import import_module
+from typing import Any
+
+from litestar import Request, Response, post
+from litestar.di import NamedDependency
+
+from resources.core.domain import Access
+from resources.core.errors import ConcordanceError
+from serving.access.auth import AGENTS
+from serving.agents.connections import MCP_PATH
+from serving.deps import Services
+from serving.errors import handle_known
+from serving.routes.leaving import unless_left
+
+CHALLENGE = "WWW-Authenticate"
+
+
+def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response[dict[str, Any]]:
+    """Tell a caller without a valid token where to get one. Source: RFC 9728 5.1."""
+    response, base = handle_known(request, error), request.app.state.services.settings.base_url
+    if challenge := response.headers.get(CHALLENGE):
+        metadata = f"{base}/.well-known/oauth-protected-resource{MCP_PATH}"
+        response.headers[CHALLENGE] = f'{challenge}, resource_metadata="{metadata}"'
+    return response
+
+
+@post(
+    MCP_PATH,
+    operation_id="mcp",
+    include_in_schema=False,
+    status_code=200,
+    opt={AGENTS: True},
+    exception_handlers={ConcordanceError: _known},
+)
+async def mcp(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:
+    """Answer a message of an agent, in the name of the caller."""
+    await asyncio.to_thread(import_module, "serving.routes.mcp_server")
+    from serving.routes.mcp_server import answer
+
+    body = await request.body()
+    return await unless_left(request, answer(services, request.user, request.scope, body))

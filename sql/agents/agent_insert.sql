@@ -1,0 +1,35 @@
+-- Purpose: connect an agent to the person of a session, with the code that it exchanges for tokens, and drop connections that have
+-- expired. Nothing is stored if the session is over. Parameters: agent_id, session_id, client_hash, name, redirect_uri,
+-- redirect_uri_sent, code_challenge, code_hash, now, expires_at (of the code). Grain: connection. Indexes: primary keys, agents_expires.
+WITH expired AS (
+    DELETE FROM agents
+    WHERE expires_at < %(now)s
+),
+
+connected AS (
+    INSERT INTO agents (
+        agent_id, email, provider, client_hash, name, redirect_uri, redirect_uri_sent, code_challenge, created_at, expires_at
+    )
+    SELECT
+        %(agent_id)s::uuid,
+        s.email,
+        s.provider,
+        %(client_hash)s,
+        %(name)s,
+        %(redirect_uri)s,
+        %(redirect_uri_sent)s,
+        %(code_challenge)s,
+        %(now)s,
+        %(expires_at)s
+    FROM sessions AS s
+    WHERE s.session_id = %(session_id)s::uuid
+    RETURNING agent_id, expires_at
+)
+
+INSERT INTO agent_tokens (token_hash, agent_id, kind, expires_at)
+SELECT
+    %(code_hash)s,
+    c.agent_id,
+    'code',
+    c.expires_at
+FROM connected AS c

@@ -1,0 +1,14 @@
+-- Purpose: a code or refresh token of a client, and the connection that it belongs to. Parameters: token_hash, kind, client_hash. Grain:
+-- token. Indexes: primary keys.
+SELECT
+    a.agent_id::text AS agent_id,
+    a.email,
+    a.name,
+    a.redirect_uri,
+    a.redirect_uri_sent,
+    a.code_challenge,
+    t.expires_at,
+    t.used_at IS NOT NULL AS used
+FROM agent_tokens AS t
+INNER JOIN agents AS a ON t.agent_id = a.agent_id
+WHERE t.token_hash = %(token_hash)s AND t.kind = %(kind)s AND a.client_hash = %(client_hash)s

@@ -1,0 +1,35 @@
+-- Purpose: replace a code or refresh token, which is used up, by an access token and a refresh token. Stores nothing, and returns 0 rows,
+-- if another request has used it first. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a
+-- connection, from its beginning), now. Grain: token. Indexes: primary keys, agent_tokens_agent.
+WITH used AS (
+    UPDATE agent_tokens SET used_at = %(now)s
+    WHERE token_hash = %(token_hash)s AND used_at IS NULL AND expires_at > %(now)s
+    RETURNING agent_id
+),
+
+expired AS (
+    DELETE FROM agent_tokens AS t
+    USING used AS u
+    WHERE t.agent_id = u.agent_id AND t.expires_at < %(now)s
+),
+
+connected AS (
+    UPDATE agents AS a SET seen_at = %(now)s, expires_at = a.created_at + make_interval(days => %(lifetime_days)s)
+    FROM used AS u
+    WHERE a.agent_id = u.agent_id
+    RETURNING a.agent_id, a.expires_at
+)
+
+INSERT INTO agent_tokens (token_hash, agent_id, kind, expires_at)
+SELECT
+    t.token_hash,
+    c.agent_id,
+    t.kind,
+    least(t.expires_at, c.expires_at)
+FROM connected AS c
+CROSS JOIN
+    (
+        VALUES
+        (%(access_hash)s, 'access', %(access_expires_at)s),
+        (%(refresh_hash)s, 'refresh', 'infinity'::timestamptz)
+    ) AS t (token_hash, kind, expires_at)
