@@ -108,6 +108,14 @@ class Usage(msgspec.Struct, frozen=True):
     waiting: int
 
 
+class ConnectedAccount(msgspec.Struct, frozen=True):
+    account: str
+    is_first: bool
+    connected_at: datetime
+    updated_at: datetime
+    updated_by: str
+
+
 class StoredCredential(msgspec.Struct, frozen=True):
     """A provider's encrypted token."""
 
@@ -206,5 +214,7 @@ class Credentials(Family, path="credentials/credentials.sql"):
     def put_credential(
         self, *, provider: str, account: str, secret: bytes, scopes: list[str], updated_by: str
     ) -> int: ...
-    def credential(self, *, provider: str) -> StoredCredential | None: ...
-    def rotate_credential(self, *, provider: str, old: bytes, secret: bytes) -> int: ...
+    def accounts(self, *, provider: str) -> list[ConnectedAccount]: ...
+    def credential(self, *, provider: str, account: str) -> StoredCredential | None: ...
+    def rotate_credential(self, *, provider: str, account: str, old: bytes, secret: bytes) -> int: ...
+    def remove_credential(self, *, provider: str, account: str) -> int: ...

@@ -75,6 +75,8 @@ COMMANDS = {
     },
     "connect": {
         "connect google": "Print the URL at which a person permits Concordance to read a Google Drive. It is valid for ten minutes.",
+        "connect list": "List the Google accounts that Drive is read with.",
+        "connect remove": "Stop reading Drive with an account, and forget its token.",
     },
 }
 """Commands with their help, by module."""

@@ -12,6 +12,10 @@ from typing import Any
 from resources.core.errors import InvalidRequestError
 
 PUBLIC = "public"
+LANGUAGE_MODEL, LOCAL = "language_model", "local"
+"""The tag, and its value, of a document that only a local language model may be shown."""
+ANSWER_SHARING, NOBODY = "answer_sharing", "nobody"
+"""The tag, and its value, of a document whose answers are not shared."""
 FORMS = "an email, group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"
 MAX_LENGTH = 320
 """Longest principal in characters. Source: RFC 5321 4.5.3.1 (64 for the local part, `@`, 255 for the domain)."""
@@ -83,6 +87,16 @@ def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, An
     if str(tags.get("lifecycle", "")).strip().lower() == "draft":
         return (owner,) if owner else ()
     return tuple(permissions)
+
+
+def is_local_only(tags: Mapping[str, Any]) -> bool:
+    """Return True if no language model elsewhere may be shown a document (`tags.language_model = local`)."""
+    return str(tags.get(LANGUAGE_MODEL, "")).strip().lower() == LOCAL
+
+
+def is_unshared(tags: Mapping[str, Any]) -> bool:
+    """Return True if answers from a document are for the person who asked alone (`tags.answer_sharing = nobody`)."""
+    return str(tags.get(ANSWER_SHARING, "")).strip().lower() == NOBODY
 
 
 def _without(prefix: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """Settings of the sources."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -62,6 +63,9 @@ class SourceSettings(BaseModel):
     drive_follow_shortcuts: bool = False
     drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"
     """Who finds what is shared by link alone."""
+    drive_labels: Annotated[dict[str, Literal["exclude", "no_model", "no_share"]], NoDecode] = {}
+    """What labels do to the files that carry them, by their ids: leave the index, or stay away from outside language models or
+    shared answers."""
     drive_users: Annotated[tuple[str, ...], NoDecode] = ()
     """Users whose My Drives are read by delegation: `*`, emails and patterns, each with `-` to leave out. Empty: the one account."""
     drive_token: SecretStr | None = None
@@ -104,6 +108,19 @@ class SourceSettings(BaseModel):
         if value.lstrip().startswith("["):
             return _json(value)
         return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("drive_labels", mode="before")
+    @classmethod
+    def _read_object(cls, value: Any) -> Any:
+        return (_json(value) if value.strip() else {}) if isinstance(value, str) else value
+
+    @field_validator("drive_labels")
+    @classmethod
+    def _label_ids(cls, rules: dict[str, Any]) -> dict[str, Any]:
+        for label in rules:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", label):
+                raise ValueError(f"must name labels by their ids, not {label!r}")
+        return rules
 
     @field_validator("drive_users")
     @classmethod

@@ -1,4 +1,4 @@
-"""Provider tokens that users grant for a source, stored in Postgres encrypted with ENCRYPTION_KEYS.
+"""Provider tokens that users grant for a source, one per account, stored in Postgres encrypted with ENCRYPTION_KEYS.
 
 A database dump alone therefore reveals no token. A token encrypted with an older key is re-encrypted with the first key when
 it is read; after that the older key may be removed.
@@ -17,7 +17,7 @@ from resources import keys
 from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.settings import Settings
 from resources.stores.postgres import session
-from sql.sources import Credentials
+from sql.sources import ConnectedAccount, Credentials
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -46,7 +46,7 @@ def save(
     scopes: Sequence[str],
     by: str,
 ) -> None:
-    """Store a provider's token, replacing the previous one; `by` is the user who connected it. The caller commits."""
+    """Store the token of an account, replacing its previous one; `by` is the user who connected it. The caller commits."""
     if not secret:
         raise InvalidRequestError(f"The token of {provider} is empty; sign in again.")
     Credentials(connection).put_credential(
@@ -58,15 +58,32 @@ def save(
     )
 
 
-def load(connection: Connection | str, settings: Settings, provider: str) -> Credential | None:
-    """Return a provider's token, or None; `connection` may be a DSN.
+def accounts(connection: Connection | str, provider: str) -> list[ConnectedAccount]:
+    """Return the connected accounts of a provider, those connected earlier first; `connection` may be a DSN."""
+    if isinstance(connection, str):
+        with session(connection) as own:
+            return accounts(own, provider)
+    return Credentials(connection).accounts(provider=provider)
+
+
+def remove(connection: Connection, provider: str, account: str) -> bool:
+    """Forget the token of an account; False if it is not connected. The caller commits."""
+    return Credentials(connection).remove_credential(provider=provider, account=account) > 0
+
+
+def load(
+    connection: Connection | str, settings: Settings, provider: str, account: str | None = None
+) -> Credential | None:
+    """Return the token of an account, by default of the one connected earliest, or None; `connection` may be a DSN.
 
     Raises `AuthorizationError` if none of ENCRYPTION_KEYS decrypts it.
     """
     if isinstance(connection, str):
         with session(connection) as own:
-            return load(own, settings, provider)
-    row = Credentials(connection).credential(provider=provider)
+            return load(own, settings, provider, account)
+    if account is None:
+        account = next((one.account for one in accounts(connection, provider)), None)
+    row = None if account is None else Credentials(connection).credential(provider=provider, account=account)
     if row is None:
         return None
     cipher = keys.fernet(settings)
@@ -74,12 +91,12 @@ def load(connection: Connection | str, settings: Settings, provider: str) -> Cre
         secret = cipher.decrypt(row.secret).decode()
     except InvalidToken:
         raise AuthorizationError(
-            f"The stored token for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
+            f"The stored token of {row.account} for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
             f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
         ) from None
     if not _is_by_first_key(cipher, row.secret):
         again = cipher.rotate(row.secret)
-        Credentials(connection).rotate_credential(provider=provider, old=row.secret, secret=again)
+        Credentials(connection).rotate_credential(provider=provider, account=row.account, old=row.secret, secret=again)
     return Credential(
         provider=provider,
         account=row.account,

@@ -65,7 +65,7 @@ class SignInError(ConcordanceError):
 
 
 class Connected(NamedTuple):
-    """The Google account that Drive is now read as, and the administrator who connected it."""
+    """The Google account that Drive is now read with, too, and the administrator who connected it."""
 
     account: str
     by: str
@@ -132,8 +132,8 @@ class GoogleSignIn:
             "response_type": "code",
             "scope": " ".join(SCOPES),
             "access_type": "offline",
-            # Without it, Google issues no refresh token to a user who consented before.
-            "prompt": "consent",
+            # Without `consent`, Google issues no refresh token to a user who consented before.
+            "prompt": "select_account consent",
             "state": signed_state(self._key, sign_in_id, now + LIFETIME),
             "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
             "code_challenge_method": "S256",

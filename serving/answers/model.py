@@ -264,12 +264,21 @@ def language_model(settings: Settings, shared: Shared | None = None) -> Language
         settings.llm_model,
         settings.llm_timeout_seconds,
         settings.llm_max_tokens,
-        settings.llm_concurrency or (1 if _is_local(settings.llm_base_url) else CONCURRENCY),
+        settings.llm_concurrency or (1 if _is_loopback(settings.llm_base_url) else CONCURRENCY),
         shared=shared,
     )
 
 
-def _is_local(url: str) -> bool:
+def is_outside(settings: Settings) -> bool:
+    """Return True unless the language model runs at an address of this machine or of a private network; a host name may be anywhere."""
+    host = urlsplit(settings.llm_base_url).hostname or ""
+    try:
+        return not ip_address(host).is_private
+    except ValueError:
+        return host != "localhost"
+
+
+def _is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

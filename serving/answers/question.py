@@ -9,18 +9,19 @@ import msgspec
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
+from resources.core.permissions import is_local_only
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.condense import standalone
 from serving.answers.context import Shares, gather, share_out
 from serving.answers.gate import POOL, Judged, judge
-from serving.answers.model import LanguageModel
+from serving.answers.model import LanguageModel, is_outside
 from serving.answers.prompt import SYSTEM, condensing
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
 from serving.filters import Filters, narrowing
 from serving.retrieval.highlight import terms
-from serving.retrieval.passage import Passage, SearchOutcome
+from serving.retrieval.passage import Degradation, Passage, SearchOutcome
 from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.retrieval.retriever import Retriever
 from serving.understanding.filters import Reading, Understanding, Understood
@@ -65,6 +66,7 @@ class QuestionPreparer:
         if not outcome.passages and reading.narrows:
             reading = reading.without()
             outcome = await self._retriever.search(self._query(request, reading, access))
+        outcome = self._without_local(outcome)
         about = f"{reading.text} {request.selection.text}" if request.selection else reading.text
         by_model = self._model is not None
         judged = judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
@@ -81,6 +83,23 @@ class QuestionPreparer:
         if request.selection:  # found by the selected text, too, but shown with the words of the question
             sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
         return PreparedQuestion(question, searched, shares, sources, judged, outcome, model_ms, reading.understood)
+
+    def _without_local(self, outcome: SearchOutcome) -> SearchOutcome:
+        """Leave out what an outside language model may not be shown.
+
+        It is not quoted either: the conversation with its earlier answers is shown to the model, too.
+        """
+        if self._model is None or not is_outside(self._settings):
+            return outcome
+        left_out = {one.doc_id for one in outcome.passages if is_local_only(one.tags)}
+        if not left_out:
+            return outcome
+        shown = [one for one in outcome.passages if one.doc_id not in left_out]
+        message = (
+            f"Left out of this answer: {len(left_out)} {'document' if len(left_out) == 1 else 'documents'} that may not be "
+            "shown to an outside language model. Search finds them."
+        )
+        return outcome._replace(passages=shown, degradations=[*outcome.degradations, Degradation("left_out", message)])
 
     def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> Shares:
         style = request.written

@@ -15,6 +15,7 @@ from typing import Any
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
+from resources.core.permissions import is_unshared
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import store
@@ -237,7 +238,7 @@ class Answers:
     ) -> None:
         self._metrics.answered(answer)
         if asked.outcome.registry:
-            shareable = alone and completed and answer.found
+            shareable = alone and completed and answer.found and not any(is_unshared(one.tags) for one in asked.sources)
             store.keep(
                 self._background,
                 answer,

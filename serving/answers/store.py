@@ -12,6 +12,7 @@ from typing import Literal, cast
 import msgspec
 
 from resources.core.domain import Access
+from resources.core.permissions import is_unshared
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
 from serving.background import Background
@@ -89,13 +90,13 @@ async def load(
     checked = await recheck(
         database, access, [one.chunk_id for one in used], fresh_since, archived=True, collection_ids=()
     )
+    own = kept.email == access.email
     readable: set[str] = set()
     if used:
         documents = await statements.document(
             doc_ids=sorted({one.doc_id for one in used}), principals=sorted(access.principals), fresh_since=fresh_since
         )
-        readable = {one.doc_id for one in documents}
-    own = kept.email == access.email
+        readable = {one.doc_id for one in documents if own or not is_unshared(one.tags)}
     sources = [_today(one, checked.passages.get(one.chunk_id), readable, base_url) for one in used]
     revoked = kept.erased or any(one.status == "revoked" for one in sources)
     return KeptAnswer(

@@ -115,8 +115,8 @@ async def share_answer(
     if state.shared_at is None:
         raise ProblemError(
             "not-shareable",
-            "An answer can be shared if it was found in documents and written outside a conversation. "
-            "Ask the question by itself, and share that answer.",
+            "An answer can be shared if it was found in documents and written outside a conversation, unless one of the "
+            "documents is not to be shared. Ask the question by itself, and share that answer.",
         )
     return state
 

@@ -89,6 +89,31 @@ def test_a_whole_answer_has_every_field(with_model: Running, model_server: Model
     assert len(model_server.prompts) == 1
 
 
+@pytest.mark.parametrize("host", ["127.1", "127.0.0.1"], ids=["outside", "local"])
+def test_what_is_kept_local_is_not_shown_to_an_outside_model(
+    host: str, company: Site, model_server: ModelServer
+) -> None:
+    """`127.1` stands for a host name: the system resolves it, and it is no address in the usual form."""
+    kept = "The zebra budget for the vacation campaign is nine million."
+    doc_id = company.add("Board", [kept], ["domain:acme.com"], tags={"language_model": "Local"})
+    company.settings = company.settings.model_copy(
+        update={"llm_model": "stand-in", "llm_base_url": model_server.url.replace("127.0.0.1", host)}
+    )
+    history = [{"role": "user", "content": "And the zebra budget?"}]
+    with company.running() as running:
+        answers = [
+            ask(running, "What is the zebra budget for the vacation campaign?", **body)
+            for body in ({}, {"conversation_history": history}, {"selection": {"document_id": doc_id, "text": kept}})
+        ]
+    shown = "nine million" in json.dumps(model_server.prompts)
+    assert shown is (host == "127.0.0.1")
+    for answer in answers:
+        sources = [source["doc_id"] for source in answer["sources"]]
+        assert (doc_id in sources) is shown
+        assert ("left_out" in [warning["code"] for warning in answer["warnings"]]) is not shown
+        assert shown or "nine million" not in json.dumps(answer)
+
+
 def test_without_a_model_the_best_sentences_are_quoted(without_model: Running) -> None:
     answer = ask(without_model, "What may a hotel night cost?")
     assert (answer["mode"], answer["model"], answer["found"]) == ("extractive", None, True)

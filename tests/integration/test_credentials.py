@@ -45,6 +45,25 @@ def test_a_token_comes_back_and_the_database_does_not_tell_it(database: str, tmp
     assert b"refresh" not in raw(database)
 
 
+def test_tokens_of_several_accounts_are_kept_apart(database: str, tmp_path: Path) -> None:
+    given = settings(tmp_path, NEW)
+    keep(database, given, "1//ada")
+    with session(database) as conn:
+        credentials.save(conn, given, "google", "bob@acme.example", "1//bob", [], "root@acme.example")
+    keep(database, given, "1//ada again")
+    found = credentials.accounts(database, "google")
+    assert [(one.account, one.is_first) for one in found] == [("ada@acme.example", True), ("bob@acme.example", False)]
+    earliest, bob = (credentials.load(database, given, "google", account) for account in (None, "bob@acme.example"))
+    assert earliest is not None
+    assert bob is not None
+    assert (earliest.secret, bob.secret) == ("1//ada again", "1//bob")
+    with session(database) as conn:
+        assert credentials.remove(conn, "google", "ada@acme.example")
+        assert not credentials.remove(conn, "google", "ada@acme.example")
+    assert credentials.load(database, given, "google", "ada@acme.example") is None
+    assert credentials.load(database, given, "google") == bob
+
+
 def test_reading_moves_a_token_to_the_first_key(database: str, tmp_path: Path) -> None:
     keep(database, settings(tmp_path, OLD))
     both = settings(tmp_path, NEW, OLD)

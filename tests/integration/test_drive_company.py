@@ -100,6 +100,30 @@ def test_a_file_that_several_see_is_one_document_in_its_owners_drive(company: Wo
     agrees(kept, drive, ADA, BOB, CY)
 
 
+def test_a_shortcut_to_what_another_account_reads_moves_nothing(company: Workspace) -> None:
+    drive = company.drive
+    team = drive.shared_drive("Team", {f"user:{ADA}": "writer"})
+    offers = drive.folder("Offers", team)
+    offer = drive.file("offer.txt", offers, "an offer")
+    for target in (company.plans, company.ada, offers, offer):
+        drive.share(target, f"user:{BOB}", "writer")
+        drive.shortcut(target, company.top[BOB], "to it")
+    outside = drive.folder("Outside", None, owner="zoe@other.example")
+    theirs = drive.file("theirs.txt", outside, "theirs")
+    drive.share(outside, f"user:{BOB}")
+    drive.shortcut(outside, company.top[BOB], "to hers")
+    kept = company.mirror(drive_follow_shortcuts=True)
+    for _ in range(2):
+        kept.sync()
+        assert {one: item.partition for one, item in kept.items().items()} == {
+            company.ada: company.partition(ADA),
+            company.bob: company.partition(BOB),
+            company.cy: company.partition(CY),
+            offer: team,
+            theirs: company.partition(BOB),
+        }
+
+
 def test_allow_and_deny(company: Workspace) -> None:
     kept = company.mirror(("*@larkmoor.example", f"-{BOB}"))
     kept.sync()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from resources.settings import Settings
-from resources.sources.drive.simulator import Drive, DriveApp
+from resources.sources.drive.simulator import FOLDER, Drive, DriveApp
 from resources.sources.simulation import serve
 from tests.fixtures.drive_mirror import Mirror
 
@@ -34,10 +34,15 @@ class History:
         self.outside = [drive.file(f"o{n}", None, f"outside {n}", owner="zoe@other.example") for n in range(3)]
         self.files: list[str] = []
         self.shortcuts: list[str] = []
+        self.own: set[str] = set()
+        """The items that are inside a root, not only linked from one."""
+        self.trees = [drive.folder("T0", None, owner="zoe@other.example"), drive.shared_drive("T1", {})]
+        self.trees += [drive.folder(f"U{n}", self._any(*self.trees)) for n in range(4)]
         for _ in range(15):
             self.new()
         one, two, *_, deep = self.folders
-        self.roots: tuple[str, ...] = self._any((), (one, two), ("my_drive", one, deep, "shared_drives"))
+        drives = ("my_drive", *self.drives)
+        self.roots: tuple[str, ...] = self._any(drives, (one, two), (*drives, one, deep))
 
     def happen(self, times: int) -> list[str]:
         """Perform this many random operations and return their descriptions."""
@@ -55,12 +60,26 @@ class History:
         """Return who may find each item."""
         drive = self.drive
         open_drives = [one for one in self.drives if not drive.items[one].lost]
-        tops = self.roots if self.roots and "my_drive" not in self.roots else (drive.my_drive, *open_drives)
-        items = {one: file for top in tops for one, file in drive.everything(top).items()}
-        targets = {file.target for file in items.values() if file.target}
+        self.own = set[str]()
+        tops = list(self.roots if "my_drive" not in self.roots else (drive.my_drive, *open_drives))
+        items: dict[str, Any] = {}
+        roots = len(tops)
+        for number, top in enumerate(tops):
+            below = drive.everything(top)
+            items |= below
+            self.own |= below.keys() if number < roots else set()
+            if follows_shortcuts:
+                tops += [one for one in self._folders_to(below) if one not in tops]
+        targets = {file.target for file in items.values() if file.target and file.target_mime_type != FOLDER}
         found = {one: drive.readers(one) for one, file in items.items() if not file.target}
         outside = {one for one in targets - set(found) if one in drive.items and drive.readers(one)}
         return {**found, **{one: {"target"} for one in outside if follows_shortcuts}}
+
+    def _folders_to(self, items: dict[str, Any]) -> list[str]:
+        """Return the folders that shortcuts among these items lead to, and that can be opened."""
+        found = [self.drive.items.get(item.target) for item in items.values() if item.target_mime_type == FOLDER]
+        access = self.drive.access
+        return [one.id for one in found if one is not None and access.readable(one) and not access.trashed(one)]
 
     def new(self) -> None:
         place = self._any(*self._alive(self.folders), *self.drives, self.drive.my_drive)
@@ -76,7 +95,7 @@ class History:
         self.drive.rename(self._any(self._file(), self._folder()), f"r{self.chance.randrange(99)}.txt")
 
     def move(self) -> None:
-        self.drive.move(self._file(), self._place())
+        self.drive.move(self._file(), self._any(self._place(), *self._alive(self.trees)))
 
     def move_folder(self) -> None:
         self.drive.move(self._folder(), self._place())
@@ -128,8 +147,24 @@ class History:
     def point(self) -> None:
         self.shortcuts.append(self.drive.shortcut(self._any(self._file(), *self.outside), self._place(), "s"))
 
+    def link(self) -> None:
+        target = self._any(*self._alive(self.trees), self._folder())
+        self.shortcuts.append(self.drive.shortcut(target, self._any(self._place(), *self._alive(self.trees)), "l"))
+
+    def fill_tree(self) -> None:
+        self.files.append(self.drive.file("t.txt", self._any(*self._alive(self.trees)), self._text()))
+
+    def grow_tree(self) -> None:
+        self.trees.append(self.drive.folder("U", self._any(*self._alive(self.trees))))
+
+    def move_tree(self) -> None:
+        self.drive.move(self._any(*self._alive(self.trees)), self._any(self._place(), *self._alive(self.trees)))
+
+    def trash_tree(self) -> None:
+        self.drive.trash(self._any(*self._alive(self.trees)[1:]))
+
     def move_shortcut(self) -> None:
-        self.drive.move(self._any(*self._alive(self.shortcuts)), self._place())
+        self.drive.move(self._any(*self._alive(self.shortcuts)), self._any(self._place(), *self._alive(self.trees)))
 
     def trash_shortcut(self) -> None:
         self.drive.trash(self._any(*self._alive(self.shortcuts)))
@@ -184,9 +219,8 @@ def test_every_history_ends_in_the_truth(seed: int, tmp_path: Path) -> None:
             assert found == truth, f"seed {seed}, step {step}: {done}"
             for one, item in kept.items().items():
                 if truth[one] != {"target"}:
-                    assert item.path.endswith(path_of(history.drive, one, item.path.count("/") + 1)), (
-                        f"seed {seed}: {done}"
-                    )
+                    length = item.path.count("/") + 1 if one in history.own else 2
+                    assert item.path.endswith(path_of(history.drive, one, length)), f"seed {seed}: {done}"
 
 
 def after(batches: int) -> Callable[..., bool]:

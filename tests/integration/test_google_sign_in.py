@@ -129,7 +129,7 @@ def test_the_consent_page_requests_offline_read_access_only(running: Running, pr
         "response_type": "code",
         "scope": "openid email https://www.googleapis.com/auth/drive.readonly",
         "access_type": "offline",
-        "prompt": "consent",
+        "prompt": "select_account consent",
         "code_challenge_method": "S256",
     }
     assert running.http.get(returned(consent)).status_code == 200
@@ -383,6 +383,25 @@ def test_the_command_line_prints_the_consent_page(
     assert credential.updated_by == ROOT
     assert run(["connect", "google", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out.splitlines()[-1])) == {"url"}
+
+
+def test_the_command_line_lists_and_removes_accounts(
+    running: Running, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONCORDANCE_HOME", str(site.settings.home))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", site.settings.postgres_dsn)
+    assert running.http.get(returned(begin(running))).status_code == 200
+    assert run(["connect", "list", "--json"]) == 0
+    printed = capsys.readouterr().out.splitlines()[-1]
+    assert [(one["account"], one["updated_by"]) for one in json.loads(printed)] == [(ACCOUNT, ROOT)]
+    assert nothing_leaks(printed)
+    assert run(["connect", "remove", BOB, "--yes"]) == 2
+    assert run(["connect", "remove", "Sync@Acme.com", "--as", ROOT, "--yes"]) == 0
+    assert kept(site) is None
+    assert run(["connect", "list"]) == 0
+    assert "connect google" in capsys.readouterr().err
+    audited = "SELECT 1 FROM audit_log WHERE action = 'disconnect' AND email = %s AND detail ->> 'account' = %s"
+    assert site.sql(audited, ROOT, ACCOUNT)
 
 
 def test_the_command_line_names_the_settings_that_are_missing(

@@ -21,5 +21,7 @@ def test_scripts_are_typed() -> None:
     compiler = place / "node_modules" / "typescript" / "lib" / "tsc.js"
     scripts = sorted(FOLDER.glob("*.js"))
     assert scripts
-    done = subprocess.run(["node", compiler, *OPTIONS, *scripts], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        ["node", compiler, *OPTIONS, *scripts], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout

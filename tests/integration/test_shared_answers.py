@@ -92,6 +92,19 @@ def test_an_answer_of_a_conversation_cannot_be_shared(site: Site, running: Runni
     assert opened(running, answer, BOB).status_code == 404
 
 
+def test_an_answer_from_what_is_not_to_be_shared_is_for_its_owner_alone(site: Site, running: Running) -> None:
+    doc_id = site.add("Kitchen", [SECRET], ["domain:acme.com"])
+    answer = ask(running)
+    assert share(running, answer).status_code == 200
+    assert SECRET[:20] in opened(running, answer, BOB).text
+    site.sql('UPDATE documents SET tags = \'{"answer_sharing": "Nobody"}\' WHERE doc_id = %s', doc_id)
+    assert opened(running, answer, BOB).json()["answer"] is None
+    assert "boardroom" not in opened(running, answer, BOB).text
+    assert opened(running, answer, ANN).json()["answer"] == answer["answer"]
+    refused = share(running, ask(running))
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/not-shareable")
+
+
 def test_nobody_shares_or_opens_what_is_not_shared(site: Site, running: Running) -> None:
     site.add("Kitchen", [SECRET], ["domain:acme.com"])
     answer = ask(running)

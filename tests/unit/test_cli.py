@@ -35,6 +35,8 @@ COMMANDS = [
     "key revoke",
     "connect",
     "connect google",
+    "connect list",
+    "connect remove",
     "simulate",
     "simulate drive",
     "simulate slack",

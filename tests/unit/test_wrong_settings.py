@@ -38,6 +38,12 @@ CASES: list[Case] = [
         "CONCORDANCE_DRIVE_LINK_SHARING: must be 'nobody', 'opened' or 'domain', not 'all'",
     ),
     ({"DRIVE_LINK_SHARING": "opened"}, "CONCORDANCE_DRIVE_LINK_SHARING=opened needs CONCORDANCE_DRIVE_USERS"),
+    ({"DRIVE_LABELS": "{"}, "CONCORDANCE_DRIVE_LABELS: is not valid JSON: "),
+    ({"DRIVE_LABELS": '{"a,b": "exclude"}'}, "CONCORDANCE_DRIVE_LABELS: must name labels by their ids, not 'a,b'"),
+    (
+        {"DRIVE_LABELS": '{"abc": "hide"}'},
+        "CONCORDANCE_DRIVE_LABELS (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
+    ),
     ({"DRIVE_USERS": "ada"}, "CONCORDANCE_DRIVE_USERS: must be a comma list of *, emails or patterns such as"),
     ({"DRIVE_USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE_USERS: must name whose drives are read, such as *"),
     (

@@ -15,12 +15,13 @@ from resources.core.errors import AbortSyncError, LostPartitionError
 from resources.core.ports import Memory
 from resources.settings import Settings
 from resources.sources.drive import content, cursor
-from resources.sources.drive.client import DriveClient
+from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import Documents
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
+from resources.sources.drive.linked import LinkedFolders
 from resources.sources.drive.links import Links
 from resources.sources.drive.listing import Listing
 from resources.sources.drive.notes import PartitionState
@@ -48,13 +49,13 @@ class Account:
         *,
         mine: str = MY_DRIVE,
         title: str = TITLE,
-        alone: bool = True,
+        elsewhere: Callable[[JSON], bool] | None = None,
         only_shared: bool = False,
     ) -> None:
         """Read the roots in `wanted` with a client; `mine` and `title` are the key and name of the account's My Drive.
 
-        `key` identifies the account in cursors. Unless it is `alone`, other accounts read other roots, and what leaves a root
-        may have moved to one of theirs.
+        `key` identifies the account in cursors. If other accounts read other roots, `elsewhere` returns True for a file in one of
+        theirs, and what leaves a root may have moved there.
         """
         self._settings = settings
         self._memory = memory
@@ -62,7 +63,8 @@ class Account:
         self._key = key
         self._now = now
         self._links = links
-        self._alone = alone
+        self._alone = elsewhere is None
+        self._elsewhere = elsewhere or _nowhere
         self._kept: dict[str, PartitionState] = {}
         self.roots = Roots(wanted, client, self._notes, mine, title, only_shared=only_shared)
 
@@ -117,12 +119,17 @@ class Account:
     @cached_property
     def _view(self) -> str:
         return cursor.view(
-            self._key(), follows_shortcuts=self._settings.drive_follow_shortcuts, links=self._links.setting
+            self._key(),
+            follows_shortcuts=self._settings.drive_follow_shortcuts,
+            links=self._links.setting,
+            labels=self._settings.drive_labels,
         )
 
     @cached_property
     def _tree(self) -> FolderTree:
-        return FolderTree(self._client, self.roots, self._notes)
+        return FolderTree(
+            self._client, self.roots, self._notes, follows_shortcuts=self._settings.drive_follow_shortcuts
+        )
 
     @cached_property
     def feeds(self) -> Feeds:
@@ -134,7 +141,9 @@ class Account:
 
     @cached_property
     def _documents(self) -> Documents:
-        return Documents(self._settings, self._client, self._tree, self._readers, self._links, self._notes)
+        return Documents(
+            self._settings, self._client, self._tree, self._readers, self._links, self._notes, self._elsewhere
+        )
 
     @cached_property
     def _listing(self) -> Listing:
@@ -145,9 +154,18 @@ class Account:
             self.feeds,
             self._readers,
             self._documents,
+            lambda partition: self._linked.pages(partition),
             self._notes,
             self._view,
         )
+
+    @cached_property
+    def _targets(self) -> Targets:
+        return Targets(self.roots, self._documents, self._notes)
+
+    @cached_property
+    def _linked(self) -> LinkedFolders:
+        return LinkedFolders(self.roots, self._tree, self._listing, self._documents, self._targets, self._notes)
 
     @cached_property
     def _following(self) -> Following:
@@ -158,8 +176,13 @@ class Account:
             self._readers,
             self._documents,
             self._listing,
-            Targets(self.roots, self._documents, self._notes),
+            self._targets,
+            self._linked,
             self._links,
             self._notes,
             self._now,
         )
+
+
+def _nowhere(_: JSON) -> bool:
+    return False

@@ -1,7 +1,7 @@
-"""Bearer tokens for Google's APIs, from the settings and the stored refresh token.
+"""Bearer tokens for Google's APIs, from the settings and the stored refresh tokens.
 
 There are three ways, of which the first configured one is used: DRIVE_TOKEN (tests and simulators), a service account's key
-file (as itself, or as a user by delegation), and the account that an administrator connected by consent. Only this module
+file (as itself, or as a user by delegation), and the accounts that administrators connected by consent. Only this module
 renews tokens, under one lock for all threads; google-auth's `before_request` is not used, since for service accounts it
 starts look-ups of its own.
 """
@@ -32,6 +32,15 @@ TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address. So
 _TIMEOUT_SECONDS = 30
 
 
+def is_by_consent(settings: Settings) -> bool:
+    """Return True if Drive is read with accounts that were connected by consent."""
+    return (
+        settings.drive_token is None
+        and settings.google_service_account_file is None
+        and settings.google_client_id is not None
+    )
+
+
 def token_url(settings: Settings) -> str:
     """Return the token endpoint: Google's, or the simulator's given by DRIVE_API_URL."""
     return TOKEN_URL if settings.drive_api_url == GOOGLE else f"{settings.drive_api_url}/token"
@@ -44,7 +53,11 @@ class RefusedUserError(AuthorizationError):
 class Authority:
     """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
-    def __init__(self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES) -> None:
+    def __init__(
+        self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES, connected: str | None = None
+    ) -> None:
+        """`connected` chooses one of the accounts that were connected by consent; None: the one connected earliest."""
+        self._connected = connected
         self._settings = settings
         self._tally = tally
         self._scopes = scopes
@@ -61,6 +74,10 @@ class Authority:
         other = Authority(self._settings, self._tally, self._scopes)
         other._opened = service.with_subject(subject), subject
         return other
+
+    def of_connected(self, account: str) -> Authority:
+        """Return an authority for another account that was connected by consent."""
+        return Authority(self._settings, self._tally, self._scopes, account)
 
     @property
     def hint(self) -> str:
@@ -115,7 +132,7 @@ class Authority:
                 "Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and CONCORDANCE_GOOGLE_CLIENT_SECRET and "
                 "connect an account, or set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md)."
             )
-        credential = kept.load(settings.postgres_dsn, settings, kept.GOOGLE)
+        credential = kept.load(settings.postgres_dsn, settings, kept.GOOGLE, self._connected)
         if credential is None:
             raise AuthorizationError("No Google account is connected yet: an administrator opens GET /api/auth/google.")
         made = Credentials(

@@ -24,6 +24,7 @@ from googleapiclient.http import BatchHttpRequest
 from resources.core.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
 from resources.core.retrying import Tally, call_with_retry
 from resources.settings import Settings
+from resources.sources.drive import labels
 from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
 
@@ -34,6 +35,8 @@ BATCH = 100
 PIECE = 8 * 1024 * 1024
 """Bytes requested at a time; httplib2 holds a whole response in memory."""
 TIMEOUT_SECONDS = 60
+_FILES = ("changes.list", "files.get", "files.list")
+"""Methods that return files, with those of their labels that are asked for."""
 _LONGEST_BACKOFF = 64.0
 """Source: https://developers.google.com/workspace/drive/api/guides/limits#exponential"""
 
@@ -121,6 +124,7 @@ class DriveClient:
         self._backoff = Backoff(sleep)
         self._local = threading.local()
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
+        self._labels = labels.parameter(settings.drive_labels)
         self._collections = api.build(root or settings.drive_api_url)
 
     def acting_for(self, authority: Authority) -> DriveClient:
@@ -205,6 +209,8 @@ class DriveClient:
     def _request(self, method: str, parameters: Mapping[str, Any]) -> Any:
         collection, _, name = method.partition(".")
         given = {key: value for key, value in parameters.items() if value is not None}
+        if self._labels is not None and method in _FILES:
+            given["includeLabels"] = self._labels
         return getattr(self._collections[collection], name)(**given)
 
     def _batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:

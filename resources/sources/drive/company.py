@@ -4,7 +4,7 @@ A user who is suspended, archived, gone or denied is lost: the documents are hid
 CONCORDANCE_DRIVE_USERS is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,9 @@ from resources.people.google import GoogleDirectory, GoogleUser
 from resources.settings import Settings
 from resources.sources.drive.account import Account
 from resources.sources.drive.auth import Authority, RefusedUserError
-from resources.sources.drive.client import DriveClient
+from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.links import Links
+from resources.sources.drive.readers import owner_of
 from resources.sources.drive.roots import MY_DRIVE
 from resources.sources.drive.users import allows, by_partition, denies, is_user
 
@@ -44,7 +45,10 @@ class Company:
         tally: Tally,
         now: Callable[[], datetime],
         sleep: Callable[[float], None],
+        shared_drives: Callable[[], Collection[str]],
     ) -> None:
+        """`shared_drives` returns those that the account of the settings reads."""
+        self._shared_drives = shared_drives
         self._settings = settings
         self._memory = memory
         self._client = client
@@ -90,6 +94,15 @@ class Company:
         except AuthorizationError as error:
             raise AbortSyncError(f"The My Drive of {self._email(item.partition)} cannot be read: {error}") from None
 
+    def reads(self, file: JSON) -> bool:
+        """Return True if a file or folder is in the My Drive of a user who is read, or in a shared drive that is."""
+        drive = file.get("driveId")
+        return drive in self._shared_drives() if drive is not None else owner_of(file) in self._emails
+
+    @cached_property
+    def _emails(self) -> frozenset[str]:
+        return frozenset(self.users[partition].email for partition in self.partitions())
+
     @cached_property
     def users(self) -> dict[str, GoogleUser]:
         """The users of the Workspace by the key of their drive."""
@@ -129,7 +142,7 @@ class Company:
                 Links(self._settings.drive_link_sharing, lambda: user.email, lambda: self.openers),
                 mine=partition,
                 title=f"My Drive of {user.name or user.email}",
-                alone=False,
+                elsewhere=self.reads,
             )
         return self._accounts[partition]
 

@@ -1,5 +1,8 @@
 """The cursor of a partition: where its change feed continues, and the place in a listing that is under way."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 
@@ -23,14 +26,18 @@ class DriveCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     listing: ListingPosition | None = None
 
 
-def view(account: str, *, follows_shortcuts: bool, links: str = "nobody") -> str:
-    """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who finds them.
+def view(
+    account: str, *, follows_shortcuts: bool, links: str = "nobody", labels: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who
+    finds them.
 
     "folders" distinguishes it from cursors of older listings, which did not read who may find each folder.
     """
-    scope = "with shortcuts" if follows_shortcuts else "within roots"
+    scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
-    return f"{account}, folders, {scope}{who}"
+    by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
+    return f"{account}, folders, {scope}{who}{by_label}"
 
 
 def encode(cursor: DriveCursor) -> str:

@@ -1,13 +1,16 @@
 """Turn files from a listing or a feed into items and refusals, and identify those outside every root.
 
 Shortcuts are resolved here, once. A target inside a root is indexed there anyway. One outside every root is refused, unless
-CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS is set: then it becomes a document at the shortcut's place, with its own id and permissions.
+CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS is set: then it becomes a document at the shortcut's place, with its own id and permissions. What is
+in a folder likewise appears below the shortcut's place: see `linked`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+
+import msgspec
 
 from resources.core.domain import Item, Refusal
 from resources.settings import Settings
@@ -18,12 +21,17 @@ from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS, describe, refuse
-from resources.sources.drive.tree import FolderTree, Trail, parent_of
+from resources.sources.drive.tree import FolderTree, Trail, folder_of, parent_of
 
 _OUTSIDE = (
     "It is a shortcut to a file outside CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
     "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true."
 )
+_FOLDER_OUTSIDE = (
+    "It is a shortcut to a folder outside CONCORDANCE_DRIVE_ROOTS: set CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true, or add the "
+    "folder to CONCORDANCE_DRIVE_ROOTS: {}."
+)
+_UNREADABLE = "It is a shortcut to a file or folder that was deleted, is in the trash or not shared with the account that reads Drive."
 
 
 @dataclass
@@ -59,7 +67,10 @@ class Documents:
         readers: Readers,
         links: Links,
         notes: Callable[[str], PartitionState],
+        elsewhere: Callable[[JSON], bool],
     ) -> None:
+        """`elsewhere` tells of a file whether another account indexes it."""
+        self.is_elsewhere = elsewhere
         self._settings = settings
         self.follows_shortcuts = settings.drive_follow_shortcuts
         self._client = client
@@ -121,6 +132,16 @@ class Documents:
         found = self._client.visible("files.get", many)
         return {one: file if file and not file.get("trashed") else None for one, file in zip(ids, found, strict=True)}
 
+    def look_up(self, ids: Set[str], notes: PartitionState) -> dict[str, JSON | None]:
+        """Return the targets of shortcuts, and find out where they are."""
+        targets = self.ask(sorted(ids)) if ids else {}
+        for target_id, target in targets.items():
+            if target is None or target["mimeType"] == FOLDER:
+                self._tree.learn(target_id, None if target is None else folder_of(target))
+        self._tree.relink()
+        self._tree.find([target for target in targets.values() if target is not None], notes)
+        return targets
+
     def target(self, shortcuts: Iterable[Shortcut], file: JSON, found: DescribedFiles, notes: PartitionState) -> bool:
         """Describe a target outside every root at the first of its shortcuts with a known location.
 
@@ -138,55 +159,41 @@ class Documents:
 
     def is_inside(self, file: JSON, notes: PartitionState) -> bool:
         self._tree.find([file], notes)
-        return self._tree.trail(parent_of(file)) is not None
+        return self._is_placed(file)
 
     def _is_limited(self, file: JSON) -> bool:
         return file.get("inheritedPermissionsDisabled") is True or self._tree.limited(parent_of(file))
 
     def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: DescribedFiles, notes: PartitionState) -> None:
-        to_files: list[tuple[JSON, Trail, str]] = []
-        for file, trail in shortcuts:
+        pointing: list[tuple[JSON, Trail, Shortcut]] = []
+        for file, trail in sorted(shortcuts, key=lambda one: one[0]["id"]):
             details: JSON = file.get("shortcutDetails") or {}
-            target = details.get("targetId")
-            if not target:
+            if not details.get("targetId"):
                 found.refused.append(refuse(file, trail, "It is a shortcut to something that no longer exists."))
-            elif details.get("targetMimeType") == FOLDER:
-                self._to_folder(file, trail, str(target), found, notes)
-            else:
-                to_files.append((file, trail, str(target)))
-                parent = parent_of(file) or ""
-                self._notes(trail.partition).load().set_shortcut(
-                    file["id"], Shortcut(target=str(target), parent=parent)
-                )
-        targets = self.ask(sorted({target for _, _, target in to_files})) if to_files else {}
-        self._tree.find([target for target in targets.values() if target is not None], notes)
-        outside: dict[str, tuple[JSON, Trail]] = {}
-        for file, trail, target_id in sorted(to_files, key=lambda one: one[0]["id"]):
-            target = targets[target_id]
-            inside = target is not None and self._tree.trail(parent_of(target)) is not None
-            shortcut = Shortcut(target=target_id, parent=parent_of(file) or "", outside=not inside)
+                continue
+            folder = details.get("targetMimeType") == FOLDER
+            shortcut = Shortcut(target=str(details["targetId"]), parent=parent_of(file) or "", folder=folder)
+            pointing.append((file, trail, shortcut))
             self._notes(trail.partition).load().set_shortcut(file["id"], shortcut)
-            if target is None or target["mimeType"] == SHORTCUT:
-                reason = "It is a shortcut to a file that was deleted, is in the trash or not shared with the account that reads Drive."
+        targets = self.look_up({shortcut.target for _, _, shortcut in pointing}, notes)
+        outside: dict[str, tuple[JSON, Trail]] = {}
+        for file, trail, shortcut in pointing:
+            target = targets[shortcut.target]
+            inside = target is not None and self._is_placed(target)
+            self._notes(trail.partition).set_shortcut(file["id"], msgspec.structs.replace(shortcut, outside=not inside))
+            if target is None or target["mimeType"] == SHORTCUT or (shortcut.folder and folder_of(target).closed):
+                found.refused.append(refuse(file, trail, _UNREADABLE))
+            elif not inside and not self.follows_shortcuts:
+                reason = _FOLDER_OUTSIDE.format(shortcut.target) if shortcut.folder else _OUTSIDE
                 found.refused.append(refuse(file, trail, reason))
-                continue
-            if not inside and not self.follows_shortcuts:
-                found.refused.append(refuse(file, trail, _OUTSIDE))
-                continue
-            found.settled.append(file["id"])
-            if not inside:
-                outside.setdefault(target_id, (target, trail))
+            else:
+                found.settled.append(file["id"])
+                if not inside and not shortcut.folder:
+                    outside.setdefault(shortcut.target, (target, trail))
         self.place(outside.values(), found)
 
-    def _to_folder(self, file: JSON, trail: Trail, target: str, found: DescribedFiles, notes: PartitionState) -> None:
-        self._tree.find([{"parents": [target]}], notes)
-        if self._tree.trail(target) is not None:
-            found.settled.append(file["id"])
-            return
-        found.refused.append(
-            refuse(
-                file,
-                trail,
-                f"It is a shortcut to a folder, which is not followed: add the folder's id {target} to CONCORDANCE_DRIVE_ROOTS.",
-            )
-        )
+    def _is_placed(self, target: JSON) -> bool:
+        """Return True if the target of a shortcut is indexed without it."""
+        folder = target["mimeType"] == FOLDER
+        placed = self._tree.inside(target["id"]) if folder else self._tree.trail(parent_of(target)) is not None
+        return placed or (self.follows_shortcuts and self.is_elsewhere(target))

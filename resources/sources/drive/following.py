@@ -17,6 +17,7 @@ from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import DescribedFiles, Documents
 from resources.sources.drive.faults import PageTokenError
 from resources.sources.drive.feeds import FeedPage, Feeds
+from resources.sources.drive.linked import LinkedFolders
 from resources.sources.drive.links import Links
 from resources.sources.drive.listing import Listing
 from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
@@ -64,6 +65,7 @@ class Following:
     _documents: Documents
     _listing: Listing
     _targets: Targets
+    _linked: LinkedFolders
     _links: Links
     _notes: Callable[[str], PartitionState]
     _now: Callable[[], datetime]
@@ -97,6 +99,7 @@ class Following:
             at, root = following, self._roots.root(partition)
             if page.last:
                 break
+        yield from self._linked.run(partition, at)
         yield from self._targets.watch(partition, at)
         return None
 

@@ -12,7 +12,7 @@ from resources.core.errors import AbortSyncError
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
-from resources.sources.drive.documents import Documents
+from resources.sources.drive.documents import DescribedFiles, Documents
 from resources.sources.drive.faults import NotFoundError, PageTokenError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.kinds import FOLDER
@@ -29,12 +29,14 @@ FIRST_PAGE = 200
 PARENTS = 40
 """Folders in one query; Drive rejects long queries."""
 _RESTARTS = 3
+_ANY_DRIVE = "*"
+"""Stands for shared drives of which the account may not be a member: their folders are listed one by one, in its own corpus."""
 
 
-def groups(folders: Sequence[str]) -> Iterator[Sequence[str]]:
+def groups(folders: Sequence[str], size: int = PARENTS) -> Iterator[Sequence[str]]:
     """Yield folders in groups that fit into one query."""
-    for start in range(0, len(folders), PARENTS):
-        yield folders[start : start + PARENTS]
+    for start in range(0, len(folders), size):
+        yield folders[start : start + size]
 
 
 @dataclass
@@ -45,6 +47,8 @@ class Listing:
     _feeds: Feeds
     _readers: Readers
     _documents: Documents
+    _linked: Callable[[str], Iterator[tuple[str, DescribedFiles]]]
+    """Pages of the folders that are linked from a partition."""
     _notes: Callable[[str], PartitionState]
     _view: str
 
@@ -67,19 +71,25 @@ class Listing:
                 at = DriveCursor(token=at.token, account=at.account)
         raise AbortSyncError("Drive keeps rejecting its own page tokens during the listing; the next sync tries again.")
 
-    def below(self, folders: Sequence[JSON], partition: str, notes: PartitionState) -> Iterator[list[JSON]]:
-        """Yield the files below some folders, page by page, and record the folders below them."""
+    def below(
+        self, folders: Sequence[JSON], partition: str, notes: PartitionState, *, linked: bool = False
+    ) -> Iterator[list[JSON]]:
+        """Yield the files below some folders, page by page, and record the folders below them.
+
+        If they are `linked`, the account may not be a member of their shared drive.
+        """
         root = self._roots.root(partition)
         by_drive: dict[str | None, list[str]] = {}
         for folder in folders:
-            by_drive.setdefault(folder.get("driveId"), []).append(folder["id"])
+            drive = folder.get("driveId")
+            by_drive.setdefault(_ANY_DRIVE if linked and drive else drive, []).append(folder["id"])
         for drive, level in by_drive.items():
             while level:
                 further: list[str] = []
-                for group in groups(level):
+                for group in groups(level, 1 if drive == _ANY_DRIVE else PARENTS):
                     for page in self._children(group, "trashed = false", drive, root, PAGE):
                         inner = [file for file in page["files"] if file["mimeType"] == FOLDER]
-                        self._remember(inner, root, notes)
+                        self.remember(inner, root, notes)
                         further += [file["id"] for file in inner]
                         yield [file for file in page["files"] if file["mimeType"] != FOLDER]
                 level = further
@@ -92,6 +102,19 @@ class Listing:
         notes.set_root(root)
         return root
 
+    def remember(self, folders: Sequence[JSON], root: RootNote, notes: PartitionState) -> None:
+        """Record folders, with who may find them where their permissions are their own."""
+        for file in folders:
+            self._tree.learn(file["id"], folder_of(file))
+        inside = [file for file in folders if self._is_below(file["id"], root)]
+        grants = self._documents.grants(notes, inside)
+        for file in inside:
+            grant = grants[file["id"]]
+            self._tree.grant(file["id"], grant.digest)
+            notes.set_folder(file["id"], folder_of(file, grant.digest))
+            if grant.expires is not None:
+                notes.set_end(grant.expires, file["id"])
+
     def _begin(
         self, partition: str, notes: PartitionState, before: DriveCursor | None, size: int
     ) -> Generator[Batch, None, DriveCursor]:
@@ -99,6 +122,7 @@ class Listing:
         root = self._roots.root(partition, fresh=True)
         token = before.token if before is not None else self._feeds.start(root.drive)
         notes.start_over()
+        self._tree.relink()
         root = self.climb(partition, root, notes)
         if root.drive is not None:
             notes.set_members(self._readers.members(root.drive))
@@ -124,7 +148,7 @@ class Listing:
         condition = f"mimeType = '{FOLDER}' and trashed = false"
         if root.kind != "folder":
             found = [file for page in self._list(condition, root.drive, PAGE) for file in page["files"]]
-            self._remember(found, root, notes)
+            self.remember(found, root, notes)
             return
         level = [root.id]
         while level:
@@ -132,21 +156,8 @@ class Listing:
                 page for group in groups(level) for page in self._children(group, condition, root.drive, root, PAGE)
             )
             found = [file for page in pages for file in page["files"]]
-            self._remember(found, root, notes)
+            self.remember(found, root, notes)
             level = [file["id"] for file in found]
-
-    def _remember(self, folders: Sequence[JSON], root: RootNote, notes: PartitionState) -> None:
-        """Record folders, with who may find them where their permissions are their own."""
-        for file in folders:
-            self._tree.learn(file["id"], folder_of(file))
-        inside = [file for file in folders if self._is_below(file["id"], root)]
-        grants = self._documents.grants(notes, inside)
-        for file in inside:
-            grant = grants[file["id"]]
-            self._tree.grant(file["id"], grant.digest)
-            notes.set_folder(file["id"], folder_of(file, grant.digest))
-            if grant.expires is not None:
-                notes.set_end(grant.expires, file["id"])
 
     def _is_below(self, folder_id: str, root: RootNote) -> bool:
         trail = self._tree.trail(folder_id)
@@ -165,21 +176,34 @@ class Listing:
                 following: str | None = page.get("nextPageToken")
                 ahead = next(pages, None) if following is None else None
                 ended = following is None and ahead is None
-                last = ended and number == len(queries) - 1
+                found = self._documents.describe(page["files"], notes).once()
+                last = ended and number == len(queries) - 1 and not self._has_links(notes)
                 next_place = ListingPosition(query=number + ended, page=following, size=place.size)
                 at = DriveCursor(token=at.token, account=at.account, listing=None if last else next_place)
-                found = self._documents.describe(page["files"], notes).once()
-                yield Batch(
-                    partition=partition,
-                    seen=found.seen,
-                    refused=found.refused,
-                    memory=notes.take(),
-                    cursor=cursors.encode(at),
-                    listing="complete" if last else "page",
-                    title=root.name,
-                )
+                yield self._batch(partition, notes, at, root, found)
                 page = ahead if following is None else next(pages, None)
+        if at.listing is not None:
+            for _, found in self._linked(partition):
+                yield self._batch(partition, notes, at, root, found.once())
+            at = DriveCursor(token=at.token, account=at.account)
+            yield self._batch(partition, notes, at, root, DescribedFiles())
         return at
+
+    def _has_links(self, notes: PartitionState) -> bool:
+        return self._documents.follows_shortcuts and bool(notes.links())
+
+    def _batch(
+        self, partition: str, notes: PartitionState, at: DriveCursor, root: RootNote, found: DescribedFiles
+    ) -> Batch:
+        return Batch(
+            partition=partition,
+            seen=found.seen,
+            refused=found.refused,
+            memory=notes.take(),
+            cursor=cursors.encode(at),
+            listing="complete" if at.listing is None else "page",
+            title=root.name,
+        )
 
     def _queries(self, root: RootNote, notes: PartitionState) -> list[Sequence[str]]:
         """Return the groups of folders whose files are listed in one query each; the same groups when the listing is resumed.
@@ -236,12 +260,13 @@ class Listing:
 
     def _list(self, condition: str, drive: str | None, size: int, page_token: str | None = None) -> Iterator[JSON]:
         """Yield pages of a query. Raises `AbortSyncError` if Drive reports an incomplete search."""
+        named = None if drive == _ANY_DRIVE else drive
         while True:
             page = self._client.call(
                 "files.list",
                 q=condition,
-                corpora="user" if drive is None else "drive",
-                driveId=drive,
+                corpora="user" if named is None else "drive",
+                driveId=named,
                 includeItemsFromAllDrives=drive is not None,
                 supportsAllDrives=True,
                 spaces="drive",

@@ -1,8 +1,9 @@
 """The memory of one partition: what is committed, with the changes to save with the next batch.
 
 Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!opened:ID`
-who opened a file that is shared by link, `f:ID` a folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's
-target. Those with `!` are read at every sync, the rest only if something changed.
+who opened a file that is shared by link, `!linked` the folders that are indexed at the place of a shortcut, `f:ID` a folder,
+`p:ID` the principal behind a permission id, `s:ID` a shortcut's target. Those with `!` are read at every sync, the rest only if
+something changed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class FolderState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str
     parent: str
+    folder: bool = False
     outside: bool = False
     """True if the target is in no root, so that no feed reports its changes."""
 
@@ -78,14 +80,20 @@ class PartitionState:
         return self
 
     def pointed_at(self) -> set[str]:
-        """Return the targets of the partition's shortcuts outside every root, without reading the rest."""
-        shortcuts = list(self.shortcuts.values())
-        if not self._loaded:
-            if self._early is None:
-                found = self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, "s:", "s;")
-                self._early = [msgspec.convert(value, Shortcut) for value in found.values()]
-            shortcuts = self._early
-        return {shortcut.target for shortcut in shortcuts if shortcut.outside}
+        """Return the files outside every root that the partition's shortcuts point to, without reading the rest."""
+        return {shortcut.target for shortcut in self._shortcuts() if shortcut.outside and not shortcut.folder}
+
+    def links(self) -> list[Shortcut]:
+        """Return the partition's shortcuts to folders, without reading the rest."""
+        return [shortcut for shortcut in self._shortcuts() if shortcut.folder]
+
+    @property
+    def linked(self) -> list[str]:
+        """The folders outside every root that were listed at the place of a shortcut."""
+        return self._read_head().get("!linked", [])
+
+    def set_linked(self, folders: list[str]) -> None:
+        self._put_head("!linked", folders or None)
 
     @property
     def root(self) -> RootNote | None:
@@ -176,6 +184,15 @@ class PartitionState:
             passed.add(at)
             at = folder.parent
         return False
+
+    def _shortcuts(self) -> list[Shortcut]:
+        """Return the shortcuts in the order of their ids."""
+        if self._loaded:
+            return [shortcut for _, shortcut in sorted(self.shortcuts.items())]
+        if self._early is None:
+            found = self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, "s:", "s;")
+            self._early = [msgspec.convert(value, Shortcut) for _, value in sorted(found.items())]
+        return self._early
 
     def _read_head(self) -> dict[str, Any]:
         if self._head is None:

@@ -6,7 +6,7 @@ from typing import Any
 from resources.core.domain import Folder, Item, Refusal
 from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
-from resources.sources.drive import readers
+from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON
 from resources.sources.drive.kinds import kind_of
 from resources.sources.drive.permissions import FileGrant
@@ -17,7 +17,7 @@ FILE_FIELDS = (
     "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,size,md5Checksum,"
     "headRevisionId,webViewLink,owners(emailAddress,displayName),lastModifyingUser(emailAddress,displayName),"
     f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
-    "inheritedPermissionsDisabled,capabilities(canListChildren)"
+    f"inheritedPermissionsDisabled,capabilities(canListChildren,canReadLabels),{labels.FIELDS}"
 )
 """Requested fields: by default Drive returns only four."""
 
@@ -32,6 +32,8 @@ def describe(
         kind = kind_of(name, str(file["mimeType"]))
     except SkipDocumentError as error:
         return refuse(file, trail, str(error))
+    if (reason := labels.refusal(file, settings.drive_labels)) is not None:
+        return refuse(file, trail, reason)
     if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
         return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
     owner = readers.owner_of(file)
@@ -52,7 +54,7 @@ def describe(
         modified_at=moment(file.get("modifiedTime")),
         collection_ids=trail.folders,
         folders=folders,
-        tags={"sharing": grant.sharing},
+        tags={"sharing": grant.sharing, **labels.tags(file, settings.drive_labels)},
         description=file.get("description") or None,
         locator=kind.way,
     )

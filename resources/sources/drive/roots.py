@@ -65,6 +65,20 @@ class Roots:
         found |= set(self.drives) if self._every_drive else set[str]()
         return sorted(found | {one for one in self._ids if one in self.drives or not self._is_drive(one)})
 
+    def visible(self) -> list[str]:
+        """Return the partitions without the configured folders that the account does not see: one more call for those."""
+        found = self.partitions()
+        folders = [one for one in found if one in self._ids and one not in self.drives]
+        many = [{"fileId": one, "fields": "id", "supportsAllDrives": True} for one in folders]
+        seen = self._client.visible("files.get", many) if many else ()
+        unseen = {one for one, file in zip(folders, seen, strict=True) if file is None}
+        return [one for one in found if one not in unseen]
+
+    @property
+    def mine(self) -> str | None:
+        """The key of the account's My Drive, if that is a root."""
+        return self._my_drive if self._mine else None
+
     def lost(self, known: list[str]) -> list[str]:
         """Return the known shared drives that are configured and not visible; a lost folder is detected when it is read."""
         return [one for one in known if self._is_wanted(one) and self._is_drive(one) and one not in self.drives]

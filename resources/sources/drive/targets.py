@@ -4,8 +4,9 @@ No feed reports everything that happens to them, so they are looked up at every 
 a remaining shortcut is deleted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -44,18 +45,36 @@ class Targets:
         """
         self._show(notes, found.outside, found, deleted)
         ended = [one for one, shortcut in notes.shortcuts.items() if one in changes.gone or left(one, shortcut)]
-        targets = {notes.shortcuts[one].target for one in ended}
+        shortcuts = [notes.shortcuts[one] for one in ended]
         for one in ended:
             notes.set_shortcut(one, None)
+        self.release(shortcuts, notes, found, deleted, changes.gone)
+
+    def release(
+        self,
+        ended: Iterable[Shortcut],
+        notes: PartitionState,
+        found: DescribedFiles,
+        deleted: dict[str, datetime | None],
+        gone: Mapping[str, datetime | None] = MappingProxyType({}),
+    ) -> None:
+        """Show the targets of shortcuts that have `ended` at the place of another one; those without one are deleted."""
+        targets = {shortcut.target for shortcut in ended if not shortcut.folder}
         if not targets:
             return
         others = [shortcut for one in self._roots.partitions() for shortcut in self._shortcuts(one)]
         for target_id, file in self._documents.ask(sorted(targets)).items():
             further = [shortcut for shortcut in others if shortcut.target == target_id]
             if file is None:
-                deleted[target_id] = changes.gone.get(target_id)
+                deleted[target_id] = gone.get(target_id)
             elif not self._documents.is_inside(file, notes) and not self._documents.target(further, file, found, notes):
                 deleted[target_id] = None
+
+    def recheck(self, notes: PartitionState, found: DescribedFiles, deleted: dict[str, datetime | None]) -> None:
+        """Show targets that were indexed without their shortcuts and no longer are."""
+        inside = {one.target for one in notes.shortcuts.values() if not one.folder and not one.outside}
+        files = self._documents.ask(sorted(inside)).values() if inside else ()
+        self._show(notes, [file for file in files if file is not None], found, deleted)
 
     def watch(self, partition: str, at: DriveCursor) -> Iterator[Batch]:
         """Yield the current state of targets outside every root: a folder above may have changed, which no feed reports.

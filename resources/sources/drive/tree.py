@@ -1,10 +1,11 @@
 """The folder tree, from memory, listings, the feed and look-ups, and the location of files in it.
 
 A trail leads from a folder up to the outermost configured root. A document belongs to the innermost root, so overlapping
-roots do not produce duplicates.
+roots do not produce duplicates. A folder outside every root that shortcuts link to continues, where shortcuts are followed, at
+the place of the first of them that is inside a root.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from resources.core import domain
@@ -24,10 +25,20 @@ class Trail(NamedTuple):
     names: tuple[str, ...]
 
 
+class _Link(NamedTuple):
+    """The folder that contains a shortcut to a folder, and the shared drive where it is."""
+
+    parent: str
+    drive: str
+
+
 class FolderTree:
     """The folders known in this sync. What was seen in this sync takes precedence over what is remembered."""
 
-    def __init__(self, client: DriveClient, roots: Roots, notes: Callable[[str], PartitionState]) -> None:
+    def __init__(
+        self, client: DriveClient, roots: Roots, notes: Callable[[str], PartitionState], *, follows_shortcuts: bool
+    ) -> None:
+        self._follows_shortcuts = follows_shortcuts
         self._client = client
         self._roots = roots
         self._notes = notes
@@ -36,12 +47,18 @@ class FolderTree:
         self._tops: dict[str, str] | None = None
         self._loaded: set[str] = set()
         self._trails: dict[str, Trail | None] = {}
+        self._links: dict[str, list[_Link]] | None = None
 
     def learn(self, folder_id: str, folder: FolderState | None) -> None:
         """Record a folder's current state; None: it was deleted, trashed or is not readable."""
         if self._folders.get(folder_id, "") != folder:
             self._folders[folder_id] = folder
             self._trails.clear()
+
+    def relink(self) -> None:
+        """Notice that the remembered shortcuts to folders have changed."""
+        self._links = None
+        self._trails.clear()
 
     def grant(self, folder_id: str, digest: str) -> None:
         self._access[folder_id] = digest
@@ -60,8 +77,13 @@ class FolderTree:
         if parent is None:
             return None
         if parent not in self._trails:
-            self._trails[parent] = self._walk(parent)
+            self._trails[parent] = self._walk(parent, set())
         return self._trails[parent]
+
+    def inside(self, folder_id: str) -> bool:
+        """Return True if a folder is known to be in a root, not only linked from one."""
+        ids, _ = self._climb(folder_id)
+        return not self._root_ids().keys().isdisjoint(ids)
 
     def limited(self, parent: str | None) -> bool:
         """Return True if a folder, or one above it within the roots, stops inherited permissions."""
@@ -89,7 +111,11 @@ class FolderTree:
         while True:
             missing = {one: drive for parent, drive in wanted if (one := self._missing(parent)) is not None}
             if not missing:
-                break
+                further = {link for parent, _ in wanted for link in self._links_above(parent)} - wanted
+                if not further:
+                    break
+                wanted |= further
+                continue
             if self._load(set(missing.values())):
                 continue
             for folder_id, folder in self._ask(sorted(missing)).items():
@@ -104,12 +130,33 @@ class FolderTree:
         self._root_ids()[root.id] = partition
         self.learn(root.id, FolderState(name=root.name, parent=root.parent))
 
-    def _walk(self, start: str) -> Trail | None:
+    def _walk(self, start: str, passed: set[str]) -> Trail | None:
+        """Return the trail of a folder: its own, otherwise that of the nearest shortcut that leads to it or to a folder above it.
+
+        `passed` are folders whose shortcuts lead nowhere or are being tried, since shortcuts may form cycles.
+        """
         tops = self._root_ids()
+        ids, names = self._climb(start)
+        found = [number for number, one in enumerate(ids) if one in tops]
+        if found:
+            end = found[-1] + 1
+            return Trail(tops[ids[found[0]]], tuple(ids[:end]), tuple(reversed(names[:end])))
+        for number, one in enumerate(ids, 1):
+            if one in passed:
+                return None
+            passed.add(one)
+            for parent, _ in self._linked().get(one, ()):
+                place = self._walk(parent, passed)
+                if place is not None:
+                    below = tuple(reversed(names[:number]))
+                    return Trail(place.partition, (*ids[:number], *place.folders), (*place.names, *below))
+        return None
+
+    def _climb(self, start: str) -> tuple[list[str], list[str]]:
+        """Return ids and names of a folder and the known ones above it, nearest first."""
         ids: list[str] = []
         names: list[str] = []
-        partition: str | None = None
-        end = 0
+        self._root_ids()
         at: str | None = start
         while at is not None and at not in ids:
             folder = self._folders.get(at)
@@ -117,13 +164,24 @@ class FolderTree:
                 break
             ids.append(at)
             names.append(folder.name)
-            if at in tops:
-                partition = partition or tops[at]
-                end = len(ids)
             at = folder.parent
-        if partition is None:
-            return None
-        return Trail(partition, tuple(ids[:end]), tuple(reversed(names[:end])))
+        return ids, names
+
+    def _links_above(self, parent: str) -> Iterator[_Link]:
+        """Yield where shortcuts link to a folder, or to one above it."""
+        links = self._linked()
+        if links:
+            for one in self._climb(parent)[0]:
+                yield from links.get(one, ())
+
+    def _linked(self) -> dict[str, list[_Link]]:
+        """Return the links of all partitions by the folder that they lead to."""
+        if self._links is None:
+            self._links = {}
+            for partition, root in self._roots.all().items() if self._follows_shortcuts else ():
+                for shortcut in self._notes(partition).links():
+                    self._links.setdefault(shortcut.target, []).append(_Link(shortcut.parent, root.drive or ""))
+        return self._links
 
     def _missing(self, start: str) -> str | None:
         """Return the first unknown folder on the way up, or None if all are known."""

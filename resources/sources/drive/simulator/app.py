@@ -107,6 +107,7 @@ class DriveApp:
     ) -> Response:
         with self._drive.lock, self._drive.acting_for(viewer):
             self._drive.settle()
+            self._drive.include_labels = frozenset(filter(None, asked.get("includeLabels", "").split(",")))
             if name in POSTS:
                 found = POSTS[name](self._drive, asked, _json(body))
             else:

@@ -154,6 +154,21 @@ class Drive(DriveState):
         """Let a limited-access folder inherit permissions again."""
         self._set(folder_id, limited=False)
 
+    def label(self, id: str, label: str) -> None:  # noqa: A002
+        """Put a label on a file, which the feed reports as a change of the file."""
+        with self.lock:
+            self.items[id].labels[label] = None
+            self.changed(self.items[id])
+
+    def unlabel(self, id: str, label: str) -> None:  # noqa: A002
+        with self.lock:
+            del self.items[id].labels[label]
+            self.changed(self.items[id])
+
+    def hide_labels(self, id: str) -> None:  # noqa: A002
+        """Keep the account from reading a file's labels."""
+        self._set(id, labels_hidden=True)
+
     def lose_file(self, id: str) -> None:  # noqa: A002
         """Remove the account's access to a file or folder that was shared with it."""
         self._set(id, lost=True)

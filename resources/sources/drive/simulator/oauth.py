@@ -31,6 +31,7 @@ class OAuthError(Exception):
 
 
 class _Consent(msgspec.Struct):
+    account: str
     client: str
     redirect: str
     scope: str
@@ -48,6 +49,8 @@ class Bearer(NamedTuple):
 class Sessions:
     def __init__(self, account: str) -> None:
         self.account = account
+        self.chosen = account
+        """The account that the user chooses on the consent page."""
         self.consents = True
         """True if the user agrees on the consent page."""
         self.client_secret: str | None = None
@@ -55,7 +58,7 @@ class Sessions:
         self.delegated: set[str] | None = None
         """When set, the only scopes that the administrator delegated to service accounts."""
         self._codes: dict[str, _Consent] = {}
-        self._refresh: dict[str, str] = {}
+        self._refresh: dict[str, Bearer] = {}
         self.workspace: Workspace | None = None
         """Its accounts get tokens of their own, by delegation; every other subject acts for the simulator's account."""
         self._access: dict[str, Bearer] = {}
@@ -76,6 +79,12 @@ class Sessions:
         self._codes.clear()
         self._revoked = True
 
+    def withdraw(self, account: str) -> None:
+        """Revoke the consent of one account."""
+        for tokens in (self._access, self._refresh):
+            for token in [token for token, bearer in tokens.items() if bearer.account == account]:
+                del tokens[token]
+
     def restore(self) -> None:
         """Accept service accounts again; users have to give consent again."""
         self._revoked = False
@@ -90,7 +99,12 @@ class Sessions:
             code = "4/0A" + secrets.token_urlsafe(24)
             offline = query.get("access_type") == "offline"
             self._codes[code] = _Consent(
-                query["client_id"], query["redirect_uri"], query["scope"], offline, query.get("code_challenge", "")
+                self.chosen,
+                query["client_id"],
+                query["redirect_uri"],
+                query["scope"],
+                offline,
+                query.get("code_challenge", ""),
             )
             answer |= {"code": code, "scope": query["scope"]}
         else:
@@ -108,10 +122,10 @@ class Sessions:
         if kind == "authorization_code":
             return self._redeem(form)
         if kind == "refresh_token":
-            scope = self._refresh.get(form.get("refresh_token", ""))
-            if scope is None:
+            granted = self._refresh.get(form.get("refresh_token", ""))
+            if granted is None:
                 raise OAuthError("invalid_grant", "Token has been expired or revoked.")
-            return self._issue(scope)
+            return self._issue(" ".join(sorted(granted.scopes)), granted.account)
         raise OAuthError("unsupported_grant_type", f"Invalid grant_type: {kind}")
 
     def _redeem(self, form: Mapping[str, str]) -> dict[str, Any]:
@@ -123,10 +137,10 @@ class Sessions:
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         if consent.challenge and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != consent.challenge:
             raise OAuthError("invalid_grant", "Invalid code verifier.")
-        tokens = self._issue(consent.scope)
+        tokens = self._issue(consent.scope, consent.account)
         if consent.offline:
             tokens["refresh_token"] = "1//0" + secrets.token_urlsafe(32)
-            self._refresh[tokens["refresh_token"]] = consent.scope
+            self._refresh[tokens["refresh_token"]] = Bearer(consent.account, frozenset(consent.scope.split()))
         return tokens
 
     def _assert(self, assertion: str) -> dict[str, Any]:

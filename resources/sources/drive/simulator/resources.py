@@ -137,7 +137,18 @@ def _shortcut(_: DriveState, file: DriveFile) -> dict[str, Any] | None:
 
 
 def _capabilities(world: DriveState, file: DriveFile) -> dict[str, Any]:
-    return {"canListChildren": file.is_folder and world.access.readable(file)}
+    return {
+        "canListChildren": file.is_folder and world.access.readable(file),
+        "canReadLabels": not file.labels_hidden,
+    }
+
+
+def _label_info(world: DriveState, file: DriveFile) -> dict[str, Any] | None:
+    """Return the labels that the call asks for; none by default, and none that the account may not read."""
+    if not world.include_labels or file.labels_hidden:
+        return None
+    shown = [{"kind": "drive#label", "id": label} for label in file.labels if label in world.include_labels]
+    return {"labels": shown} if shown else {}
 
 
 _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
@@ -164,6 +175,7 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "size": lambda _, file: _size(file),
     "md5Checksum": lambda _, file: file.md5 if file.is_binary else None,
     "headRevisionId": lambda _, file: f"0B{file.id[1:17]}{file.revision:06d}" if file.is_binary else None,
+    "labelInfo": _label_info,
     "shortcutDetails": _shortcut,
     "viewedByMe": lambda world, file: (world.access.viewer, file.id) in world.access.opened,
 }

@@ -57,6 +57,8 @@ class DriveState:
         self.sessions = Sessions(account)
         self.workspace = Workspace()
         self.access = AccessRules(self.items, account)
+        self.include_labels: frozenset[str] = frozenset()
+        """The labels that the call being answered asks for."""
         self._clock = clock or (lambda: datetime.now(UTC))
         self.ids = Ids(seed)
         self._seed = seed

@@ -66,6 +66,10 @@ class DriveFile(msgspec.Struct, eq=False):
     """A limited-access folder: inherited permissions are disabled."""
     trashed_at: datetime | None = None
     """When the item itself was trashed, not a folder above it."""
+    labels: dict[str, None] = {}
+    """Ids of the labels on it."""
+    labels_hidden: bool = False
+    """True if the account may not read its labels."""
     lost: bool = False
     """True if the account lost access to this and everything below it."""
     in_account_feed: bool = False
