@@ -149,7 +149,7 @@ def parser_pool(settings: Settings, jobs: int) -> ParserPool:
 
 
 def _person(stores: Stores, document: Pending) -> str:
-    """Return the key of a document's parse queue: the owner for uploads, one queue for every other source."""
+    """Return the key of a document's parse queue: the owner for documents that users supply, one queue for every other source."""
     return document.owner or "" if capabilities(stores.source).user_supplied else ""
 
 

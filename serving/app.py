@@ -9,7 +9,7 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
-from litestar.types import Message, Scope
+from litestar.types import Message, Receive, Scope, Send
 
 from resources.servers.shared import Shared
 from resources.settings import Settings
@@ -21,6 +21,7 @@ from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
+from serving.opaque_ids import routed
 from serving.pages import docs_document, docs_file, docs_page
 from serving.routes.agents import end_agent, list_agents
 from serving.routes.answers import ask, feedback, get_answer
@@ -43,6 +44,8 @@ from serving.routes.originals import get_original
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
 from serving.routes.pages.search import home, results
+from serving.routes.push import delete_pushed, push_document
+from serving.routes.push_batch import push_documents
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
 from serving.routes.scim import SCIM_HANDLERS
@@ -97,6 +100,14 @@ async def _secure(message: Message, scope: Scope) -> None:
     message["headers"] = [*headers, *((name, value) for name, value in added if name not in present)]
 
 
+class App(Litestar):
+    """The application, which routes requests with an opaque id in their path by that id as it was sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Route and handle a request."""
+        await super().__call__(routed(scope), receive, send)
+
+
 def create_app(
     settings: Settings,
     *,
@@ -128,6 +139,9 @@ def create_app(
         track,
         upload,
         start_ingest,
+        push_document,
+        push_documents,
+        delete_pushed,
         ingest_status,
         why,
         me,
@@ -174,7 +188,7 @@ def create_app(
         list_agents,
         end_agent,
     ]
-    return Litestar(
+    return App(
         route_handlers=handlers,
         middleware=[
             guarded_by(serving_rules(settings)),

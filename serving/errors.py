@@ -227,7 +227,7 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
         "title": kind.title,
         "status": status,
         "detail": detail,
-        "instance": request.url.path,
+        "instance": request.scope["raw_path"].decode("latin-1"),
         "documentation": documentation_of(_handler(request)),
     }
     return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)

@@ -6,7 +6,7 @@ shared with these readers only. Precedence of metadata: request, sidecar, path, 
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -82,6 +82,21 @@ class IngestContent(NamedTuple):
     """The original that it copies, whose readers limit with whom the copy may be shared."""
 
 
+class Inline(Protocol):
+    """A request that contains a document: one of `content` (text) and `content_base64` (bytes)."""
+
+    @property
+    def content(self) -> str | None: ...
+    @property
+    def content_base64(self) -> bytes | None: ...
+    @property
+    def content_type(self) -> str | None: ...
+    @property
+    def filename(self) -> str | None: ...
+    @property
+    def title(self) -> str | None: ...
+
+
 class Ingested(NamedTuple):
     job_id: str
     kept: UploadRecord
@@ -98,7 +113,11 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
     given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
     if len(given) != 1:
         raise InvalidRequestError("Give one of blob_path, content and content_base64.")
-    content = _from_root(settings, request.blob_path, access) if request.blob_path is not None else _inline(request)
+    content = (
+        _from_root(settings, request.blob_path, access)
+        if request.blob_path is not None
+        else inline_content(request, request.doc_id)
+    )
     tags = _tags(settings, request, content, access)
     share = _shared(request.share, content.origin)
     check_share(settings, access, share)
@@ -192,7 +211,8 @@ def _may_know_path(item: Item, access: Access) -> bool:
     return not any(access.principals.isdisjoint(folder.readers) for folder in item.folders)
 
 
-def _inline(request: IngestRequest) -> IngestContent:
+def inline_content(request: Inline, own_id: str | None) -> IngestContent:
+    """Return the document in a request. Raises `InvalidRequestError` naming the field, and `SkipDocumentError` for an unsupported type."""
     if request.content is not None:
         data = request.content.encode("utf-8", "replace")
         if "\x00" in request.content:
@@ -208,7 +228,7 @@ def _inline(request: IngestRequest) -> IngestContent:
         endings = {mime: ending for ending, mime in reversed(list(filetypes.MIME_TYPES.items()))}
         if kind and kind not in endings:
             raise SkipDocumentError(f"Files of type {kind} are not supported. {filetypes.supported()}")
-        stem = one_line(request.title or request.doc_id or "document", 100).replace("/", "-")
+        stem = one_line(request.title or own_id or "document", 100).replace("/", "-")
         name = clean_name(stem + endings[kind or "text/markdown"])
     return IngestContent(name, [data], {})
 

@@ -44,6 +44,9 @@ class Metrics:
             "rag_rate_limited_total", "Requests refused by a rate limit.", registry=self.registry
         )
         self.uploads = Counter("uploads_total", "Uploads by outcome.", ["outcome"], registry=self.registry)
+        self.pushed = Counter(
+            "pushed_documents_total", "Pushed documents by outcome.", ["outcome"], registry=self.registry
+        )
         self._searched = self._from_cache = 0
 
     def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ the client can read the response.
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -43,12 +43,15 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     """Principals who may read the file besides you, such as `domain:acme.com`."""
 
 
-class Received(NamedTuple):
+Metadata = TypeVar("Metadata", bound=UploadMetadata)
+
+
+class Received(NamedTuple, Generic[Metadata]):
     """A received upload, whose bytes are in the writer but not yet committed."""
 
     file_name: str
     mime_type: str
-    metadata: UploadMetadata
+    metadata: Metadata
 
 
 def one_line(text: str, limit: int) -> str:
@@ -69,21 +72,26 @@ def clean_name(name: str) -> str:
     return bare if len(bare) <= _MAX_NAME else bare[: _MAX_NAME - len(extension)] + extension
 
 
-def parse_metadata(fields: Mapping[str, list[str]]) -> UploadMetadata:
+def parse_metadata(fields: Mapping[str, list[str]], kind: type[Metadata]) -> Metadata:
     """Parse metadata from the part `metadata` (JSON) or from separate fields. Raises `InvalidRequestError` naming the field."""
     try:
         if "metadata" in fields:
-            metadata = msgspec.json.decode(fields["metadata"][0], type=UploadMetadata)
+            metadata = msgspec.json.decode(fields["metadata"][0], type=kind)
         else:
             shares = [name for text in fields.get("share", []) for name in text.replace(",", " ").split()]
             tags = msgspec.json.decode(fields["tags"][0], type=dict[str, Any]) if fields.get("tags") else {}
             flat = {name: fields[name][0] for name in ("title", "description") if name in fields}
-            metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, UploadMetadata)
+            metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, kind)
     except msgspec.ValidationError as error:
-        raise InvalidRequestError(f"metadata.{fault_of(UploadMetadata, error)}") from None
+        raise InvalidRequestError(f"metadata.{fault_of(kind, error)}") from None
     except msgspec.DecodeError as error:
         raise InvalidRequestError(f"metadata: is not valid JSON: {error}.") from None
-    checked_tags(metadata.tags, "metadata.tags")
+    return cleaned(metadata, "metadata.")
+
+
+def cleaned(metadata: Metadata, prefix: str = "") -> Metadata:
+    """Clean metadata in place, and return it. Raises `InvalidRequestError` naming the field, after the prefix."""
+    checked_tags(metadata.tags, f"{prefix}tags")
     metadata.title = one_line(metadata.title, 500) or None if metadata.title else None
     metadata.description = clean_description(metadata.description)
     metadata.share = list(normalize(metadata.share))
@@ -123,11 +131,12 @@ def too_large(limit: int) -> ProblemError:
     )
 
 
-class UploadReceiver:
+class UploadReceiver(Generic[Metadata]):
     """Reads one multipart body into a blob writer."""
 
-    def __init__(self, content_type: str, writer: BlobWriter, limit: int) -> None:
+    def __init__(self, content_type: str, writer: BlobWriter, limit: int, kind: type[Metadata]) -> None:
         self._multipart = Multipart(content_type)
+        self._kind = kind
         self._writer = writer
         self._limit = limit
         self._file_name: str | None = None
@@ -138,7 +147,7 @@ class UploadReceiver:
         self._fields: dict[str, list[str]] = {}
         self._unknown: str | None = None
 
-    async def receive(self, stream: AsyncIterator[bytes], announced: int | None) -> Received:
+    async def receive(self, stream: AsyncIterator[bytes], announced: int | None) -> Received[Metadata]:
         """Read the stream. `announced` is its `Content-Length`.
 
         Raises the problems `too-large` and `unsupported-type`, or `InvalidRequestError`.
@@ -162,7 +171,7 @@ class UploadReceiver:
         if self._size == 0:
             raise InvalidRequestError("file: is empty.")
         await self._flush()
-        return Received(self._file_name, self._detected_type(), parse_metadata(self._fields))
+        return Received(self._file_name, self._detected_type(), parse_metadata(self._fields, self._kind))
 
     async def _feed(self, piece: bytes) -> None:
         for event in self._multipart.feed(piece) if piece else ():

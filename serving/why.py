@@ -126,7 +126,7 @@ def _reason(
 ) -> str | None:
     """Return the first reason that keeps the document from being found, or None."""
     if state is None:
-        return "It was uploaded and waits for the next sync of uploads."
+        return "It was received and waits for the next sync."
     if state != State.LIVE:
         gone = {
             State.DELETED: "It was deleted from its source.",

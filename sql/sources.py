@@ -67,6 +67,7 @@ class CopyReadership(Readership, frozen=True, kw_only=True):
 class OwnUpload(Readership, frozen=True, kw_only=True):
     """What its owner may change of an upload, in its current state."""
 
+    source: str
     title: str
     description: str | None
     file_name: str
@@ -77,17 +78,40 @@ class Upload(Readership, frozen=True, kw_only=True):
 
     source_id: str
     doc_id: UUID
-    day: str
+    partition: str
     content_hash: str
     file_name: str
     title: str
     description: str | None
     mime_type: str
     size: int
+    url: str | None
     created_at: datetime
     modified_at: datetime
     deleted_at: datetime | None
     change: int
+
+
+class PushedState(msgspec.Struct, frozen=True, kw_only=True):
+    """A pushed document as it is recorded."""
+
+    content_hash: str
+    file_name: str
+    title: str
+    description: str | None
+    mime_type: str
+    permissions: list[str]
+    tags: dict[str, Any]
+    url: str | None
+    modified_at: datetime
+    deleted: bool
+
+
+class TakenDown(msgspec.Struct, frozen=True):
+    """An upload that was removed, and whose it was."""
+
+    source: str
+    owner: str
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -177,9 +201,11 @@ class Uploads(Family, path="uploads/uploads.sql"):
     def put_upload(
         self,
         *,
+        source: str,
         source_id: str,
         doc_id: str,
         owner: str,
+        partition: str | None,
         content_hash: str,
         file_name: str,
         title: str,
@@ -188,13 +214,17 @@ class Uploads(Family, path="uploads/uploads.sql"):
         size: int,
         permissions: list[str],
         tags: Json,
+        url: str | None,
+        modified_at: datetime | None,
         origin: str | None,
         origin_via: list[str],
         origin_readers: list[str],
     ) -> Recorded | None: ...
     def put_ingest_job(self, *, job_id: str, doc_id: str, owner: str, change: int) -> int: ...
-    def delete_upload(self, *, doc_id: str, owner: str) -> int: ...
-    def take_down(self, *, doc_id: str) -> str | None: ...
+    def pushed(self, *, doc_id: str) -> PushedState | None: ...
+    def withdraw(self, *, source: str, partition: str) -> int: ...
+    def delete_upload(self, *, doc_id: str, owner: str) -> str | None: ...
+    def take_down(self, *, doc_id: str) -> TakenDown | None: ...
     def follow_origins(self) -> list[CopyReadership]: ...
     def hide_document(self, *, doc_id: str) -> int: ...
     def own_upload(self, *, doc_id: str, owner: str) -> OwnUpload | None: ...
@@ -202,9 +232,9 @@ class Uploads(Family, path="uploads/uploads.sql"):
         self, *, doc_id: str, title: str, description: str | None, tags: Json, permissions: list[str]
     ) -> int: ...
     def narrow_document(self, *, doc_id: str, permissions: list[str]) -> int: ...
-    def days(self) -> list[str]: ...
-    def changes_of_day(self, *, day: str, after: int, most: int) -> list[Upload]: ...
-    def any_pending(self) -> bool: ...
+    def partitions(self, *, source: str) -> list[str]: ...
+    def changes(self, *, source: str, partition: str, after: int, most: int) -> list[Upload]: ...
+    def any_pending(self, *, source: str) -> bool: ...
     def usage(self, *, owner: str, source_id: str) -> Usage: ...
 
 

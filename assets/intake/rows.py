@@ -117,7 +117,7 @@ def append(stores: Stores, stored: Iterable[dict[str, Any]], gone: Iterable[tupl
 
 
 def item_of(row: Permitted, permissions: tuple[str, ...]) -> Item:
-    """Return the item of a registry row with different permissions. Not for uploads, the only `owner_scoped` items."""
+    """Return the item of a registry row with different permissions. Not for uploads and pushed documents, the only `owner_scoped` items."""
     elsewhere = ("title", "permissions", "collection_ids", "folders", "owner_scoped")
     return Item(
         title=row.source_title,

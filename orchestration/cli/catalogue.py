@@ -19,14 +19,16 @@ COMMANDS = {
         "simulate slack": "Serve a simulated Slack workspace until Ctrl-C, and print the settings to use it.",
     },
     "syncing": {
-        "sync": "Bring the index up to date with a source: google_drive, slack, upload or files; or people and groups: directory.",
+        "sync": "Bring the index up to date with a source: google_drive, slack, upload, push or files; or people and groups: "
+        "directory.",
     },
     "people": {
         "whoami": "Show a person's principals and where each comes from, as each request sees them.",
     },
     "sources": {
-        "source list": "List roots, drives and channels: documents, state and last sync.",
-        "source remove": "Remove the documents of a root, drive or channel that has left the settings, or the sample company.",
+        "source list": "List roots, drives, channels and pushed sources: documents, state and last sync.",
+        "source remove": "Remove the documents of a root, drive or channel that has left the settings, of a pushed source, or the sample "
+        "company.",
     },
     "upkeep": {
         "reconcile": "List the sources completely and compare them with lake, Postgres and Qdrant in both directions.",

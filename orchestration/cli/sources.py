@@ -64,7 +64,9 @@ def source_list(*, json: Json = False) -> None:
 
 
 def source_remove(
-    name: Annotated[str | None, Parameter(help="A root, drive or channel: its root or name in `source list`.")] = None,
+    name: Annotated[
+        str | None, Parameter(help="A root, drive, channel or pushed source: its root or name in `source list`.")
+    ] = None,
     /,
     *,
     sample: Annotated[
@@ -101,12 +103,14 @@ def roots(settings: Settings) -> list[Root]:
     with database(settings) as connection:
         known = Commands(connection).roots()
     given = {root.name: root for root in settings.file_roots}
-    found = [_root(row, settings, given) for row in known if not capabilities(SourceName(row.source)).user_supplied]
+    found = [
+        _root(row, settings, given) for row in known if not capabilities(row.source).by_anyone and not _is_empty(row)
+    ]
     unseen = given.keys() - {row.partition for row in known if row.source == SourceName.FILES}
     found += [
         Root(source=SourceName.FILES, root=name, name=given[name].url, state=_of_folder(given[name])) for name in unseen
     ]
-    uploads = [row for row in known if capabilities(SourceName(row.source)).user_supplied]
+    uploads = [row for row in known if capabilities(row.source).by_anyone]
     for source in sorted({row.source for row in uploads}):
         days = [row for row in uploads if row.source == source]
         last = max((row.last_sync_at for row in days if row.last_sync_at is not None), default=None)
@@ -129,6 +133,11 @@ def _root(row: Known, settings: Settings, given: Mapping[str, FileRoot]) -> Root
     )
 
 
+def _is_empty(row: Known) -> bool:
+    """Return True for a pushed source without documents, of which only the record of deletions is left."""
+    return row.source == SourceName.PUSH and not row.documents
+
+
 def _state(row: Known, settings: Settings, folder: FileRoot | None) -> State:
     source = SourceName(row.source)
     if not configured(settings, source) or (source == SourceName.FILES and folder is None):
@@ -146,7 +155,7 @@ def _of_folder(root: FileRoot) -> State:
 
 
 def _named(settings: Settings, name: str) -> Root:
-    """Return the root of this name, which must no longer be configured. Raises `ConcordanceError`."""
+    """Return the root of this name, which must no longer be configured or be a pushed source. Raises `ConcordanceError`."""
     known = [one for one in roots(settings) if one.root != UPLOADS]
     found = [one for one in known if name in {one.root, one.name}]
     if not found:
@@ -166,6 +175,8 @@ def _named(settings: Settings, name: str) -> Root:
 
 
 def _is_synced(settings: Settings, root: Root) -> bool:
+    if root.source == SourceName.PUSH:  # removing it withdraws what was pushed
+        return False
     source = open_source(settings, SourceName(root.source))
     return root.root not in {*source.retired([root.root]), *source.lost([root.root])}
 
@@ -193,6 +204,7 @@ def _remove(settings: Settings, chosen: Sequence[Root]) -> int:
     from assets.upkeep.removal import remove
     from resources.dagster_partitions import delete_partitions
     from resources.logging import configure
+    from resources.sources.push import withdraw
 
     configure("warning", "cli")
     total = 0
@@ -202,5 +214,9 @@ def _remove(settings: Settings, chosen: Sequence[Root]) -> int:
             delete_partitions(settings, SourceName(source), keys)
         except NotRunningError as error:
             note(f"{error} The partitions {', '.join(keys)} remain in its list; they do no harm.")
+        if source == SourceName.PUSH:
+            with database(settings) as connection:
+                for key in keys:
+                    withdraw(connection, key)
         total += remove(settings, SourceName(source), keys)
     return total

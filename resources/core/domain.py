@@ -36,6 +36,7 @@ class SourceName(StrEnum):
     SLACK = "slack"
     UPLOAD = "upload"
     FILES = "files"
+    PUSH = "push"
 
     @classmethod
     def _missing_(cls, value: object) -> SourceName | None:
@@ -54,6 +55,7 @@ class Role(StrEnum):
     AUDITOR = "auditor"
     OPERATOR = "operator"
     CURATOR = "curator"
+    PUBLISHER = "publisher"
 
 
 class State(StrEnum):
@@ -111,7 +113,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     modified_at: datetime | None = None
     collection_ids: tuple[str, ...] = ()
     """Every collection that holds the document, so that a filter on a folder includes its subfolders. The first is the one
-    shown in results: a root, a Drive folder, a channel, an upload day."""
+    shown in results: a root, a Drive folder, a channel, an upload day, a pushed source."""
     folders: tuple[Folder, ...] = ()
     """The folders of `path`, outermost first, each one of `collection_ids`: a reader sees only the names they may know.
     Sources whose documents share the readers of their collection leave it empty."""

@@ -19,10 +19,11 @@ PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 @cache
 def _discovered() -> Discovered:
     found = list(entry_points(group=GROUP))
-    if PYPROJECT.is_file() and not any(entry.value.startswith("resources.") for entry in found):
-        # an editable installation keeps the metadata of the day it was made, which may be older than the group
+    if PYPROJECT.is_file():
+        # an editable installation keeps the metadata of the day it was made, which may be older than a source
         declared = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][GROUP]
-        found += [EntryPoint(name, value, GROUP) for name, value in declared.items()]
+        known = {entry.value for entry in found}
+        found += [EntryPoint(name, value, GROUP) for name, value in declared.items() if value not in known]
     return discover(found)
 
 
@@ -68,10 +69,12 @@ def spec_of(name: SourceName) -> SourceSpec:
         raise ConfigurationError(f"No installed package declares the source {name.value}.") from None
 
 
-def label(name: str) -> str:
-    """Return the source's name as shown to people; that of a source whose package is gone is its plain name."""
+def label(name: str, collection: str | None = None) -> str:
+    """Return the source's name as shown to people: for a pushed document that of its collection, and without a package the plain name."""
     spec = _discovered().specs.get(name)
-    return str(name) if spec is None else spec.label
+    if spec is None:
+        return str(name)
+    return collection if collection and spec.capabilities.chosen_users else spec.label
 
 
 def capabilities(name: str) -> Capabilities:

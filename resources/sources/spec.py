@@ -61,7 +61,14 @@ class Capabilities:
     private_folders: bool = True
     """Folders have readers of their own: while the registry cannot be asked, only file names are shown."""
     user_supplied: bool = False
-    """Users hand documents in under their own names: citations name them, and other users' documents rank lower."""
+    """Users hand documents in and may change them at any time, so nothing is reused among documents of different users."""
+    chosen_users: bool = False
+    """Only users chosen for it hand documents in, under names of sources: citations name the collection, not the source."""
+
+    @property
+    def by_anyone(self) -> bool:
+        """Anyone may hand documents in: citations name the owner, and other users' documents rank lower."""
+        return self.user_supplied and not self.chosen_users
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Uploads are recorded (`record`), changed (`revise`) and removed (`remove`) by their owner. Partitions are the days of the first
 upload. A document is one owner's copy of one content: the same bytes from the same user are the same document, from another
-user a different one with permissions of its own.
+user a different one with permissions of its own. Documents of the source `push` are recorded here too, see `resources.sources.push`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -66,6 +67,18 @@ class Origin(NamedTuple):
     readers: tuple[str, ...]
 
 
+class Place(NamedTuple):
+    """Where a document is recorded: its source, its id there, and what only a source other than `upload` says of it."""
+
+    source: SourceName
+    source_id: str
+    partition: str | None = None
+    """None: the day."""
+    url: str | None = None
+    modified_at: datetime | None = None
+    """Last change at the source; None: now."""
+
+
 class BlobReader(Protocol):
     def read(self, content_hash: str) -> bytes: ...
 
@@ -94,28 +107,34 @@ def record(
     name: str | None = None,
     origin: Origin | None = None,
     quota: Quota | None = None,
+    place: Place | None = None,
 ) -> UploadRecord:
     """Record an upload whose bytes are already in the blob store; idempotent for the same owner and content.
 
     With a `name` it is the owner's document with that name, whatever its content: the latest upload wins. The owner may always
-    read it; the title defaults to the file name. A copy of a managed document names its `origin`. Runs in its own transaction, or
-    in the caller's if one is open. Raises `InvalidRequestError` for an invalid principal, a NUL in a text, and a document that an
-    administrator has taken down, and what `Quota.check` raises.
+    read it; the title defaults to the file name. A copy of a managed document names its `origin`. With a `place`, it is a document of
+    another source, identified by the id there. Runs in its own transaction, or in the caller's if one is open.
+
+    Raises `InvalidRequestError` for an invalid principal, a NUL in a text, and a document that an administrator has taken down, and what
+    `Quota.check` raises.
     """
     owner = principals.email(owner)
     readers = principals.normalize([owner, *permissions])
     if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
         raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
-    source_id = source_id_of(owner, content_hash, name)
-    doc_id = document_id(SourceName.UPLOAD, source_id)
+    place = place or Place(SourceName.UPLOAD, source_id_of(owner, content_hash, name))
+    source_id = place.source_id
+    doc_id = document_id(place.source, source_id)
     with conn.transaction():
         statements.Uploads(conn).lock_changes(key=LOCK)
         if quota is not None:
             quota.check(conn, owner=owner, source_id=source_id, size=size)
         row = statements.Uploads(conn).put_upload(
+            source=place.source,
             source_id=source_id,
             doc_id=doc_id,
             owner=owner,
+            partition=place.partition,
             content_hash=content_hash,
             file_name=file_name,
             title=title or file_name,
@@ -124,13 +143,15 @@ def record(
             size=size,
             permissions=list(readers),
             tags=dict(tags),
+            url=place.url,
+            modified_at=place.modified_at,
             origin=origin.doc_id if origin else None,
             origin_via=list(origin.via) if origin else [],
             origin_readers=list(origin.readers) if origin else [],
         )
         if row is None:
             raise InvalidRequestError(
-                "file: an administrator has taken this document down; it cannot be uploaded again."
+                "file: an administrator has taken this document down; it cannot be handed in again."
             )
         # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
         granted = _readers(
@@ -215,63 +236,70 @@ def follow_origins(conn: Connection) -> int:
     return len(rows)
 
 
-def take_down(conn: Connection, *, doc_id: str) -> str | None:
-    """Remove an upload for good, as an administrator; its owner cannot upload it again. Return the owner, or None."""
+def take_down(conn: Connection, *, doc_id: str) -> statements.TakenDown | None:
+    """Remove an upload for good, as an administrator; its owner cannot hand it in again. Return its source and owner, or None."""
     with conn.transaction():
         statements.Uploads(conn).lock_changes(key=LOCK)
-        owner = statements.Uploads(conn).take_down(doc_id=doc_id)
-        if owner is None:
+        taken = statements.Uploads(conn).take_down(doc_id=doc_id)
+        if taken is None:
             return None
         statements.Uploads(conn).hide_document(doc_id=doc_id)
-    return owner
+    return taken
 
 
-def remove(conn: Connection, *, doc_id: str, owner: str) -> bool:
-    """Remove an upload: invisible on return, its points deleted by the next sync. Return False if there is none.
+def remove(conn: Connection, *, doc_id: str, owner: str) -> SourceName | None:
+    """Remove an upload: invisible on return, its points deleted by the next sync. Return its source, or None if there is none.
 
     Only the owner can; other callers learn nothing. Runs in its own transaction, or in the caller's.
     """
     with conn.transaction():
         statements.Uploads(conn).lock_changes(key=LOCK)
-        if not statements.Uploads(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner)):
-            return False
+        source = statements.Uploads(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner))
+        if source is None:
+            return None
         statements.Uploads(conn).hide_document(doc_id=doc_id)
-    return True
+    return SourceName(source)
 
 
-def pending(conn: Connection) -> bool:
-    """Return True if an upload changed since the last sync of its day."""
-    return statements.Uploads(conn).any_pending()
+def pending(conn: Connection, source: SourceName = SourceName.UPLOAD) -> bool:
+    """Return True if an upload changed since the last sync of its partition."""
+    return statements.Uploads(conn).any_pending(source=source)
 
 
 class Uploads(Source):
     """`resources.core.ports.Source` over the table `uploads`. `blobs` and `connect` default to those of the settings."""
 
     def __init__(
-        self, settings: Settings, blobs: BlobReader | None = None, connect: Callable[[], Connection] | None = None
+        self,
+        settings: Settings,
+        blobs: BlobReader | None = None,
+        connect: Callable[[], Connection] | None = None,
+        *,
+        source: SourceName = SourceName.UPLOAD,
     ) -> None:
         self._settings = settings
+        self._name = source
         self._blobs = blobs or Blobs(settings.lake_address)
         self._connect = connect or self._by_settings
 
     @property
     def name(self) -> SourceName:
-        return SourceName.UPLOAD
+        return self._name
 
     def partitions(self) -> list[str]:
-        """Return the days (UTC, `2025-11-10`) with first uploads, sorted."""
+        """Return the days (UTC, `2025-11-10`) with first uploads, or the names of pushed sources, sorted."""
         with self._connect() as conn:
-            return statements.Uploads(conn).days()
+            return statements.Uploads(conn).partitions(source=self._name)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        """Yield a day's uploads that changed after `cursor`, in their current state, and tombstones of removed ones.
+        """Yield a partition's uploads that changed after `cursor`, in their current state, and tombstones of removed ones.
 
-        Always yields a batch, even if nothing changed: it shows that the day's permissions are up to date.
+        Always yields a batch, even if nothing changed: it shows that the partition's permissions are up to date.
         """
         after = int(cursor or 0)
         with self._connect() as conn:
             while True:
-                rows = statements.Uploads(conn).changes_of_day(day=partition, after=after, most=PAGE)
+                rows = statements.Uploads(conn).changes(source=self._name, partition=partition, after=after, most=PAGE)
                 after = rows[-1].change if rows else after
                 yield Batch(
                     partition=partition,
@@ -299,7 +327,7 @@ class Uploads(Source):
     def _item(self, row: statements.Upload) -> Item:
         return Item(
             source_id=row.source_id,
-            partition=row.day,
+            partition=row.partition,
             title=row.title,
             path=row.file_name,
             mime_type=row.mime_type,
@@ -307,10 +335,11 @@ class Uploads(Source):
             permissions=_readers(row),
             owner=row.owner,
             author=row.owner,
+            url=row.url,
             size=row.size,
             created_at=row.created_at,
             modified_at=row.modified_at,
-            collection_ids=(row.day,),
+            collection_ids=(row.partition,),
             tags=row.tags,
             description=row.description,
             profile=self._settings.chunk_profile,

@@ -12,6 +12,7 @@ from resources.core.guard import JSON, Rules, rules_for
 from resources.settings import Settings
 from serving.agents.connections import MCP_PATH
 from serving.errors import ProblemError
+from serving.opaque_ids import is_routed
 
 FORM = "application/x-www-form-urlencoded"
 BODY_TYPES: dict[str, str | None] = {
@@ -23,7 +24,9 @@ BODY_TYPES: dict[str, str | None] = {
     "/oauth/token": FORM,
     "/oauth/revoke": FORM,
 }
-"""Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications)."""
+"""Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications).
+
+Routes that end with an opaque id check it themselves, too."""
 
 
 SCIM = "/scim/"
@@ -39,7 +42,9 @@ def serving_rules(settings: Settings) -> Rules:
         hosts=[(public.hostname or "").lower(), *names],
         origins=[f"{public.scheme}://{public.netloc}".lower(), *(f"https://{name}" for name in names)],
         own_origin=lambda path: path.rstrip("/") == MCP_PATH,  # as the Model Context Protocol demands
-        body_type=lambda path: None if path.startswith(SCIM) else BODY_TYPES.get(path.rstrip("/"), JSON),
+        body_type=lambda path: (
+            None if path.startswith(SCIM) or is_routed(path) else BODY_TYPES.get(path.rstrip("/"), JSON)
+        ),
     )
 
 

@@ -81,6 +81,7 @@ CLASS_OF: Mapping[str, str] = {
             "trackConversation",
             "changeDocument",
             "deleteDocument",
+            "deletePushed",
             "startSync",
             "connectGoogle",
             "endSession",
@@ -124,8 +125,8 @@ CLASS_OF: Mapping[str, str] = {
     "mcp": "agent",
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),
-    "upload": "upload",
-    "ingest": "ingest",
+    **dict.fromkeys(("upload", "pushDocument"), "upload"),
+    **dict.fromkeys(("ingest", "pushDocuments"), "ingest"),
     "openDagster": "sign-in",
     "dagsterRights": "open",
 }

@@ -84,11 +84,11 @@ def render(passages: Sequence[Passage], fence: str) -> str:
             when = f", {passage.modified_at.date().isoformat()}" if passage.modified_at else ""
             by = (
                 f"\n{quoted(_line(f'uploaded by {passage.owner}'))}"
-                if capabilities(passage.source_type).user_supplied
+                if capabilities(passage.source_type).by_anyone
                 else ""
             )
             lines.append(
-                f"--- document {fence} ({label(passage.source_type)}{when}):\n{quoted(_line(passage.title))}{by}"
+                f"--- document {fence} ({label(passage.source_type, passage.collection_id)}{when}):\n{quoted(_line(passage.title))}{by}"
             )
         lines.append(f"[{number}]\n{_place(passage)}{quoted(passage.chunk_text)}")
     lines.append(f"=== END OF SOURCES {fence} ===")

@@ -22,7 +22,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
 class Cited(NamedTuple):
-    """The cited document. `owner` is named for uploads, since anyone may upload."""
+    """The cited document. `owner` is named for uploads, since anyone may upload; `collection` for pushed documents."""
 
     title: str
     source_type: str
@@ -30,13 +30,15 @@ class Cited(NamedTuple):
     section_path: Sequence[str]
     link: str
     owner: str | None = None
+    collection: str | None = None
 
 
-def origin(source_type: str, owner: str | None) -> str:
-    """Return the source's display name, for an upload with its uploader."""
-    if owner and capabilities(source_type).user_supplied:
-        return f"{label(source_type)} by {_one_line(owner)}"
-    return label(source_type)
+def origin(cited: Cited) -> str:
+    """Return the source's display name, for an upload with its uploader, for a pushed document that of its collection."""
+    source = label(cited.source_type, cited.collection)
+    if cited.owner and capabilities(cited.source_type).by_anyone:
+        return f"{source} by {_one_line(cited.owner)}"
+    return source
 
 
 def short_date(day: date, today: date) -> str:
@@ -65,7 +67,7 @@ def _place(cited: Cited) -> str:
 
 def citation(cited: Cited, index: int, style: Format, today: date) -> str:
     """Return the citation's text; `index` counts from 1."""
-    title, source = _one_line(cited.title), origin(cited.source_type, cited.owner)
+    title, source = _one_line(cited.title), origin(cited)
     day = cited.modified_at.date() if cited.modified_at else None
     match style:
         case "inline":
@@ -80,7 +82,7 @@ def citation(cited: Cited, index: int, style: Format, today: date) -> str:
         case "prose":
             by = (
                 f", uploaded by {_one_line(cited.owner)}"
-                if cited.owner and capabilities(cited.source_type).user_supplied
+                if cited.owner and capabilities(cited.source_type).by_anyone
                 else ""
             )
             return f"According to [{_place(cited)}]{by}"

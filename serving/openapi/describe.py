@@ -27,7 +27,7 @@ class Description(NamedTuple):
     problems: Sequence[str] = ()
     """Problem types of the route itself; those of all routes are added by `serving.openapi.problems`."""
     request: Any = None
-    """An example of the body."""
+    """An example of the body; of a route that accepts two types, of the JSON."""
     parameters: Mapping[str, Any] = {}
     """Examples of parameters by name."""
     example: Any = None
@@ -36,8 +36,8 @@ class Description(NamedTuple):
     """Successful responses by status. Default: the handler's status, and its return type as JSON."""
     form: Mapping[str, Any] | None = None
     """JSON schema of a multipart form, if the route reads its body as a stream. A property may be a struct."""
-    raw_body: Mapping[str, Any] | None = None
-    """JSON schema of a body that the route decodes itself."""
+    raw_body: Any = None
+    """Struct or JSON schema of a body that the route decodes itself; with `form`, the body may be either."""
     headers: Mapping[str, str] = {}
     """Request headers that the route requires, and their meaning."""
     components: Sequence[Any] = ()

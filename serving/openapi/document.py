@@ -98,7 +98,7 @@ class Route(NamedTuple):
         if self.body_type is not None:
             yield self.body_type
         yield from self.declared.components
-        yield from (kind for kind in self.form_properties.values() if not isinstance(kind, dict))
+        yield from (kind for kind in (*self.form_properties.values(), self.declared.raw_body) if isinstance(kind, type))
         yield from (kind_of(field) for _, _, field, _ in self.parameters)
         for answer in self.answers.values():
             yield from (kind for kind in answer.content.values() if not isinstance(kind, dict))
@@ -219,17 +219,18 @@ def _headers(declared: Description) -> Iterator[Schema]:
 
 
 def _body(route: Route, components: Components) -> Schema | None:
-    declared = route.declared
+    declared, required = route.declared, True
+    content: dict[str, Schema] = {}
+    if declared.raw_body is not None:
+        content[JSON] = {"schema": _schema(declared.raw_body, components)}
+    elif route.body is not None:
+        content[JSON] = {"schema": components.of(route.body_type)}
+        required = not route.body.has_default
     if declared.form is not None:
         properties = {name: _described(kind, components) for name, kind in route.form_properties.items()}
-        media, schema, required = FORM, {**declared.form, "properties": properties}, True
-    elif declared.raw_body is not None:
-        media, schema, required = JSON, dict(declared.raw_body), True
-    elif route.body is not None:
-        media, schema, required = JSON, components.of(route.body_type), not route.body.has_default
-    else:
+        content[FORM] = {"schema": {**declared.form, "properties": properties}}
+    if not content:
         return None
-    content: Schema = {"schema": schema}
     if declared.request is not None:
-        content["example"] = declared.request
-    return {"required": required, "content": {media: content}}
+        next(iter(content.values()))["example"] = declared.request
+    return {"required": required, "content": content}

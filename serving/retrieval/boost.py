@@ -17,7 +17,7 @@ def boosts(
     source_type: str, owner: str | None, modified_at: datetime | None, reader: str, now: datetime
 ) -> dict[str, float]:
     """Return the factors by name; `reader` is the email of the person who searches."""
-    if owner != reader and capabilities(source_type).user_supplied:
+    if owner != reader and capabilities(source_type).by_anyone:
         return {"recency": 1.0, "others_upload": OTHERS_UPLOAD}
     return {"recency": recency(modified_at, now)}
 

@@ -87,5 +87,5 @@ def _distinct(scored: Sequence[tuple[Scores, Passage]], words: frozenset[str], q
 
 
 def _text(passage: Passage) -> str:
-    """Return what passages with the same words have in common; the hash that an upload's vector is kept under names its owner."""
+    """Return what passages with the same words have in common; the hash of a text that a user supplied includes the owner."""
     return text_hash(passage.chunk_text) if capabilities(passage.source_type).user_supplied else passage.text_hash

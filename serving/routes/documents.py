@@ -9,7 +9,7 @@ from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from resources.core.domain import Access, Role
+from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
 from serving.audit import AuditEvent
@@ -72,7 +72,7 @@ class DocumentSummary(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str
     """ID of the document at its source. For a file in a folder that you may not know, its `doc_id`."""
     collection_id: str | None
-    """File root, Drive folder, Slack channel or upload day. Null for a folder that you may not know."""
+    """File root, Drive folder, Slack channel, upload day or pushed source. Null for a folder that you may not know."""
     path: str
     """The folders that you may know, and the file name."""
     mime_type: str
@@ -163,7 +163,15 @@ async def open_document(
         anchor=place.anchor if place else None,
     )
     section: list[str] = place.section_path if place else []
-    cited = Cited(document.title, document.source_type, document.modified_at, section, address, document.owner)
+    cited = Cited(
+        document.title,
+        document.source_type,
+        document.modified_at,
+        section,
+        address,
+        document.owner,
+        document.collection_id,
+    )
     await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
     response = DocumentResponse(
         **msgspec.structs.asdict(document),
@@ -222,36 +230,44 @@ async def get_document(
     operation_id="deleteDocument",
     status_code=200,
     tags=["documents"],
-    summary="Delete an upload",
+    summary="Delete an upload or a pushed document",
     opt=described(problems=("not-found",), parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"}),
 )
 async def delete_document(
     request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
 ) -> DeleteResponse:
-    """Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this starts.
+    """Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 
     Curators and administrators may delete any user's upload, who then cannot upload the same content again.
     """
+    return await delete_own(services, request.user, parse_id(doc_id, not_found()), curator=True)
+
+
+async def delete_own(services: Services, access: Access, doc_id: str, *, curator: bool) -> DeleteResponse:
+    """Delete an upload or a pushed document of the caller, or with `curator` of anyone if the caller has that role.
+
+    Raises `not-found` alike for the document of another owner and for one that does not exist.
+    """
     from resources.sources.uploads import remove, take_down
 
-    doc_id, email = parse_id(doc_id, not_found()), request.user.email
-    curator = request.user.has(Role.CURATOR)
+    email = access.email
 
-    def delete_upload(connection: Connection) -> bool:
+    def delete_upload(connection: Connection) -> SourceName | None:
         with connection.transaction():
             event = AuditEvent(email=email, action="delete", doc_ids=[doc_id])
-            if not remove(connection, doc_id=doc_id, owner=email):
-                owner = take_down(connection, doc_id=doc_id) if curator else None
-                if owner is None:
-                    return False
-                event = AuditEvent(
-                    email=email, action="take_down", doc_ids=[doc_id], detail=json.dumps({"owner": owner})
-                )
+            source = remove(connection, doc_id=doc_id, owner=email)
+            if source is None:
+                taken = take_down(connection, doc_id=doc_id) if curator and access.has(Role.CURATOR) else None
+                if taken is None:
+                    return None
+                source, detail = SourceName(taken.source), json.dumps({"owner": taken.owner})
+                event = AuditEvent(email=email, action="take_down", doc_ids=[doc_id], detail=detail)
             WebSession(connection).audit_insert(**event.row())
             services.rights.note(doc_id, [])
-        return True
+        return source
 
-    if not await services.database.in_thread(delete_upload):
+    source = await services.database.in_thread(delete_upload)
+    if source is None:
         raise not_found()
-    job_id = await launch_upload_sync(services, email)
+    job_id = await launch_upload_sync(services, email, source)
     return DeleteResponse(doc_id, "deleted", message_for(job_id, "Deleted and hidden from all searches"), job_id)

@@ -58,7 +58,7 @@ class DocumentList(msgspec.Struct, frozen=True):
 
 
 class Collection(msgspec.Struct, frozen=True):
-    """A file root or folder, Drive folder, Slack channel or upload day that the caller may know."""
+    """A file root or folder, Drive folder, Slack channel, upload day or pushed source that the caller may know."""
 
     collection_id: str
     """ID of the collection, for the filter `collection_ids`."""

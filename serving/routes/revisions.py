@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec import UNSET, Meta, UnsetType
 
-from resources.core.domain import Access
+from resources.core.domain import Access, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.permissions import normalize
 from resources.sources.uploads import Revised, revise
@@ -107,9 +107,10 @@ async def change_document(
     services: NamedDependency[Services],
     doc_id: DocumentId,
 ) -> ChangeResponse:
-    """Change the metadata of an upload of the caller. Fewer readers take effect at once; everything else with the sync that this starts.
+    """Change the metadata of an upload or a pushed document of the caller.
 
-    Nothing is embedded again. Sent again, the same change does nothing.
+    Fewer readers take effect at once; everything else with the sync that this starts. Nothing is embedded again.
+    Sent again, the same change does nothing.
     """
     doc_id, access = parse_id(doc_id, not_found()), request.user
 
@@ -141,7 +142,7 @@ async def change_document(
         raise not_found()
     job_id, message = None, "Nothing changed"
     if _differences(revised):
-        job_id = await launch_upload_sync(services, access.email)
+        job_id = await launch_upload_sync(services, access.email, SourceName(revised.after.source))
         message = message_for(job_id, "Changed")
     upload = revised.after
     return ChangeResponse(

@@ -27,7 +27,7 @@ class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Partitions to sync (default: all); `folder_ids` is another name for `partitions`."""
 
     partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
-    """Roots, channels or upload days to sync. Null: all."""
+    """Roots, channels, upload days or pushed sources to sync. Null: all."""
     folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
     """Another name for `partitions`."""
     full_sync: bool = False
@@ -61,7 +61,7 @@ class SyncFault(msgspec.Struct, frozen=True):
 class SyncStatus(LastJob, frozen=True, kw_only=True):
     """A sync. Counts, exact times and `error_message` are for operators and auditors; `errors` for operators.
 
-    Uploaders see the errors of their own uploads.
+    Users see the errors of their own uploads and pushed documents.
     """
 
     source: str
@@ -84,7 +84,9 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
 )
 async def start_sync(
     request: Request[Access, Any, Any],
-    source: Annotated[str, PathParameter(description="`google_drive`, `slack`, `upload`, `files`, or another source.")],
+    source: Annotated[
+        str, PathParameter(description="`google_drive`, `slack`, `upload`, `push`, `files`, or another source.")
+    ],
     services: NamedDependency[Services],
     data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
@@ -118,7 +120,8 @@ async def start_sync(
 async def sync_status(
     request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
 ) -> SyncStatus:
-    """Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads also for their owner."""
+    """Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads and pushed
+    documents also for their owner."""
     missing = ProblemError("not-found", "There is no such sync.")
     job = parse_id(job_id, missing)
     statements, access = WebReads(services.database), request.user

@@ -65,14 +65,14 @@ FORM_SCHEMA = {
 """The multipart body, which the route reads as a stream."""
 
 
-async def launch_upload_sync(services: Services, email: str) -> str | None:
-    """Start a sync of uploads and return its job id, or that of the running sync; None if none can be started now."""
+async def launch_upload_sync(services: Services, email: str, source: SourceName = SourceName.UPLOAD) -> str | None:
+    """Start a sync of uploads or pushed documents and return its job id, or the running one's; None if none can be started now."""
     try:
-        started = await services.launch(SourceName.UPLOAD, requested_by=email, seconds=LAUNCH_SECONDS)
+        started = await services.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
         return error.job_id
     except (NotRunningError, TemporaryError) as error:
-        log.warning("upload_sync_not_started", error=str(error))
+        log.warning("upload_sync_not_started", source=source.value, error=str(error))
         return None
     return started.job_id
 
@@ -114,7 +114,7 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
     stream: AsyncIterator[bytes] = request.stream()
     try:
         with services.blobs.writer() as writer:
-            receiver = UploadReceiver(request.headers.get("content-type", ""), writer, limit)
+            receiver = UploadReceiver(request.headers.get("content-type", ""), writer, limit, UploadMetadata)
             received = await receiver.receive(stream, request.content_length)
             check_share(services.settings, request.user, received.metadata.share)
             check_provenance(request.user, received.metadata.tags)

@@ -35,7 +35,7 @@ def _sign_in(services: Services, after: str, note: str = "") -> Response[str]:
 
 def _render(opened: OpenDocument) -> str:
     document = opened.response
-    facts = [label(document.source_type), document.path, document.owner or ""]
+    facts = [label(document.source_type, document.collection_id), document.path, document.owner or ""]
     if document.modified_at:
         facts.append(long_date(document.modified_at.date()))
     place = document.place

@@ -28,7 +28,8 @@ NOUN = (
     r"|memos?|minutes|e-?mails?|drafts?)"
 )
 THING = rf"(?:{NOUN}|{ANY_TYPE}|anything|something|everything)"
-GENERIC = re.compile(NOUN, re.IGNORECASE)
+GENERIC = re.compile(rf"{NOUN}|push", re.IGNORECASE)
+"""Words that say nothing of a source: questions are about push messages, not about messages of the source `push`."""
 REQUEST = (
     r"(?:(?:please|can you|could you|find|show|list|get|give|search(?: for)?|look(?:ing)? for|open|see|i need|i'm looking for"
     r"|i am looking for|where(?:'s| is| are)|which|what|do we have|is there|are there|we need|me|us)\s+)*"

@@ -16,8 +16,8 @@ SELECT
     d.page_count
 FROM ingest_jobs AS j
 INNER JOIN uploads AS u ON j.doc_id = u.doc_id
-LEFT JOIN partitions AS p ON p.source = 'upload' AND u.day = p.partition
+LEFT JOIN partitions AS p ON u.source = p.source AND u.partition = p.partition
 LEFT JOIN documents AS d ON j.doc_id = d.doc_id
 LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
-LEFT JOIN sync_jobs AS s ON s.source = 'upload' AND s.status = 'running'
+LEFT JOIN sync_jobs AS s ON u.source = s.source AND s.status = 'running'
 WHERE j.job_id = %(job_id)s::uuid AND j.owner = %(email)s

@@ -48,7 +48,7 @@ found AS MATERIALIZED (
         d.folders,
         d.place_readers,
         d.state = 'live' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
-        d.source IN ('slack', 'upload') OR d.place_readers && %(principals)s::text [] AS whole,
+        d.source IN ('slack', 'upload', 'push') OR d.place_readers && %(principals)s::text [] AS whole,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
     FROM checked_documents AS d
     WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))

@@ -7,7 +7,7 @@ SELECT
     e.outcome
 FROM sync_errors AS e
 INNER JOIN sync_jobs AS j ON e.job_id = j.job_id
-LEFT JOIN uploads AS u ON j.source = 'upload' AND e.source_id = u.source_id
+LEFT JOIN uploads AS u ON j.source = u.source AND e.source_id = u.source_id
 WHERE
     e.job_id = %(job_id)s::uuid
     AND (%(owner)s::text IS NULL OR u.owner = %(owner)s::text)

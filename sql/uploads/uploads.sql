@@ -1,23 +1,26 @@
--- Uploads that users add, change or remove. Grain: (owner, content). The source `upload` reads them by day, ordered by
--- `change`, which follows the order of commits: every write takes the same lock before it draws a number.
+-- Uploads that users add, change or remove, and documents that programs push. Grain: document of an owner. The sources `upload` and `push`
+-- read them by partition (the day of the first upload; the pushed source), ordered by `change`, which follows the order of commits:
+-- every write takes the same lock before it draws a number.
 
 -- name: lock_changes(key)!
 -- Purpose: make change numbers follow the order of commits. Held until the end of the transaction.
 SELECT pg_advisory_xact_lock(:key);
 
--- name: put_upload(source_id, doc_id, owner, content_hash, file_name, title, description, mime_type, size, permissions, tags, origin, origin_via, origin_readers)^
+-- name: put_upload(source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags, url, modified_at, origin, origin_via, origin_readers)^
 -- Purpose: record an upload; the same content by the same owner updates its metadata, is restored if it was deleted,
--- and keeps its day and created_at. A document with a name may get another content. Index: primary key.
+-- and keeps its partition and created_at. A document with a name may get another content. Index: primary key. Without a partition, it
+-- is the day; without `modified_at`, it is now.
 -- The same bytes stay bound to the document that they were copied from. Returns whether the row is new, and the number of
 -- this change; no row for an upload that an administrator has taken down.
 INSERT INTO uploads (
-    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
-    origin, origin_via, origin_readers, change
+    source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags,
+    url, modified_at, origin, origin_via, origin_readers, change
 ) VALUES (
+    :source,
     :source_id,
     :doc_id,
     :owner,
-    to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+    coalesce(:partition::text, to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')),
     :content_hash,
     :file_name,
     :title,
@@ -26,12 +29,14 @@ INSERT INTO uploads (
     :size,
     :permissions,
     :tags,
+    :url,
+    coalesce(:modified_at::timestamptz, now()),
     :origin,
     :origin_via,
     :origin_readers,
     nextval('uploads_change')
 )
-ON CONFLICT (source_id) DO UPDATE SET
+ON CONFLICT (source, source_id) DO UPDATE SET
     content_hash = excluded.content_hash,
     size = excluded.size,
     file_name = excluded.file_name,
@@ -40,6 +45,7 @@ ON CONFLICT (source_id) DO UPDATE SET
     mime_type = excluded.mime_type,
     permissions = excluded.permissions,
     tags = excluded.tags,
+    url = excluded.url,
     origin = CASE
         WHEN excluded.origin IS NULL AND uploads.content_hash = excluded.content_hash THEN uploads.origin
         ELSE excluded.origin
@@ -52,7 +58,7 @@ ON CONFLICT (source_id) DO UPDATE SET
         WHEN excluded.origin IS NULL AND uploads.content_hash = excluded.content_hash THEN uploads.origin_readers
         ELSE excluded.origin_readers
     END,
-    modified_at = now(),
+    modified_at = excluded.modified_at,
     deleted_at = NULL,
     change = excluded.change
 WHERE uploads.taken_down_at IS NULL
@@ -62,21 +68,36 @@ RETURNING (xmax = 0) AS created, change, origin, origin_via, origin_readers;
 -- Purpose: record who requested an ingest, so that its progress can be reported. Grain: request to ingest.
 INSERT INTO ingest_jobs (job_id, doc_id, owner, change) VALUES (:job_id, :doc_id, :owner, :change);
 
--- name: delete_upload(doc_id, owner)!
--- Purpose: mark an upload as removed by its owner. Index: unique doc_id. Returns how many rows changed.
+-- name: pushed(doc_id)^
+-- Purpose: a pushed document as it was last pushed or changed, to compare a new push with. Index: unique doc_id. At most one row.
+SELECT
+    content_hash, file_name, title, description, mime_type, permissions, tags, url, modified_at, deleted_at IS NOT NULL AS deleted
+FROM uploads
+WHERE doc_id = :doc_id AND taken_down_at IS NULL;
+
+-- name: withdraw(source, partition)!
+-- Purpose: mark everything in a partition as removed, by an operator. Index: uploads_partition_change. Returns how many rows changed.
 UPDATE uploads SET
     deleted_at = now(),
     change = nextval('uploads_change')
-WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
+WHERE source = :source AND partition = :partition AND deleted_at IS NULL;
+
+-- name: delete_upload(doc_id, owner)^
+-- Purpose: mark an upload as removed by its owner. Index: unique doc_id. Returns its source, or no row.
+UPDATE uploads SET
+    deleted_at = now(),
+    change = nextval('uploads_change')
+WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL
+RETURNING source;
 
 -- name: take_down(doc_id)^
--- Purpose: remove a user's upload for good, by an administrator. Index: unique doc_id. Returns its owner, or no row.
+-- Purpose: remove a user's upload for good, by an administrator. Index: unique doc_id. Returns its source and owner, or no row.
 UPDATE uploads SET
     deleted_at = now(),
     taken_down_at = now(),
     change = nextval('uploads_change')
 WHERE doc_id = :doc_id AND deleted_at IS NULL
-RETURNING owner;
+RETURNING source, owner;
 
 -- name: follow_origins()
 -- Purpose: copy the current readers of originals to their copies; a deleted or hidden original has no readers.
@@ -105,7 +126,7 @@ RETURNING
     uploads.origin_readers;
 
 -- name: hide_document(doc_id)!
--- Purpose: make the document invisible at once and decrease its day's count; the next sync deletes its points.
+-- Purpose: make the document invisible at once and decrease its partition's count; the next sync deletes its points.
 -- Index: primary keys.
 WITH hidden AS (
     UPDATE documents SET
@@ -127,18 +148,19 @@ WHERE p.source = h.source AND p.partition = h.partition;
 
 -- name: own_upload(doc_id, owner)^
 -- Purpose: what its owner may change of an upload, and what decides who may read it. Index: unique doc_id. At most one row.
-SELECT title, description, file_name, owner, permissions, tags, origin, origin_via, origin_readers
+SELECT source, title, description, file_name, owner, permissions, tags, origin, origin_via, origin_readers
 FROM uploads
 WHERE doc_id = :doc_id AND owner = :owner AND deleted_at IS NULL;
 
 -- name: revise_upload(doc_id, title, description, tags, permissions)!
--- Purpose: change what people see of an upload and who may read it, its content unchanged. Index: unique doc_id.
+-- Purpose: change what people see of an upload and who may read it, its content unchanged. Index: unique doc_id. The time of a pushed
+-- document is that of its source, by which the next push is compared.
 UPDATE uploads SET
     title = :title,
     description = :description,
     tags = :tags,
     permissions = :permissions,
-    modified_at = now(),
+    modified_at = CASE WHEN source = 'push' THEN modified_at ELSE now() END,
     change = nextval('uploads_change')
 WHERE doc_id = :doc_id;
 
@@ -153,32 +175,39 @@ UPDATE documents SET
     )
 WHERE doc_id = :doc_id AND NOT permissions <@ :permissions::text [];
 
--- name: days()
--- Purpose: the partitions of the source. Index: uploads_day_change.
-SELECT DISTINCT day FROM uploads ORDER BY day;
+-- name: partitions(source)
+-- Purpose: the partitions of a source. Index: uploads_partition_change.
+SELECT DISTINCT partition FROM uploads WHERE source = :source ORDER BY partition;
 
--- name: changes_of_day(day, after, most)
--- Purpose: a page of one day's uploads in their current state, oldest change first. Index: uploads_day_change.
+-- name: changes(source, partition, after, most)
+-- Purpose: a page of a partition's uploads in their current state, oldest change first. Index: uploads_partition_change.
 SELECT
-    source_id, doc_id, owner, day, content_hash, file_name, title, description, mime_type, size, permissions, tags,
+    source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags, url,
     created_at, modified_at, deleted_at, origin, origin_via, origin_readers, change
 FROM uploads
-WHERE day = :day AND change > :after
+WHERE source = :source AND partition = :partition AND change > :after
 ORDER BY change
 LIMIT :most;
 
--- name: any_pending()^
--- Purpose: check whether a day has a change newer than its saved cursor. Indexes: uploads_day_change, partitions' key.
+-- name: any_pending(source)^
+-- Purpose: check whether a partition has a change newer than its saved cursor. Indexes: uploads_partition_change, partitions' key.
 SELECT EXISTS (
     SELECT 1
-    FROM (SELECT uploads.day, max(uploads.change) AS newest FROM uploads GROUP BY uploads.day) AS latest
-    LEFT JOIN partitions ON partitions.source = 'upload' AND partitions.partition = latest.day
+    FROM (
+        SELECT
+            u.partition,
+            max(u.change) AS newest
+        FROM uploads AS u
+        WHERE u.source = :source
+        GROUP BY u.partition
+    ) AS latest
+    LEFT JOIN partitions ON partitions.source = :source AND latest.partition = partitions.partition
     WHERE latest.newest > coalesce(partitions.cursor, '0')::bigint
 ) AS pending;
 
 -- name: usage(owner, source_id)^
 -- Purpose: one user's usage, for quotas, without the upload that is about to be written. Deleted uploads count until they are
--- erased, since their bytes are still stored. `waiting` counts uploads that no sync has read yet, requests to ingest that such an
+-- erased, since their bytes are still stored. Pushed documents have no quota. `waiting` counts uploads that no sync has read yet, requests to ingest that such an
 -- upload has replaced, and documents that are not indexed yet.
 -- Indexes: uploads_owner, partitions' key, ingest_jobs_document, documents_waiting. Grain: one row.
 WITH held AS MATERIALIZED (
@@ -190,8 +219,8 @@ WITH held AS MATERIALIZED (
         u.change,
         coalesce(p.cursor, '0')::bigint AS synced
     FROM uploads AS u
-    LEFT JOIN partitions AS p ON p.source = 'upload' AND u.day = p.partition
-    WHERE u.owner = :owner AND u.taken_down_at IS NULL
+    LEFT JOIN partitions AS p ON u.source = p.source AND u.partition = p.partition
+    WHERE u.source = 'upload' AND u.owner = :owner AND u.taken_down_at IS NULL
 )
 
 SELECT

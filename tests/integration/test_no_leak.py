@@ -112,12 +112,23 @@ class Secrets:
             "UPDATE documents SET permissions = permissions || %s WHERE permissions <> '{public}'", [person, group]
         )
         site.sql("INSERT INTO directory (source, email, principal) VALUES ('slack', %s, %s)", person, group)
-        upload = "INSERT INTO uploads (source_id, doc_id, owner, day, content_hash, file_name, title, mime_type, size, permissions, change)"
-        values = "VALUES (%s, %s, %s, '2026-11-20', 'none', %s, %s, 'text/plain', 1, %s, 1)"
-        theirs = str(uuid.uuid4())
-        site.sql(f"{upload} {values}", f"{person}/{file}", theirs, person, f"{file}.txt", file, [person, group])
-        self.bait.append(theirs)
-        names = ("qzchannel1canary", "qzsender1canary", "qzfile1canary", "qzperson1canary", "qzgroup1canary", file)
+        for source, partition in (("upload", "2026-11-20"), ("push", "qzwiki1canary")):
+            theirs = str(uuid.uuid4())
+            site.sql(
+                "INSERT INTO uploads (source, source_id, doc_id, owner, partition, content_hash, file_name, title, mime_type, size,"
+                " permissions, change) VALUES (%s, %s, %s, %s, %s, 'none', %s, %s, 'text/plain', 1, %s, 1)",
+                source, f"{person}/{file}", theirs, person, partition, f"{file}.txt", file, [person, group],
+            )  # fmt: skip
+            self.bait.append(theirs)
+        names = (
+            "qzchannel1canary",
+            "qzwiki1canary",
+            "qzsender1canary",
+            "qzfile1canary",
+            "qzperson1canary",
+            "qzgroup1canary",
+            file,
+        )
         self.canaries += [where, *names]
         self.bait += [*made, "folder-1", "folder-0", "letter-1", str(job_id)]
         self.open_ids += made

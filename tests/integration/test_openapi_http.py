@@ -58,7 +58,8 @@ def sent(running: Running, described: Described, name: str, **more: Any) -> Any:
         elif one["in"] == "query" and "example" in one:
             query[one["name"]] = one["example"]
     for media, body in operation.get("requestBody", {}).get("content", {}).items():
-        example = body["example"]
+        if (example := body.get("example")) is None:  # another type of the same body
+            continue
         if media == "multipart/form-data":
             more["files"] = {"file": ("tea.md", example["file"])}
             more["data"] = {"metadata": json.dumps(example["metadata"])}

@@ -81,7 +81,7 @@ def test_documents_waiting_to_be_indexed_are_limited(site: Site) -> None:
         )  # replacing a text is one more to be indexed
         # a sync has read them; one document is not indexed yet
         site.sql(
-            "INSERT INTO partitions (source, partition, cursor) SELECT 'upload', day, max(change)::text FROM uploads GROUP BY day"
+            "INSERT INTO partitions (source, partition, cursor) SELECT source, partition, max(change)::text FROM uploads GROUP BY 1, 2"
         )
         site.add("One", ["One."], [ANN], source=SourceName.UPLOAD, source_id=f"{ANN}:one", owner=ANN)
         site.sql("DELETE FROM index_entries")

@@ -76,6 +76,7 @@ def may(running: Running, who: str) -> dict[str, bool]:
         "share uploads with anyone": shared.status_code == 202,
         "look at Dagster": dagster in ("viewer", "admin"),
         "work with Dagster": dagster == "admin",
+        "push documents": ask("PUT", "/api/documents/wiki/1", json={"content": "Tea."}).status_code == 200,
         "connect the Google account": ask("GET", "/api/auth/google").status_code != 403,
     }
 

@@ -106,7 +106,7 @@ def test_tags_are_bounded_in_uploads_and_sidecars(tags: dict[str, Any], says: st
     with pytest.raises(InvalidRequestError, match=says):
         check_plain(tags)
     with pytest.raises(InvalidRequestError, match=r"metadata"):
-        parse_metadata({"metadata": [json.dumps({"tags": tags})]})
+        parse_metadata({"metadata": [json.dumps({"tags": tags})]}, UploadMetadata)
 
 
 def test_a_sidecar_with_bounded_tags_is_taken() -> None:

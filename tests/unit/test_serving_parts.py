@@ -31,7 +31,7 @@ from serving.retrieval import cache
 from serving.retrieval.depth import first_depth
 from serving.retrieval.plan import queries
 from serving.retrieval.query import LeftOut, SearchQuery, normalise, search_query
-from serving.uploads import clean_name, parse_metadata
+from serving.uploads import UploadMetadata, clean_name, parse_metadata
 from sql.web_rows import Figure
 
 KEY, OTHER = "k" * 64, "o" * 64
@@ -243,8 +243,10 @@ def test_a_file_needs_a_name(name: str) -> None:
 
 
 def test_metadata_as_json_and_as_flat_fields() -> None:
-    as_json = parse_metadata({"metadata": ['{"title": " A\\n B ", "share": ["Bob@acme.com"], "tags": {"k": 1}}']})
-    flat = parse_metadata({"title": ["A B"], "share": ["bob@acme.com"], "tags": ['{"k": 1}']})
+    as_json = parse_metadata(
+        {"metadata": ['{"title": " A\\n B ", "share": ["Bob@acme.com"], "tags": {"k": 1}}']}, UploadMetadata
+    )
+    flat = parse_metadata({"title": ["A B"], "share": ["bob@acme.com"], "tags": ['{"k": 1}']}, UploadMetadata)
     assert (
         (as_json.title, as_json.share, as_json.tags)
         == (flat.title, flat.share, flat.tags)
@@ -252,7 +254,7 @@ def test_metadata_as_json_and_as_flat_fields() -> None:
     )
     for wrong in ({"metadata": ["{"]}, {"metadata": ['{"owner": "x@y.z"}']}, {"share": ["nobody"]}):
         with pytest.raises(InvalidRequestError):
-            parse_metadata(wrong)
+            parse_metadata(wrong, UploadMetadata)
 
 
 BODY = (

@@ -209,3 +209,8 @@ def test_a_plugged_in_source_is_understood_by_its_label_and_aliases() -> None:
     for question in questions:
         assert [one.values for one in grammar.phrases(question, TODAY, KINDS, Names())] == [("acme_wiki",)]
     assert understood("pumps from Acme Wiki", names(AUTHORS)) == {}
+
+
+def test_push_is_a_word_and_not_a_source() -> None:
+    for question in ("push messages about tea", "messages from push", "Which push notifications do we send?"):
+        assert "source" not in understood(question, Names()), question

@@ -1,0 +1,135 @@
+"""The source `push`: documents that programs hand in over HTTP, for whatever has no connector.
+
+They are recorded as uploads are, under a name of a source that the program chose (`wiki`), which is their partition and collection. A
+document is identified by its owner, that name and the program's own id for it, so that no one can replace, find or guess the documents of
+another owner. The latest version wins, by the time of its last change at the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from resources.core import permissions as principals
+from resources.core.domain import SourceName, document_id
+from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
+from resources.sources.uploads import LOCK, Place, UploadRecord, Uploads, pending, record
+from sql import sources as statements
+
+if TYPE_CHECKING:
+    from resources.stores.postgres import Connection
+
+Outcome = Literal["created", "updated", "unchanged", "outdated"]
+"""What a push did: `unchanged`, everything was stored already; `outdated`, a later version was."""
+
+
+class PushedDocument(NamedTuple):
+    """A document as a program pushes it, except its bytes."""
+
+    owner: str
+    collection: str
+    """Name of the pushed source, such as `wiki`."""
+    id: str
+    """The program's own id of the document, unique in the collection."""
+    content_hash: str
+    size: int
+    file_name: str
+    mime_type: str
+    title: str | None
+    description: str | None
+    link: str | None
+    """Address of the document at its source."""
+    permissions: tuple[str, ...]
+    """Who may read it besides its owner."""
+    tags: Mapping[str, Any]
+    modified_at: datetime | None
+    """Last change at the source; None: now."""
+
+    @property
+    def place(self) -> Place:
+        source_id = source_id_of(self.owner, self.collection, self.id)
+        return Place(SourceName.PUSH, source_id, self.collection, self.link, self.modified_at)
+
+    @property
+    def doc_id(self) -> str:
+        return document_id(SourceName.PUSH, self.place.source_id)
+
+
+class PushRecord(NamedTuple):
+    """The outcome of a push; `upload` is None if nothing was written."""
+
+    doc_id: str
+    outcome: Outcome
+    upload: UploadRecord | None = None
+
+
+def source_id_of(owner: str, collection: str, own_id: str) -> str:
+    """Return the id of an owner's document, `OWNER_EMAIL:COLLECTION/ID`."""
+    return f"{principals.email(owner)}:{collection}/{own_id}"
+
+
+def compare(conn: Connection, document: PushedDocument) -> Outcome:
+    """Return what pushing the document would do now."""
+    known = statements.Uploads(conn).pushed(doc_id=document.doc_id)
+    if known is None or known.deleted:
+        return "created"
+    if document.modified_at is not None and document.modified_at < known.modified_at:
+        return "outdated"
+    wanted = statements.PushedState(
+        content_hash=document.content_hash,
+        file_name=document.file_name,
+        title=document.title or document.file_name,
+        description=document.description,
+        mime_type=document.mime_type,
+        permissions=list(principals.normalize([document.owner, *document.permissions])),
+        tags=dict(document.tags),
+        url=document.link,
+        modified_at=document.modified_at or known.modified_at,
+        deleted=False,
+    )
+    return "unchanged" if wanted == known else "updated"
+
+
+def push(conn: Connection, document: PushedDocument) -> PushRecord:
+    """Record a document whose bytes are in the blob store, unless the same or a later version is recorded.
+
+    A document that was deleted is created again. Runs in its own transaction, or in the caller's. Raises as `record` does.
+    """
+    with conn.transaction():
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        outcome = compare(conn, document)
+        if outcome in ("unchanged", "outdated"):
+            return PushRecord(document.doc_id, outcome)
+        upload = record(
+            conn,
+            owner=document.owner,
+            content_hash=document.content_hash,
+            size=document.size,
+            file_name=document.file_name,
+            title=document.title,
+            description=document.description,
+            mime_type=document.mime_type,
+            permissions=document.permissions,
+            tags=document.tags,
+            place=document.place,
+        )
+    return PushRecord(document.doc_id, outcome, upload)
+
+
+def withdraw(conn: Connection, collection: str) -> None:
+    """Record that everything pushed under this name was removed, by all owners; `assets.upkeep.removal` removes it from the index."""
+    with conn.transaction():
+        statements.Uploads(conn).lock_changes(key=LOCK)
+        statements.Uploads(conn).withdraw(source=SourceName.PUSH, partition=collection)
+
+
+SPEC = SourceSpec(
+    name=SourceName.PUSH,
+    label="Pushed documents",
+    open=lambda settings, _: Uploads(settings, source=SourceName.PUSH),
+    help="Pushed documents need no settings.",
+    capabilities=Capabilities(change_feed=True, private_folders=False, user_supplied=True, chosen_users=True),
+    waiting=WaitingWork("waiting_pushed_documents", partial(pending, source=SourceName.PUSH)),
+)
