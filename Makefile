@@ -13,7 +13,7 @@ CODE := sql resources assets orchestration serving
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-all test-real check format lock soak clean
+.PHONY: help setup demo up down test test-all test-real check format lock client soak clean
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 $(CLIENTS)/.installed: tests/clients/requirements.txt | $(STAMP)
-	@echo "Installing the generator of Python clients into $(CLIENTS) ..."
+	@echo "Installing generators of clients and the frameworks of the Python client into $(CLIENTS) ..."
 	@$(PYTHON) -m venv $(CLIENTS)
 	@UV_PYTHON=$(CLIENTS)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r tests/clients/requirements.txt 2>$(CLIENTS)/uv.log || \
 	  $(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/clients/requirements.txt
@@ -72,6 +72,9 @@ format: $(STAMP) ## Format the code
 
 lock: $(STAMP) ## Resolve all dependencies into requirements.lock
 	@sh lock.sh $(BIN)
+
+client: $(STAMP) ## Generate the Python client's models and methods from the OpenAPI document
+	@$(BIN)/python -m clients.python.generator
 
 bench-ingest: $(STAMP) ## Measure ingestion: documents per minute, a sync without changes, time from upload to searchable
 	@$(BIN)/python -m bench.ingest

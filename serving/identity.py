@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from resources.core import permissions
+from serving.schemas import Moment
 from sql.web_rows import Said
 
 
@@ -18,7 +19,7 @@ class PrincipalOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """`email`, `token`, `key`, or the source that reports it, such as `google_directory`."""
     through: str | None = None
     """The member group by which a nested membership comes; null for a direct one."""
-    read_at: datetime | None = None
+    read_at: Moment | None = None
     """When the source was read that reports it; null for what needs no source."""
     counts: bool = True
     """False if the source was read too long ago: it grants nothing then."""

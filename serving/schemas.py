@@ -7,6 +7,7 @@ import msgspec
 from litestar.params import PathParameter
 from msgspec import Meta
 
+from serving.citations.format import Format
 from serving.retrieval.query import MAX_QUERY
 
 Question = Annotated[str, Meta(max_length=4 * MAX_QUERY, extra_json_schema={"minLength": 1})]
@@ -59,7 +60,7 @@ class Citation(msgspec.Struct, frozen=True):
     """The citation in the requested format."""
     link: str
     """Opens the document at the cited passage."""
-    format: str
+    format: Format
     """The format of `text`."""
 
 

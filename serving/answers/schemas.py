@@ -172,24 +172,6 @@ class ErrorEvent(msgspec.Struct, frozen=True):
     """What went wrong, and what to do about it."""
 
 
-class StreamEvent(msgspec.Struct, frozen=True):
-    """A server-sent event of an answer: `sources`, then `token` repeatedly, `check` and `done`.
-
-    A `restart` voids the tokens before it. `error` ends a stream early.
-    """
-
-    event: Annotated[
-        Literal["sources", "token", "restart", "check", "done", "error"],
-        Meta(
-            title="StreamEventName",
-            description="The data is a `SourcesEvent`, `TokenEvent`, and so on; of `done` an `AnswerResponse`.",
-        ),
-    ]
-    """The name of the event."""
-    data: Annotated[str, Meta(extra_json_schema={"contentMediaType": "application/json"})]
-    """The data, as JSON."""
-
-
 class KeptSource(msgspec.Struct, frozen=True):
     """A source as it is today. `revoked`: deleted, or you may no longer read it; then every other field is null."""
 

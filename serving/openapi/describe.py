@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from serving.openapi.schemas import REFERENCE
+
 JSON = "application/json"
 HTML = "text/html"
 FORM = "multipart/form-data"
@@ -42,8 +44,36 @@ class Description(NamedTuple):
     """Request headers that the route requires, and their meaning."""
     components: Sequence[Any] = ()
     """Types that belong to the components although no schema refers to them, such as the events of a stream."""
+    repeatable: bool = False
+    """True if a POST or PATCH may be sent again after a failure, with the same result: clients may retry it (`x-repeatable`)."""
     security: Sequence[Mapping[str, Sequence[str]]] | None = None
     """Default: a token or an API key, or nothing on routes that are excluded from authentication."""
+
+
+def event_stream(events: Mapping[str, type]) -> dict[str, Any]:
+    """Return the JSON schema of a server-sent event, given the struct of each event's data by the event's name.
+
+    OpenAPI 3.1 has no keyword for the items of a stream, so the schema is that of one event, with its data as JSON in a text. List the
+    structs as `components` as well.
+    """
+    return {"oneOf": [_event(name, data.__name__) for name, data in events.items()]}
+
+
+def _event(name: str, data: str) -> dict[str, Any]:
+    text = {
+        "type": "string",
+        "description": f"JSON of `{data}`.",
+        "contentMediaType": JSON,
+        "contentSchema": {"$ref": f"{REFERENCE}{data}"},
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "event": {"type": "string", "const": name, "description": "The name of the event."},
+            "data": text,
+        },
+        "required": ["event", "data"],
+    }
 
 
 def described(**declared: Any) -> dict[str, Any]:

@@ -41,6 +41,7 @@ TAGS = {
     "answers": "Answer questions from documents, look at answers again, and rate them.",
     "documents": "List, read, download, upload, ingest, change and delete documents, and find out why one is not found.",
     "access": "Who you are, and what your access comes from.",
+    "sessions": "Browsers in which you are signed in.",
     "sync": "Sources, their syncs, and the notifications that request them.",
     "audit": "Who did what.",
     "health": "For monitoring.",
@@ -150,6 +151,8 @@ def _operation(route: Route, components: Components) -> Schema:
         "description": " ".join((handler.fn.__doc__ or "").split()),
         "security": list(security),
     }
+    if declared.repeatable:
+        operation["x-repeatable"] = True
     if parameters:
         operation["parameters"] = parameters
     if body is not None:

@@ -130,6 +130,8 @@ class Components:
         for inner in ("items", "additionalProperties"):
             if isinstance(shaped.get(inner), Mapping):
                 shaped[inner] = self._shaped(shaped[inner])
+        if shaped.get("type") == "object":
+            shaped.setdefault("additionalProperties", True)  # without it, openapi-typescript allows no member
         if "enum" in shaped:
             shaped = {"type": "string"} | shaped
             if len(shaped["enum"]) == 1:

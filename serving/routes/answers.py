@@ -28,13 +28,13 @@ from serving.answers.schemas import (
     KeptAnswer,
     RestartEvent,
     SourcesEvent,
-    StreamEvent,
     TokenEvent,
 )
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
-from serving.openapi.describe import EVENTS, JSON, Answer, described
+from serving.openapi import examples
+from serving.openapi.describe import EVENTS, JSON, Answer, described, event_stream
 from serving.references import parse_id
 from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit
@@ -42,6 +42,16 @@ from sql.web import WebReads
 
 SETTLE_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"
+
+STREAM = {
+    "sources": SourcesEvent,
+    "token": TokenEvent,
+    "restart": RestartEvent,
+    "check": CheckEvent,
+    "done": AnswerResponse,
+    "error": ErrorEvent,
+}
+"""The events of a streamed answer and their data."""
 
 EXAMPLE_ID = "3f9d3c1e-8a55-4c7a-9d0e-5b1f0a2c4d6e"
 log = logger("serving")
@@ -80,10 +90,15 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
     tags=["answers"],
     summary="Answer a question from the documents",
     opt=described(
+        repeatable=True,
         request={"query": "How many unused holidays may I carry over?", "top_k": 5},
-        components=(SourcesEvent, TokenEvent, RestartEvent, CheckEvent, ErrorEvent),
+        components=tuple(STREAM.values()),
         answers={
-            200: Answer("The answer, whole or as server-sent events", {JSON: AnswerResponse, EVENTS: StreamEvent})
+            200: Answer(
+                "The answer, whole or as server-sent events",
+                {JSON: AnswerResponse, EVENTS: event_stream(STREAM)},
+                example=examples.ANSWER,
+            )
         },
     ),
 )
@@ -119,7 +134,11 @@ def no_answer() -> ProblemError:
     operation_id="getAnswer",
     tags=["answers"],
     summary="An answer and its sources today",
-    opt=described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}),
+    opt=described(
+        problems=("not-found",),
+        parameters={"answer_id": EXAMPLE_ID},
+        example=examples.KEPT_ANSWER,
+    ),
 )
 async def get_answer(
     request: Request[Access, Any, Any],
@@ -167,6 +186,7 @@ def _id(name: str, text: str | None) -> str | None:
     opt=described(
         problems=("not-found",),
         request={"verdict": "bad", "answer_id": EXAMPLE_ID, "comment": "That was last year."},
+        example={"feedback_id": "5d2a7a52-0f0a-4f6c-8c55-6a1f1d1c1b1a"},
     ),
 )
 async def feedback(

@@ -57,7 +57,25 @@ class AuditPage(msgspec.Struct, frozen=True):
     operation_id="listAudit",
     tags=["audit"],
     summary="Read the audit log",
-    opt=described(problems=("role-required",), parameters={"action": "key_create", "limit": 10}),
+    opt=described(
+        problems=("role-required",),
+        parameters={"action": "key_create", "limit": 10},
+        example={
+            "events": [
+                {
+                    "event_id": 4711,
+                    "at": "2026-11-22T00:10:00Z",
+                    "email": "ada@acme.com",
+                    "action": "key_create",
+                    "query_id": None,
+                    "query": None,
+                    "doc_ids": [],
+                    "detail": {"key_id": "0a1b2c3d4e5f6071", "admin": False, "scim": False},
+                }
+            ],
+            "next_cursor": None,
+        },
+    ),
 )
 async def list_audit(
     request: Request[Access, Any, Any],

@@ -18,6 +18,7 @@ from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.filters import Filters
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.references import page
 from serving.results import Result
@@ -162,7 +163,11 @@ def _source(result: Result) -> BookSource:
     status_code=200,
     tags=["compatibility"],
     summary="Answer a question, as the book asks",
-    opt=described(request={"query": "How many unused holidays may I carry over?"}),
+    opt=described(
+        repeatable=True,
+        request={"query": "How many unused holidays may I carry over?"},
+        example=examples.BOOK_ANSWER,
+    ),
 )
 async def ask_book(
     request: Request[Access, Any, Any], data: JSONBody[BookQuestion], services: NamedDependency[Services]
@@ -180,12 +185,14 @@ async def ask_book(
     tags=["compatibility"],
     summary="Answer about selected text, as the book asks",
     opt=described(
+        repeatable=True,
         problems=("not-found",),
         request={
             "query": "What does this mean?",
             "context": "Strictly for the executive team.",
             "source_file": "company/executive/project-sandpiper.md",
         },
+        example=examples.BOOK_ANSWER,
     ),
 )
 async def ask_selection(
@@ -215,7 +222,8 @@ async def ask_selection(
             "answer": "You have 28 days a year [1].",
             "timestamp": "2026-11-22T10:00:00Z",
             "sources": [{"file": "hr/holidays.md", "section": "Holidays"}],
-        }
+        },
+        example={"conversation_id": "0c1d7a52-0f0a-4f6c-8c55-6a1f1d1c1b1a", "status": "accepted"},
     ),
 )
 async def track(

@@ -13,6 +13,7 @@ from resources.core.errors import InvalidRequestError
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
 from serving.deps import Services
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.schemas import Name
@@ -56,7 +57,11 @@ class CitationsResponse(msgspec.Struct, frozen=True):
     status_code=200,
     tags=["search"],
     summary="Format citations",
-    opt=described(request={"doc_ids": ["b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706"], "format": "footnote"}),
+    opt=described(
+        repeatable=True,
+        request={"doc_ids": ["b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706"], "format": "footnote"},
+        example=examples.FORMATTED,
+    ),
 )
 async def format_citations(
     request: Request[Access, Any, Any], data: JSONBody[CitationsRequest], services: NamedDependency[Services]

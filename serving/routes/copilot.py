@@ -16,6 +16,7 @@ from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
 from serving.deps import Services
 from serving.filters import Filters, narrowing
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.results import Result, link_of
 from serving.retrieval.highlight import snippet
@@ -155,7 +156,21 @@ def _result(passage: Passage, base_url: str) -> DriveResult:
     status_code=200,
     tags=["compatibility"],
     summary="Search, as NeuroDrive asks",
-    opt=described(request={"query": "holiday rules", "limit": 5}),
+    opt=described(
+        repeatable=True,
+        request={"query": "holiday rules", "limit": 5},
+        example={
+            "results": [
+                {
+                    "file": examples.FILE,
+                    "snippet": "Five unused days may be carried over.",
+                    "relevanceScore": 0.8,
+                    "highlights": ["unused days"],
+                }
+            ],
+            "warnings": [],
+        },
+    ),
 )
 async def search_files(
     request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], services: NamedDependency[Services]
@@ -186,13 +201,23 @@ async def search_files(
     tags=["compatibility"],
     summary="Answer a message, as NeuroDrive asks",
     opt=described(
+        repeatable=True,
         request={
             "message": "And how many may I carry over?",
             "conversation_history": [
                 {"role": "user", "content": "How many holidays do I have?"},
                 {"role": "assistant", "content": "You have 28 days a year [1]."},
             ],
-        }
+        },
+        example={
+            "message": "Five days [1].",
+            "sources": [
+                {"file": examples.FILE, "snippet": "Five unused days may be carried over.", "relevanceScore": 0.8}
+            ],
+            "answer_id": "3f9d3c1e-8a55-4c7a-9d0e-5b1f0a2c4d6e",
+            "unsupported": [],
+            "warnings": [],
+        },
     ),
 )
 async def chat(

@@ -18,6 +18,7 @@ from serving.citations.links import link
 from serving.deps import Services
 from serving.documents import rebuild
 from serving.errors import not_found
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
@@ -200,7 +201,11 @@ async def open_document(
     operation_id="getDocument",
     tags=["documents"],
     summary="Text around a cited place",
-    opt=described(problems=("not-found",), parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0}),
+    opt=described(
+        problems=("not-found",),
+        parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0},
+        example=examples.DOCUMENT,
+    ),
 )
 async def get_document(
     request: Request[Access, Any, Any],
@@ -231,7 +236,16 @@ async def get_document(
     status_code=200,
     tags=["documents"],
     summary="Delete an upload or a pushed document",
-    opt=described(problems=("not-found",), parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"}),
+    opt=described(
+        problems=("not-found",),
+        parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
+        example={
+            "doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb",
+            "status": "deleted",
+            "message": "Deleted and hidden from all searches, indexing in progress",
+            "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
+        },
+    ),
 )
 async def delete_document(
     request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId

@@ -55,6 +55,7 @@ class SlackReply(msgspec.Struct, frozen=True):
             "X-Slack-Request-Timestamp": "When Slack sent the event, in seconds since 1970; at most five minutes ago.",
             "X-Slack-Signature": "Slack's signature of the time and the body.",
         },
+        example={"outcome": "recorded"},
     ),
 )
 async def slack_events(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[SlackReply]:

@@ -61,12 +61,32 @@ class ShareState(msgspec.Struct, frozen=True):
     """Since when it is shared; null if it is not."""
 
 
+def _shared(since: str | None) -> dict[str, Any]:
+    """Return an example of a `ShareState`."""
+    return {"answer_id": EXAMPLE_ID, "link": f"https://search.example/answers/{EXAMPLE_ID}", "shared_at": since}
+
+
 @get(
     "/api/answers",
     operation_id="listAnswers",
     tags=["answers"],
     summary="List one's own questions",
-    opt=described(parameters={"limit": 10}),
+    opt=described(
+        parameters={"limit": 10},
+        example={
+            "answers": [
+                {
+                    "answer_id": EXAMPLE_ID,
+                    "created_at": "2026-11-22T00:16:33Z",
+                    "query": "How many unused holidays may I carry over?",
+                    "found": True,
+                    "mode": "model",
+                    "shared_at": None,
+                }
+            ],
+            "next_cursor": None,
+        },
+    ),
 )
 async def list_answers(
     request: Request[Access, Any, Any],
@@ -102,7 +122,11 @@ async def asked(services: Services, access: Access, limit: int, cursor: str | No
     status_code=200,
     tags=["answers"],
     summary="Share an answer by link",
-    opt=described(problems=("not-found", "not-shareable"), parameters={"answer_id": EXAMPLE_ID}),
+    opt=described(
+        problems=("not-found", "not-shareable"),
+        parameters={"answer_id": EXAMPLE_ID},
+        example=_shared("2026-11-22T08:00:00Z"),
+    ),
 )
 async def share_answer(
     request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId
@@ -127,7 +151,7 @@ async def share_answer(
     status_code=200,
     tags=["answers"],
     summary="Stop sharing an answer",
-    opt=described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}),
+    opt=described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
 )
 async def unshare_answer(
     request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId

@@ -78,6 +78,7 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     summary="Ingest a document",
     request_max_body_size=MAX_CONTENT,
     opt=described(
+        repeatable=True,
         problems=(
             "sharing-not-allowed",
             "not-found",
@@ -89,6 +90,11 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
             "content": "# Tea\\n\\nTea is served at four.",
             "doc_id": "tea",
             "tags": {"tenant": "example", "dataset": "notes"},
+        },
+        example={
+            "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+            "doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706",
+            "status": "queued",
         },
     ),
 )
@@ -116,7 +122,18 @@ async def start_ingest(
     operation_id="ingestStatus",
     tags=["documents"],
     summary="How an ingest went",
-    opt=described(problems=("not-found",), parameters={"job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1"}),
+    opt=described(
+        problems=("not-found",),
+        parameters={"job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1"},
+        example={
+            "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+            "doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706",
+            "status": "success",
+            "stage": "indexed",
+            "counts": {"documents": 1, "chunks": 3, "pages": 0},
+            "error": None,
+        },
+    ),
 )
 async def ingest_status(
     request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]

@@ -14,6 +14,7 @@ from serving import cursors
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.filters import DateField, DateRange, Filters, narrowing, sources_of
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.retrieval.full_text import filters_of
 from serving.routes.documents import DocumentSummary
@@ -105,7 +106,10 @@ def _tags(pairs: list[str]) -> dict[str, Any]:
     operation_id="listDocuments",
     tags=["documents"],
     summary="List documents",
-    opt=described(parameters={"source_type": ["files"], "title": "project", "limit": 10}),
+    opt=described(
+        parameters={"source_type": ["files"], "title": "project", "limit": 10},
+        example=examples.DOCUMENTS,
+    ),
 )
 async def list_documents(
     request: Request[Access, Any, Any],
@@ -184,7 +188,22 @@ async def list_documents(
     operation_id="listCollections",
     tags=["documents"],
     summary="List collections",
-    opt=described(parameters={"source_type": ["files"], "limit": 10}),
+    opt=described(
+        parameters={"source_type": ["files"], "limit": 10},
+        example={
+            "collections": [
+                {
+                    "collection_id": "1XyZ",
+                    "source_type": "google_drive",
+                    "name": "Contracts",
+                    "path": "Legal/Contracts",
+                    "documents": 12,
+                }
+            ],
+            "total": 1,
+            "next_cursor": None,
+        },
+    ),
 )
 async def list_collections(
     request: Request[Access, Any, Any],

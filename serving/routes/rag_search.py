@@ -17,6 +17,7 @@ from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.deps import Services
 from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.references import parse_id
 from serving.results import link_of
@@ -180,8 +181,28 @@ def _no_vectors(services: Services) -> ProblemError:
     summary="Search passages, as Outline asks",
     exception_handlers={ConcordanceError: _known, ValidationException: _invalid, HTTPException: _http},
     opt=described(
+        repeatable=True,
         problems=("not-found",),
         request={"query": "How do I request a holiday?", "limit": 5, "mode": "hybrid"},
+        example={
+            "data": [
+                {
+                    "id": examples.CHUNK_ID,
+                    "document": {
+                        "id": examples.DOC_ID,
+                        "title": "Holidays",
+                        "url": examples.LINK,
+                        "collectionId": "company",
+                        "updatedAt": examples.MOMENT,
+                    },
+                    "score": 0.8,
+                    "context": "Five unused days may be carried over.",
+                    "chunkIndex": 0,
+                }
+            ],
+            "pagination": {"limit": 10, "total": 1},
+            "warnings": [],
+        },
     ),
 )
 async def rag_search(

@@ -96,9 +96,20 @@ def _tags(access: Access, wanted: Mapping[str, Any], before: Mapping[str, Any]) 
     tags=["documents"],
     summary="Change title, tags and sharing of an upload",
     opt=described(
+        repeatable=True,
         problems=("not-found", "sharing-not-allowed"),
         parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
         request={"title": "Tea", "tags": {"topic": "kitchen"}, "share": ["domain:acme.com"]},
+        example={
+            "doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb",
+            "status": "updated",
+            "message": "Changed, indexing in progress",
+            "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
+            "title": "Tea",
+            "description": None,
+            "tags": {"topic": "kitchen"},
+            "share": ["domain:acme.com"],
+        },
     ),
 )
 async def change_document(

@@ -24,6 +24,7 @@ from serving.deps import Services
 from serving.errors import rate_limited
 from serving.facets import Facet, FacetValue, facets
 from serving.filters import Filters, narrowing
+from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
@@ -172,7 +173,9 @@ async def recorded_search(
     tags=["search"],
     summary="Search passages",
     opt=described(
-        request={"query": "What do we offer for StreamSight?", "top_k": 3, "filters": {"source_types": ["files"]}}
+        repeatable=True,
+        request={"query": "What do we offer for StreamSight?", "top_k": 3, "filters": {"source_types": ["files"]}},
+        example=examples.SEARCH,
     ),
 )
 async def search(

@@ -1,7 +1,6 @@
 """`GET /api/sessions` and `DELETE /api/sessions/{session_id}`: one's own browser sessions."""
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -13,6 +12,7 @@ from resources.core.domain import Access
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.openapi.describe import described
+from serving.schemas import Moment
 from serving.sign_in import events
 
 _SESSION = {
@@ -35,11 +35,11 @@ class Session(msgspec.Struct, frozen=True):
     """The provider it was begun with; `sample` for the sample company."""
     browser: str
     """What the browser said of itself (`User-Agent`)."""
-    created_at: datetime
+    created_at: Moment
     """Time of the sign-in."""
-    seen_at: datetime
+    seen_at: Moment
     """Last use, to the minute."""
-    expires_at: datetime
+    expires_at: Moment
     """When it ends at the latest."""
     current: bool
     """True for the session that sent this request."""
@@ -57,8 +57,8 @@ class SessionEnded(msgspec.Struct, frozen=True):
 
     session_id: str
     """The ID of the session."""
-    status: str
-    """Always `ended`."""
+    status: Literal["ended"] = "ended"
+    """The session is over."""
 
 
 @get(
@@ -109,7 +109,7 @@ async def end_session(
     if not _is_uuid(session_id) or await services.sessions.end(session_id, email) is None:
         raise ProblemError("not-found", "There is no such session of yours.")
     await services.audit.record(events.session_ended(email, session_id, by=email, reason="ended by its user"))
-    return SessionEnded(session_id, "ended")
+    return SessionEnded(session_id)
 
 
 def _is_uuid(text: str) -> bool:

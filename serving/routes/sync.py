@@ -80,6 +80,11 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
         problems=("role-required", "unknown-source", "sync-busy", "source-not-configured"),
         parameters={"source": "upload"},
         request={"full_sync": False},
+        example={
+            "job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10",
+            "status": "running",
+            "started_at": "2026-11-22T00:08:47Z",
+        },
     ),
 )
 async def start_sync(
@@ -115,7 +120,32 @@ async def start_sync(
     operation_id="syncStatus",
     tags=["sync"],
     summary="How a sync went",
-    opt=described(problems=("not-found",), parameters={"job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10"}),
+    opt=described(
+        problems=("not-found",),
+        parameters={"job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10"},
+        example={
+            "job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10",
+            "source": "files",
+            "status": "success",
+            "stage": "done",
+            "started_at": "2026-11-22T00:08:47Z",
+            "completed_at": "2026-11-22T00:09:05Z",
+            "documents_synced": 53,
+            "documents_skipped": 2,
+            "documents_deleted": 0,
+            "documents_failed": 0,
+            "chunks_embedded": 127,
+            "error_message": None,
+            "errors": [
+                {
+                    "file_id": "company/legal/signed-lease.docx",
+                    "error": "The file is damaged.",
+                    "stage": "parsed",
+                    "outcome": "skipped",
+                }
+            ],
+        },
+    ),
 )
 async def sync_status(
     request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]

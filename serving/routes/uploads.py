@@ -92,6 +92,7 @@ def message_for(job_id: str | None, done: str) -> str:
     summary="Upload a file",
     request_max_body_size=None,
     opt=described(
+        repeatable=True,
         problems=(
             "sharing-not-allowed",
             "quota-exceeded",
@@ -102,6 +103,12 @@ def message_for(job_id: str | None, done: str) -> str:
         request={
             "file": "# Tea\\n\\nTea is served at four.",
             "metadata": {"title": "Tea", "tags": {"topic": "kitchen"}},
+        },
+        example={
+            "doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb",
+            "status": "processing",
+            "message": "File uploaded, indexing in progress",
+            "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
         },
     ),
 )

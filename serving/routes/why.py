@@ -30,7 +30,19 @@ log = logger("serving")
     operation_id="why",
     tags=["documents"],
     summary="Why can't I find this document?",
-    opt=described(parameters={"source": "files:company/executive/project-sandpiper.md", "query": "Sandpiper"}),
+    opt=described(
+        parameters={"source": "files:company/executive/project-sandpiper.md", "query": "Sandpiper"},
+        example={
+            "found": True,
+            "state": "live",
+            "reason": None,
+            "permitted": True,
+            "rank": 3,
+            "stages": {"seen": True, "parsed": True, "chunked": 4, "embedded": 4, "indexed": True},
+            "shared_with": ["ann@acme.com", "group:sales@acme.com"],
+            "access_by": ["ann@acme.com"],
+        },
+    ),
 )
 async def why(
     request: Request[Access, Any, Any],

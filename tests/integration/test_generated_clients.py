@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.programs import SECONDS, run
 from tests.fixtures.serving import Running, Site
 
 pytestmark = pytest.mark.slow
@@ -18,22 +19,6 @@ ANN = "ann@acme.com"
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 GENERATOR = ROOT / ".venv-clients" / "bin"
-SECONDS = 300
-
-
-def run(folder: Path, *command: str | Path, **variables: str) -> str:
-    """Run a program in a folder and return what it prints; fails if the program does."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def save_document(running: Running, folder: Path) -> Path:
@@ -43,8 +28,8 @@ def save_document(running: Running, folder: Path) -> Path:
     return file
 
 
-def check(transcript: str) -> None:
-    """Fail unless a client got what the service has."""
+def check(transcript: str, **more: str) -> None:
+    """Fail unless a client got what the service has, and further lines."""
     lines = dict(line.split(": ", 1) for line in transcript.splitlines())
     assert lines.pop("search").startswith("200 Tea - [1] Tea (Files, ")
     assert lines.pop("ask").startswith("200 “Tea is served at four in the kitchen.” [1]")
@@ -52,6 +37,7 @@ def check(transcript: str) -> None:
         "upload": "202 processing - File uploaded, indexing in progress",
         "list": "200 1 Tea",
         "problem": "404 /problems/not-found - Not found",
+        **more,
     }
 
 
@@ -99,4 +85,8 @@ def test_a_client_of_openapi_typescript_works(
     run(folder, programs / "tsc")
     transcript = run(folder, "node", folder / "built" / "client.js", running.url, site.token(ANN))
     show(f"openapi-typescript and openapi-fetch:\n{transcript}")
-    check(transcript)
+    check(
+        transcript,
+        stream="true - “Tea is served at four in the kitchen.” [1]",
+        invalid="400 top_k - a whole number from 1 to 50",
+    )

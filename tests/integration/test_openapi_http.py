@@ -24,6 +24,8 @@ NOT_FOUND = dict.fromkeys(
     (
         "endSession",
         "getAnswer",
+        "shareAnswer",
+        "unshareAnswer",
         "feedback",
         "ingestStatus",
         "syncStatus",

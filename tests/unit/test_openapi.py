@@ -125,6 +125,30 @@ def test_every_operation_has_an_example_that_its_schema_accepts(document: Object
     assert checked == {one.id for one in operations}
 
 
+def test_every_json_response_has_an_example(operations: list[Operation]) -> None:
+    lacking = [
+        (one.id, status)
+        for one in operations
+        for status, answer in one.described["responses"].items()
+        for media, body in answer.get("content", {}).items()
+        if media.endswith("json") and body["schema"] and not {"example", "examples"} & body.keys()
+    ]
+    assert lacking == []
+
+
+def test_objects_say_which_further_members_they_have(document: Object) -> None:
+    every = [*document["components"]["schemas"].items(), *schemas(document)]
+    assert [
+        path
+        for path, one in every
+        if one.get("type") == "object" and not {"properties", "additionalProperties"} & one.keys()
+    ] == []
+
+
+def test_every_tag_is_described(document: Object, operations: list[Operation]) -> None:
+    assert {tag for one in operations for tag in one.described["tags"]} == {one["name"] for one in document["tags"]}
+
+
 def test_every_problem_is_declared_somewhere(operations: list[Operation]) -> None:
     text = json.dumps([one.described["responses"] for one in operations])
     named = {slug for slug in PROBLEMS if f"{PREFIX}{slug}" in text}
@@ -156,9 +180,30 @@ def test_null_is_one_of_the_types_of_a_field(document: Object) -> None:
 def test_a_question_is_answered_as_json_or_as_events(document: Object) -> None:
     answer = document["paths"]["/api/ask"]["post"]["responses"]["200"]["content"]
     assert set(answer) == {"application/json", "text/event-stream"}
-    assert answer["text/event-stream"]["schema"] == {"$ref": "#/components/schemas/StreamEvent"}
-    events = document["components"]["schemas"]["StreamEventName"]["enum"]
-    assert {f"{name.capitalize()}Event" for name in events if name != "done"} <= set(document["components"]["schemas"])
+    events = [one["properties"] for one in answer["text/event-stream"]["schema"]["oneOf"]]
+    assert {one["event"]["const"]: one["data"]["contentSchema"]["$ref"].rpartition("/")[2] for one in events} == {
+        "sources": "SourcesEvent",
+        "token": "TokenEvent",
+        "restart": "RestartEvent",
+        "check": "CheckEvent",
+        "done": "AnswerResponse",
+        "error": "ErrorEvent",
+    }
+    assert {one["data"]["contentSchema"]["$ref"].rpartition("/")[2] for one in events} <= set(
+        document["components"]["schemas"]
+    )
+
+
+def test_what_may_be_sent_again_is_marked(operations: list[Operation]) -> None:
+    assert {one.id for one in operations if one.described.get("x-repeatable")} == {
+        "search",
+        "ask",
+        "formatCitations",
+        "upload",
+        "ingest",
+        "changeDocument",
+        *(one.id for one in operations if one.path in COMPATIBILITY - {"/track"}),
+    }
 
 
 def test_pages_and_metrics_have_their_content_types(document: Object) -> None:

@@ -1,0 +1,97 @@
+"""What both clients do with a connection: headers, deadlines, errors and events."""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+import httpx
+from httpx_sse import ServerSentEvent
+from pydantic import ValidationError
+
+from concordance_client._call import Call
+from concordance_client._generated.models import EVENTS, AnswerEvent, AnswerResponse, ErrorEvent
+from concordance_client._generated.params import AskOptions
+from concordance_client.errors import AnswerInterruptedError, DeadlineError, ResponseError, UnreachableError
+
+DEADLINE = 120.0
+"""Seconds, as long as a language model may take for a long answer."""
+CONNECTING = 5.0
+"""Seconds for a connection at most, so that a call can be repeated within its deadline."""
+
+
+def headers(token: str) -> dict[str, str]:
+    """Return the headers of every request."""
+    try:
+        release = version("concordance-client")
+    except PackageNotFoundError:
+        release = "source"
+    return {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, */*;q=0.5",
+        "User-Agent": f"concordance-client/{release}",
+    }
+
+
+class Deadline:
+    """The end of a call, all its requests and pauses included."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Return the seconds left."""
+        return max(0.0, self._end - self._clock())
+
+    def check(self) -> None:
+        """Raise `DeadlineError` if no time is left."""
+        if not self.left():
+            raise self.missed()
+
+    def missed(self) -> DeadlineError:
+        return DeadlineError(f"Not done within {self._seconds:g} s. Allow more with `client.within(seconds)`.")
+
+    def timeout(self) -> httpx.Timeout:
+        """Return the limits of a request that begins now."""
+        left = self.left()
+        return httpx.Timeout(left, connect=min(left, CONNECTING))
+
+
+@contextmanager
+def foreign_errors(url: httpx.URL, deadline: Deadline) -> Generator[None]:
+    """Raise this package's errors instead of httpx's."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        message = f"{url} cannot be reached ({error}). Check the address, and that the service is running."
+        raise UnreachableError(message, sent=False) from error
+    except httpx.TimeoutException as error:
+        raise deadline.missed() from error
+    except httpx.RequestError as error:
+        raise UnreachableError(f"The connection to {url} broke: {error}", sent=True) from error
+
+
+def streamed(query: str, options: AskOptions) -> Call[AnswerResponse]:
+    """Return the call for a streamed answer."""
+    return Call("POST", "/api/ask", AnswerResponse, body={"query": query, **options, "stream": True}, repeatable=True)
+
+
+def answer_event(event: ServerSentEvent) -> AnswerEvent | None:
+    """Return an event of a streamed answer; None for one of a newer service. Raises `AnswerInterruptedError` for an `error`."""
+    kind = EVENTS.get(event.event)
+    if kind is None:
+        return None
+    try:
+        data = kind.model_validate_json(event.data)
+    except ValidationError as error:
+        raise ResponseError(f"The event {event.event} is not a {kind.__name__}.", 200) from error
+    if isinstance(data, ErrorEvent):
+        raise AnswerInterruptedError(data.detail)
+    return cast("AnswerEvent", data)
+
+
+def cut_off() -> AnswerInterruptedError:
+    """Return the error for a stream without an end."""
+    return AnswerInterruptedError("The stream ended before the answer was complete. Ask again.")

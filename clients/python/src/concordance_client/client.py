@@ -1,0 +1,137 @@
+"""The synchronous client."""
+
+import copy
+import ssl
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+from httpx_sse import EventSource
+
+from concordance_client._call import Call, failure
+from concordance_client._generated import models, params
+from concordance_client._generated.operations import Operations
+from concordance_client._retry import Retries
+from concordance_client._upload import File, Progress, Upload, opened
+from concordance_client._wire import DEADLINE, Deadline, answer_event, cut_off, foreign_errors, headers, streamed
+from concordance_client.errors import ConcordanceError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Client(Operations):
+    """A client of one service, for one caller. It keeps connections open: use it with `with`, or call `close`."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        deadline: float = DEADLINE,
+        retries: Retries | None = None,
+        verify: ssl.SSLContext | bool = True,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`token` is a token or API key; `deadline` the seconds for a call, its repetitions included.
+
+        Between two parts of a response, nothing but httpx's own timeout ends a call, so one that trickles in can take up to twice as long.
+        """
+        self._http = httpx.Client(base_url=url, headers=headers(token), verify=verify, transport=transport)
+        self._retries = retries or Retries()
+        self._seconds = deadline
+
+    def within(self, seconds: float) -> Self:
+        """Return this client with another deadline. Both share their connections."""
+        other = copy.copy(self)
+        other._seconds = seconds
+        return other
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(self, call: Call[T]) -> T:
+        """Send a call, again if need be, and return its result."""
+        deadline = Deadline(self._seconds)
+        return self._repeat(call, deadline, partial(self._exchange, call, deadline))
+
+    def upload(
+        self,
+        file: File,
+        *,
+        filename: str | None = None,
+        progress: Progress | None = None,
+        **metadata: Unpack[params.UploadMetadata],
+    ) -> models.UploadResponse:
+        """Upload a file: a path, bytes, or an open file. `progress` receives the bytes sent so far and their total.
+
+        The same content again replaces title, tags and sharing of the document.
+        """
+        with opened(file, filename) as (name, stream):
+            form = Upload(name, stream, metadata, progress)
+            return self.send(Call("POST", "/api/upload", models.UploadResponse, upload=form, repeatable=True))
+
+    def ask_stream(self, query: str, **options: Unpack[params.AskOptions]) -> Generator[models.AnswerEvent]:
+        """Yield the events of an answer while it is written; the last is the `AnswerResponse`.
+
+        A `RestartEvent` voids the `TokenEvent`s before it. Raises `AnswerInterruptedError` if the answer ends early.
+        """
+        call, deadline = streamed(query, options), Deadline(self._seconds)
+        with ExitStack() as stack:
+            response = self._repeat(call, deadline, lambda: stack.enter_context(self._opened(call, deadline)))
+            for sent in EventSource(response).iter_sse():
+                deadline.check()
+                event = answer_event(sent)
+                if event is not None:
+                    yield event
+                if isinstance(event, models.AnswerResponse):
+                    return
+            raise cut_off()
+
+    def _repeat(self, call: Call[Any], deadline: Deadline, request: Callable[[], R]) -> R:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return request()
+            except ConcordanceError as error:
+                pause = self._retries.pause(attempt, error, repeatable=call.repeatable)
+                if pause is None or pause >= deadline.left():
+                    raise
+            time.sleep(pause)
+
+    def _exchange(self, call: Call[T], deadline: Deadline) -> T:
+        with self._opened(call, deadline) as response:
+            return call.result(response, _content(response, deadline))
+
+    @contextmanager
+    def _opened(self, call: Call[Any], deadline: Deadline) -> Generator[httpx.Response]:
+        """Yield a successful response, of which the body is not read yet."""
+        with (
+            foreign_errors(self._http.base_url, deadline),
+            self._http.stream(**call.request(), timeout=deadline.timeout()) as response,
+        ):
+            if not response.is_success:
+                raise failure(response, _content(response, deadline))
+            yield response
+
+
+def _content(response: httpx.Response, deadline: Deadline) -> bytes:
+    content = bytearray()
+    for part in response.iter_bytes():
+        deadline.check()
+        content += part
+    return bytes(content)
