@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from litestar import Litestar
-from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
@@ -15,6 +14,7 @@ from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from serving.access.auth import Authentication
+from serving.access.cross_origin import cross_origin
 from serving.access.origins import guarded_by, serving_rules
 from serving.access.request_limits import RequestLimits
 from serving.bodies import StrictRequest
@@ -57,6 +57,7 @@ from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
 from serving.routes.viewer import view_document, view_original
 from serving.routes.why import why
+from serving.routes.widget import ask_widget, widget_script, widget_token
 from serving.web.static import static_file
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -74,18 +75,6 @@ _HEADERS = (
     (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send forms of ours with `Origin: null`
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-
-
-def _cross_origin(origins: tuple[str, ...]) -> CORSConfig | None:
-    """Return what pages of these origins may do: anything with a token or key of the header, nothing with a cookie."""
-    if not origins:
-        return None
-    return CORSConfig(
-        allow_origins=list(origins),
-        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-        allow_headers=["Authorization", "X-API-Key", "Content-Type"],
-        expose_headers=["Retry-After", "WWW-Authenticate", "Content-Disposition"],
-    )
 
 
 async def _secure(message: Message, scope: Scope) -> None:
@@ -187,6 +176,9 @@ def create_app(
         *OAUTH_HANDLERS,
         list_agents,
         end_agent,
+        widget_script,
+        widget_token,
+        ask_widget,
     ]
     return App(
         route_handlers=handlers,
@@ -197,10 +189,9 @@ def create_app(
         ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,
-        before_send=[_secure],
+        before_send=[_secure, cross_origin(settings)],
         lifespan=[lifespan],
         state=State({"services": services}, deep_copy=False),
-        cors_config=_cross_origin(settings.cors_origins),
         openapi_config=None,
         request_class=StrictRequest,
         request_max_body_size=MAX_BODY_BYTES,

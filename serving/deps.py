@@ -59,6 +59,7 @@ from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
 from serving.understanding.grammar import Grammar
 from serving.understanding.names import ReadableNames
+from serving.widget.visitors import Widgets
 from sql.web import WebReads
 from sql.web_rows import ActiveModel
 
@@ -126,6 +127,7 @@ class Services:
         self.metrics = Metrics(self.shared)
         self.limit = RateLimit(settings.search_rate_limit, self.shared, "search")
         self.origins = Origins(settings.trusted_proxies)
+        self.widgets = Widgets(settings.widgets, self.shared)
         self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, self.shared)
         self.database = Database(settings.postgres_dsn)
         self.qdrant: AsyncQdrantClient = async_client(settings)

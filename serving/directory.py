@@ -76,6 +76,14 @@ class Directory:
         kept = frozenset(name for name in access.principals if not name.startswith("group:"))
         return msgspec.structs.replace(access, principals=kept)
 
+    async def read_index_version(self, fresh_since: datetime) -> None:
+        """Read the version of the index for a request without a sign-in, which finds nothing cached from before it."""
+        try:
+            row = await self._reads.directory(email="", fresh_since=fresh_since, token_id=None)
+        except RegistryDownError:
+            return
+        self.index_version = max(row.index_version, self.index_version or 0)
+
     async def require_active(self, email: str, fresh_since: datetime) -> None:
         """Raise `UnauthorizedError` for a user whom a directory reports as inactive. Raises `RegistryDownError`."""
         if (await self._reads.directory(email=email, fresh_since=fresh_since, token_id=None)).blocked:

@@ -163,8 +163,8 @@ def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
     environment = variables.grouped({name: getattr(settings, name) for name in names})
     for name in {*names, "home"} - variables.NOT_ALONE:
         value = getattr(settings, name)
-        if name == "file_roots":
-            value = "[" + ",".join(root.model_dump_json(exclude_unset=True) for root in settings.file_roots) + "]"
+        if name in {"file_roots", "widgets"}:
+            value = "[" + ",".join(one.model_dump_json(exclude_unset=True) for one in value) + "]"
         if value is not None:
             environment[f"CONCORDANCE_{name.upper()}"] = _text(value)
     return environment

@@ -33,12 +33,12 @@ def always_json(_path: str) -> str:
     return JSON
 
 
-def never(_path: str) -> bool:
-    return False
-
-
 def any_type(_path: str) -> None:
     """Accept bodies of any type."""
+
+
+def no_path(_path: str) -> bool:
+    return False
 
 
 class RequestRefusal(NamedTuple):
@@ -61,8 +61,10 @@ class Rules:
     """If True, any IP address is accepted as the host: for a listener open to a network. A page cannot rebind an address."""
     body_type: Callable[[str], str | None] = always_json
     """Returns the content type that a path requires, or None if it accepts any type."""
-    own_origin: Callable[[str], bool] = never
+    own_origin: Callable[[str], bool] = no_path
     """Returns True for a path to which pages of other origins may not write even with a token."""
+    checks_origin: Callable[[str], bool] = no_path
+    """Returns True for a path whose route checks the origin of pages itself."""
 
     def refusal(self, scope: Mapping[str, Any]) -> RequestRefusal | None:
         """Return why the request or websocket of this scope is refused, or None if it is accepted."""
@@ -80,7 +82,8 @@ class Rules:
                 "prints, or add the name to CONCORDANCE_ALLOWED_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        if changes and not self._comes_from_us(headers, host, scope["path"]):
+        path = scope["path"]
+        if changes and not self.checks_origin(path) and not self._comes_from_us(headers, host, path):
             return RequestRefusal(
                 403,
                 "origin-foreign",
@@ -120,11 +123,12 @@ def rules_for(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     body_type: Callable[[str], str | None] = always_json,
-    own_origin: Callable[[str], bool] = never,
+    own_origin: Callable[[str], bool] = no_path,
+    checks_origin: Callable[[str], bool] = no_path,
 ) -> Rules:
     """Return the rules of a listener bound to `host`: served under that name, or under any address if bound to all."""
     names = frozenset({host.lower(), *hosts} - ANY_ADDRESS)
-    return Rules(names, frozenset(origins), host in ANY_ADDRESS, body_type, own_origin)
+    return Rules(names, frozenset(origins), host in ANY_ADDRESS, body_type, own_origin, checks_origin)
 
 
 class Guard:

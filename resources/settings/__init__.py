@@ -24,12 +24,26 @@ from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
 from resources.settings.sign_in import OidcProvider, SignInSettings
 from resources.settings.sources import FileRoot, SourceSettings
+from resources.settings.widgets import Widget, WidgetSettings
 from resources.withheld import withheld
+
+_ENTRIES = {"file_roots": "root", "widgets": "widget"}
+"""What an entry of a list is called in messages."""
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["BUNDLED_MODEL", "MAX_UPLOAD_BYTES", "FileRoot", "OidcProvider", "Settings", "load", "read", "setting_name"]
+__all__ = [
+    "BUNDLED_MODEL",
+    "MAX_UPLOAD_BYTES",
+    "FileRoot",
+    "OidcProvider",
+    "Settings",
+    "Widget",
+    "load",
+    "read",
+    "setting_name",
+]
 
 
 class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the groups are plain models)
@@ -40,6 +54,7 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
     SearchSettings,
     AnswerSettings,
     SourceSettings,
+    WidgetSettings,
     LimitSettings,
     RetentionSettings,
     FixedFigures,
@@ -138,8 +153,8 @@ def _line(kind: type[BaseSettings], prefix: str, fault: ErrorDetails) -> str:
         return message(fault, None)
     field, *inner = fault["loc"]
     name = variables.variable_of(setting_name(prefix, str(field)))
-    if inner and field == "file_roots":
+    if inner and field in _ENTRIES:
         number, *rest = inner
-        inner = [f"root {int(number) + 1}", *rest]
+        inner = [f"{_ENTRIES[str(field)]} {int(number) + 1}", *rest]
     where = f" ({', '.join(map(str, inner))})" if inner else ""
     return f"{name}{where}: {message(fault, None if inner else kind.model_fields.get(str(field)))}"

@@ -1,15 +1,14 @@
 """Limits, retention, and figures that are fixed."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import NoDecode
 
 from resources.core.durations import PATTERN
+from resources.settings.urls import WebOrigin
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
-_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?")
 Count = Annotated[int, Field(ge=1)]
 Period = Annotated[str, Field(pattern=PATTERN)]
 
@@ -73,9 +72,9 @@ class LimitSettings(BaseModel):
     """A browser has to sign in again after this time."""
     session_idle: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "12h"
     """A browser has to sign in again after this time without a request."""
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    cors_origins: Annotated[tuple[WebOrigin, ...], NoDecode] = ()
     """Origins whose pages may call the HTTP interface from a browser, separated by spaces."""
-    dagster_public_url: str | None = None
+    dagster_public_url: WebOrigin | None = None
     """Address at which people's browsers reach Dagster's webserver, through a reverse proxy."""
 
     @field_validator("cors_origins", mode="before")
@@ -83,22 +82,10 @@ class LimitSettings(BaseModel):
     def _separate(cls, value: Any) -> Any:
         return value.split() if isinstance(value, str) else value
 
-    @field_validator("cors_origins")
+    @field_validator("dagster_public_url", mode="before")
     @classmethod
-    def _plain_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(
-                    f"{origin!r} is not an origin; write https://HOST or https://HOST:PORT, without a path"
-                )
-        return origins
-
-    @field_validator("dagster_public_url")
-    @classmethod
-    def _own_host(cls, url: str | None) -> str | None:
-        if url is not None and not _ORIGIN.fullmatch(url.rstrip("/")):
-            raise ValueError(f"must be an address such as https://dagster.acme.com, without a path, not {url!r}")
-        return url and url.rstrip("/")
+    def _without_slash(cls, url: Any) -> Any:
+        return url.rstrip("/") if isinstance(url, str) else url
 
 
 class RetentionSettings(BaseModel):

@@ -87,16 +87,7 @@ class SourceSettings(BaseModel):
     @field_validator("file_roots", mode="before")
     @classmethod
     def _read_roots(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value.strip()
-        if text.startswith("@"):
-            path = Path(text[1:]).expanduser()
-            try:
-                text = path.read_text(encoding="utf-8")
-            except OSError as error:
-                raise ValueError(f"cannot read {path}: {error.strerror}") from error
-        return _json(text) if text else []
+        return json_or_file(value)
 
     @field_validator(
         "drive_roots", "drive_users", "allowed_hosts", "upload_share_domains", mode="before", check_fields=False
@@ -146,6 +137,20 @@ class SourceSettings(BaseModel):
     @classmethod
     def _without_slash(cls, url: str | None) -> str | None:
         return None if url is None else http_url(url).rstrip("/")
+
+
+def json_or_file(value: Any) -> Any:
+    """Return the list in a variable that holds JSON, or `@path` of a file with it. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith("@"):
+        path = Path(text[1:]).expanduser()
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    return _json(text) if text else []
 
 
 def _json(text: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?")
 BUCKETS = ("s3", "az", "azure", "abfs", "abfss", "gs")
 
 
@@ -17,6 +19,13 @@ def http_url(url: str) -> str:
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"must be a URL such as https://service.example.com or http://127.0.0.1:8000, not {url!r}")
     return url
+
+
+def web_origin(origin: str) -> str:
+    """Return the origin of web pages. Raises `ValueError` if it is not one as browsers send it."""
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError(f"{origin!r} is not an origin; write https://HOST or https://HOST:PORT, without a path")
+    return origin
 
 
 def check_secret_http_url(url: SecretStr) -> None:
@@ -67,4 +76,5 @@ def _parts(url: str) -> SplitResult | None:
 
 
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+WebOrigin = Annotated[str, AfterValidator(web_origin)]
 StoreUrl = Annotated[str, AfterValidator(store_url)]

@@ -82,7 +82,12 @@ def encode(
     }
     if admin:
         claims["admin"] = True
-    return jwt.encode(claims, key, algorithm=ALGORITHM, headers={"kid": key_id(key)})
+    return sign(key, claims)
+
+
+def sign(key: str, claims: Mapping[str, Any]) -> str:
+    """Return a token with these claims. Its `kid` names the key."""
+    return jwt.encode(dict(claims), key, algorithm=ALGORITHM, headers={"kid": key_id(key)})
 
 
 def mint(
@@ -130,8 +135,18 @@ def _expired() -> UnauthorizedError:
 @lru_cache(1_000)
 def _verified(token: str, keys: tuple[str, ...]) -> Verified:
     """Return what a token says. Cached because a valid signature stays valid; `verified` checks the time again."""
+    claims = claims_of(token, keys)
+    groups: Any = claims.get("groups", [])
+    if not is_list(groups) or not all(isinstance(group, str) for group in groups):
+        raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
+    access = access_of(claims["sub"], groups, admin=claims.get("admin") is True)
+    return Verified(access, token_id(token, claims), float(claims["iat"]), float(claims["exp"]))
+
+
+def claims_of(token: str, keys: Sequence[str], audience: str = AUDIENCE) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys signed for this audience. Raises `UnauthorizedError`."""
     try:
-        claims = _claims(token, keys)
+        return _claims(token, keys, audience)
     except jwt.ExpiredSignatureError:
         raise _expired() from None
     except jwt.InvalidSignatureError:
@@ -145,14 +160,9 @@ def _verified(token: str, keys: tuple[str, ...]) -> Verified:
         raise UnauthorizedError("token-malformed", "This token cannot be read. Send it whole and unchanged.") from None
     except jwt.InvalidTokenError as error:
         raise UnauthorizedError("token-invalid", f"This token is not accepted: {error}.") from None
-    groups: Any = claims.get("groups", [])
-    if not is_list(groups) or not all(isinstance(group, str) for group in groups):
-        raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
-    access = access_of(claims["sub"], groups, admin=claims.get("admin") is True)
-    return Verified(access, token_id(token, claims), float(claims["iat"]), float(claims["exp"]))
 
 
-def _claims(token: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _claims(token: str, keys: Sequence[str], audience: str) -> dict[str, Any]:
     """Return the claims of a token signed with one of the keys. Raises `jwt.InvalidTokenError`."""
     kid = jwt.get_unverified_header(token).get("kid")
     candidates = [key for key in keys if kid is None or key_id(key) == kid]
@@ -163,7 +173,7 @@ def _claims(token: str, keys: tuple[str, ...]) -> dict[str, Any]:
                 token,
                 key,
                 algorithms=[ALGORITHM],
-                audience=AUDIENCE,
+                audience=audience,
                 issuer=ISSUER,
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},

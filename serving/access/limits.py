@@ -57,12 +57,14 @@ class Recent:
 
 
 class RateLimit:
-    """A token bucket for each caller (an email or an address), holding `per_minute` tokens and refilled evenly."""
+    """A token bucket for each caller (an email or an address), holding `most` tokens and refilled evenly within `seconds`."""
 
-    def __init__(self, per_minute: int, shared: Shared, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, most: int, shared: Shared, name: str, clock: Callable[[], float] = time.monotonic, seconds: float = 60
+    ) -> None:
         """`clock` is the same for all processes of a machine, as the monotonic one is."""
-        self._capacity = float(per_minute)
-        self._rate = per_minute / 60
+        self._capacity = float(most)
+        self._rate = most / seconds
         self._clock = clock
         self._buckets = Recent(shared, f"rate {name}")
 

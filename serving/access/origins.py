@@ -31,6 +31,8 @@ Routes that end with an opaque id check it themselves, too."""
 
 SCIM = "/scim/"
 """Paths of SCIM, whose clients send application/scim+json or application/json, and never a cookie."""
+WIDGETS = "/api/widget/"
+"""Paths of the widgets, whose routes ignore cookies and check the page's origin against the widget's own."""
 
 
 def serving_rules(settings: Settings) -> Rules:
@@ -45,6 +47,7 @@ def serving_rules(settings: Settings) -> Rules:
         body_type=lambda path: (
             None if path.startswith(SCIM) or is_routed(path) else BODY_TYPES.get(path.rstrip("/"), JSON)
         ),
+        checks_origin=lambda path: path.startswith(WIDGETS),
     )
 
 

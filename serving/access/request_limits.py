@@ -37,6 +37,7 @@ CLASSES: Mapping[str, RouteClass] = {
     "search": RouteClass(None, per_caller=64, in_total=128, body_bytes=128 * KB),
     "answer": RouteClass(None, per_caller=16, in_total=64, body_bytes=MB),
     "read": RouteClass(10, per_caller=32, in_total=128, body_bytes=64 * KB),
+    "widget": RouteClass(None, per_caller=4, in_total=32, body_bytes=64 * KB),
     "write": RouteClass(3, per_caller=32, in_total=128, body_bytes=256 * KB),
     "agent": RouteClass(10, per_caller=16, in_total=64, body_bytes=128 * KB),
     "upload": RouteClass(3, per_caller=200, in_total=250, body_bytes=None),
@@ -119,6 +120,8 @@ CLASS_OF: Mapping[str, str] = {
             "staticFile",
             "protectedResource",
             "authorizationServer",
+            "widgetScript",
+            "widgetToken",
         ),
         "open",
     ),
@@ -129,6 +132,7 @@ CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(("ingest", "pushDocuments"), "ingest"),
     "openDagster": "sign-in",
     "dagsterRights": "open",
+    "askWidget": "widget",
 }
 
 UNLIMITED_FROM_UNKNOWN = {"health", "event"}

@@ -30,6 +30,11 @@ SECURITY_SCHEMES: dict[str, Schema] = {
         "name": "X-Api-Key",
         "description": "An API key (`ck_…`), or a token, instead of the header `Authorization`.",
     },
+    "widgetToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The token of a widget's visitor, which `POST /api/widget/{name}/token` returns.",
+    },
     "metricsToken": {
         "type": "http",
         "scheme": "bearer",
@@ -39,6 +44,7 @@ SECURITY_SCHEMES: dict[str, Schema] = {
 TAGS = {
     "search": "Find passages, and format citations of documents.",
     "answers": "Answer questions from documents, look at answers again, and rate them.",
+    "widget": "Answer questions of anonymous visitors of other sites, from public documents of one collection.",
     "documents": "List, read, download, upload, ingest, change and delete documents, and find out why one is not found.",
     "access": "Who you are, and what your access comes from.",
     "sessions": "Browsers in which you are signed in.",

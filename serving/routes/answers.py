@@ -74,7 +74,8 @@ async def as_events(first: AnswerEvent, rest: AsyncGenerator[AnswerEvent]) -> As
         await rest.aclose()
 
 
-async def _next(events: AsyncGenerator[AnswerEvent]) -> AnswerEvent:
+async def next_event(events: AsyncGenerator[AnswerEvent]) -> AnswerEvent:
+    """Return the first event of a stream, as a coroutine that can be cancelled."""
     return await anext(events)
 
 
@@ -113,7 +114,7 @@ async def ask(
     if not wants_events(request, data):
         return Response(await unless_left(request, services.answers.ask(data, request.user)), status_code=200)
     events = services.answers.stream(data, request.user)
-    first = await unless_left(request, _next(events))  # an invalid question still fails with a status
+    first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 

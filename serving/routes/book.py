@@ -114,6 +114,14 @@ class TrackResponse(msgspec.Struct, frozen=True):
     """The conversation is being stored."""
 
 
+async def document_on_page(services: Services, access: Access, page_name: str, collection_id: str | None) -> str | None:
+    """Return the ID of the document that a page shows, by its path or address, if the caller may read it in this collection."""
+    reference = page(page_name, services.settings.file_roots)
+    return await WebReads(services.database).document_by_page(
+        **msgspec.structs.asdict(reference), collection_id=collection_id, **services.readable_by(access)
+    )
+
+
 def to_ask(query: str, collection_id: str | None, selection: Selection | None = None) -> AskRequest:
     """Return the question that is asked of the one service."""
     filters = Filters(collection_ids=[collection_id]) if collection_id is not None else None
@@ -200,10 +208,7 @@ async def ask_selection(
 ) -> BookAnswer:
     """Answer a question about selected text from its own file only."""
     enforce_rate_limit(services, request.user)
-    reference = page(data.source_file, services.settings.file_roots)
-    doc_id = await WebReads(services.database).document_by_page(
-        **msgspec.structs.asdict(reference), collection_id=data.collection_id, **services.readable_by(request.user)
-    )
+    doc_id = await document_on_page(services, request.user, data.source_file, data.collection_id)
     if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
     ask = to_ask(data.query, None, Selection(doc_id, data.context))

@@ -32,6 +32,8 @@ NOT_FOUND = dict.fromkeys(
         "deleteDocument",
         "changeDocument",
         "getOriginal",
+        "widgetToken",
+        "askWidget",
     ),
     404,
 )

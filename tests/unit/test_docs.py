@@ -15,7 +15,7 @@ from litestar.routes import HTTPRoute
 
 from assets.stages.profiles import PROFILES
 from orchestration.cli import app as command_line
-from resources.settings import FileRoot, Settings
+from resources.settings import FileRoot, Settings, Widget
 from resources.settings.variables import FIXED, GROUPS
 from resources.sources.sidecars import Sidecar
 from serving import filters, results, schemas
@@ -88,7 +88,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
 def test_no_setting_is_documented_that_is_not_there() -> None:
     named = {name for name in names_in_tables("docs/configuration.md") if name.startswith("CONCORDANCE_")}
     assert named == VARIABLES
-    assert len(named) <= 57  # 50, and those of sign-in, groups, roles, delegation and labels
+    assert len(named) <= 58  # 50, and those of sign-in, groups, roles, delegation, labels and widgets
     assert names_in_tables("docs/configuration.md", "part") == PARTS
     assert names_in_tables("docs/configuration.md", "fixed figure") == FIXED
 
@@ -101,8 +101,9 @@ def test_pages_name_only_settings_that_exist() -> None:
     assert {page: names - known[page] for page, names in named.items() if names - known[page]} == {}
 
 
-def test_file_roots_sidecars_and_profiles_are_documented() -> None:
+def test_file_roots_widgets_sidecars_and_profiles_are_documented() -> None:
     assert names_in_tables("docs/configuration.md", "field") == set(FileRoot.model_fields)
+    assert names_in_tables("docs/widget.md", "field") == set(Widget.model_fields)
     assert names_in_tables("docs/configuration.md", "key") == set(Sidecar.__struct_fields__)
     assert names_in_tables("docs/configuration.md", "profile") == {"auto", *PROFILES}
 

@@ -19,7 +19,7 @@ from orchestration.supervision.environment import (
 )
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
-from resources.settings import FileRoot, Settings, load, variables
+from resources.settings import FileRoot, Settings, Widget, load, variables
 from resources.settings.limits import Prompts
 from resources.sources import configured
 
@@ -28,7 +28,9 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("CONCORDANCE_SYNC_MINUTES=7\n")
     root = FileRoot(name="handbook", url="file:///srv/handbook", tenant="acme", dataset="handbook", tags={"a": [1]})
-    ours = load(home=Path("relative"), http_port=4711, qdrant_api_key="k" * 8, file_roots=(root,), parse_workers=3)
+    widget = Widget(name="docs", origins=("https://docs.acme.com",), collection="handbook")
+    given = {"file_roots": (root,), "widgets": (widget,), "parse_workers": 3}
+    ours = load(home=Path("relative"), http_port=4711, qdrant_api_key="k" * 8, **given)
     (tmp_path / ".env").unlink()
     environment = child_environment(ours)
     for name, value in environment.items():

@@ -19,7 +19,7 @@ from serving.routes.search import SearchRequest
 from tests.fixtures.openapi import Described
 
 Object = dict[str, Any]
-OPEN = {"slackEvents", "driveNotifications", "googleCallback", "alive", "ready", "viewDocument"}
+OPEN = {"widgetToken", "slackEvents", "driveNotifications", "googleCallback", "alive", "ready", "viewDocument"}
 COMPATIBILITY = {"/api/rag.search", "/api/search", "/api/chat", "/ask", "/ask-local", "/track"}
 NO_INPUT = {
     "listSources",
@@ -94,6 +94,7 @@ def test_open_routes_are_open_and_all_others_take_a_token_or_a_key(
     security = {one.id: one.described["security"] for one in operations}
     assert {name for name, wanted in security.items() if wanted == []} == OPEN
     assert security.pop("metrics") == [{"metricsToken": []}]
+    assert security.pop("askWidget") == [{"widgetToken": []}]
     assert all(wanted == [{"bearer": []}, {"apiKey": []}] for name, wanted in security.items() if name not in OPEN)
     key = document["components"]["securitySchemes"]["apiKey"]
     assert (key["in"], key["name"]) == ("header", "X-Api-Key")

@@ -50,6 +50,18 @@ CASES: list[Case] = [
         {"DRIVE_USERS": "*"},
         "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
     ),
+    (
+        {"WIDGETS": '[{"name": "a", "origins": ["https://docs.acme.com/"], "collection": "a"}]'},
+        "CONCORDANCE_WIDGETS (widget 1, origins, 0): 'https://docs.acme.com/' is not an origin; write https://HOST or",
+    ),
+    (
+        {"WIDGETS": '[{"name": "a", "origins": [], "collection": "a"}]'},
+        "CONCORDANCE_WIDGETS (widget 1, origins): must name a site that may show the widget, such as https://docs.",
+    ),
+    (
+        {"WIDGETS": json.dumps([{"name": "a", "origins": ["https://a.example"], "collection": "a"}] * 2)},
+        "CONCORDANCE_WIDGETS: names a widget twice: give every widget a name of its own",
+    ),
     ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
     ({"OIDC_PROVIDERS": "{"}, "CONCORDANCE_OIDC_PROVIDERS: is not valid JSON: "),
     (
@@ -59,7 +71,7 @@ CASES: list[Case] = [
     ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers=4' is not one of answer_cache_seconds, "),
     (
         {"LIMITS": "dagster_public_url=dagster.acme.com"},
-        "dagster_public_url in CONCORDANCE_LIMITS: must be an address such as https://dagster",
+        "dagster_public_url in CONCORDANCE_LIMITS: 'dagster.acme.com' is not an origin; write https://HOST",
     ),
     ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
     (

@@ -1,0 +1,126 @@
+"""What a visitor of a widget is sent: the steps of an answer, without scores, ids, people, counts or inner errors."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Literal, cast
+
+import msgspec
+from msgspec import Meta
+
+from resources.core.errors import ServiceUnavailableError, TemporaryError
+from resources.logging import logger
+from serving.answers.schemas import AnswerEvent, AnswerResponse
+from serving.answers.service import UNCERTAIN
+from serving.results import Result
+
+UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
+
+log = logger("serving")
+
+
+class WidgetSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that a widget's answer is made from."""
+
+    number: int
+    """Its number in the answer, from 1."""
+    title: str
+    """Title of the document."""
+    section_path: list[str]
+    """Headings above the passage, outermost first."""
+    snippet: str
+    """About 100 characters of the passage."""
+    link: str | None
+    """Opens the page at the passage; null for documents without a page of their own."""
+
+
+class WidgetSources(msgspec.Struct, frozen=True):
+    """The data of the event `sources` of a widget, the first of a stream."""
+
+    sources: list[WidgetSource]
+    """The passages; `[n]` in the answer is the one numbered n."""
+
+
+class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of the event `done` of a widget, the last of a stream."""
+
+    answer: str
+    """The text. `[n]` refers to the source numbered n."""
+    found: bool
+    """False if the collection does not answer the question."""
+    quoted: bool
+    """True if sentences of the sources are quoted instead of an answer being written."""
+    uncertain: bool
+    """True if it is not certain that the quotes answer the question."""
+    cited: list[int]
+    """Numbers of the sources that the answer cites."""
+    unsupported: list[str]
+    """Sentences that no source supports."""
+
+
+class WidgetEvent(msgspec.Struct, frozen=True):
+    """A server-sent event of a widget's answer: `sources`, then `token` repeatedly, and `done`.
+
+    A `restart` voids the tokens before it. `error` ends a stream early.
+    """
+
+    event: Annotated[
+        Literal["sources", "token", "restart", "done", "error"],
+        Meta(
+            title="WidgetEventName",
+            description="The data is a `WidgetSources`, `TokenEvent`, `WidgetAnswer` or `ErrorEvent`; of `restart` an empty object.",
+        ),
+    ]
+    """The name of the event."""
+    data: Annotated[str, Meta(extra_json_schema={"contentMediaType": "application/json"})]
+    """The data, as JSON."""
+
+
+async def visitor_events(events: AsyncGenerator[AnswerEvent], base_url: str) -> AsyncGenerator[AnswerEvent]:
+    """Yield the events of an answer as visitors receive them. Raises `ServiceUnavailableError`, which says nothing of its cause."""
+    try:
+        async with aclosing(events):
+            async for event in events:
+                if (shown := _shown(event, base_url)) is not None:
+                    yield shown
+    except TemporaryError as error:
+        log.warning("widget_answer_failed", error=str(error))
+        raise ServiceUnavailableError(UNAVAILABLE, error.retry_after) from error
+
+
+def _shown(event: AnswerEvent, base_url: str) -> AnswerEvent | None:
+    if isinstance(event.data, AnswerResponse):
+        return AnswerEvent("done", msgspec.to_builtins(_answer(event.data)))
+    match event.name:
+        case "sources":
+            found = cast("list[Result]", event.data["sources"])
+            return AnswerEvent("sources", {"sources": [_source(one, base_url) for one in found]})
+        case "restart":
+            return AnswerEvent("restart", {})
+        case "token":
+            return event
+        case _:
+            return None
+
+
+def _source(result: Result, base_url: str) -> WidgetSource:
+    link: str | None = result.citation.link
+    if link.startswith(f"{base_url}/documents/"):  # the page of ours asks for a sign-in
+        link = None
+    return WidgetSource(
+        number=result.citation.index,
+        title=result.title,
+        section_path=result.section_path,
+        snippet=result.snippet,
+        link=link,
+    )
+
+
+def _answer(answer: AnswerResponse) -> WidgetAnswer:
+    return WidgetAnswer(
+        answer=answer.answer,
+        found=answer.found,
+        quoted=answer.mode == "extractive",
+        uncertain=UNCERTAIN in answer.warnings,
+        cited=answer.cited,
+        unsupported=[one.text for one in answer.sentences if not one.supported],
+    )

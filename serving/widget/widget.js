@@ -1,0 +1,490 @@
+/* The Concordance chat widget:
+   <script src="https://HOST/widget.js" data-widget="NAME" async></script> */
+(() => {
+  "use strict";
+  const tag = document.currentScript ?? document.querySelector("script[data-widget]");
+  if (!tag?.dataset.widget || customElements.get("concordance-widget")) return;
+  if (!CSS.supports("color", "light-dark(#000, #fff)")) return; // an older browser
+  const { widget, title = "Ask the docs", label = "Ask", suggestions = "" } = tag.dataset;
+  const api = new URL(`api/widget/${encodeURIComponent(widget)}/`, tag.src);
+
+  const FEWEST_WORDS = 10;
+  const MOST_SELECTED = 5000; // characters, as of each of the last four messages:
+  const MOST_REMEMBERED = 1500;
+  const SILENCE_MS = 60_000; // longest wait for the next part of an answer
+  const HIGHLIGHT_MS = 2500;
+  const UNAVAILABLE = "The assistant is temporarily unavailable. Please try again.";
+  const ICONS = {
+    chat: "M20 12a8 8 0 0 1-8 8H4l1.8-2.9A8 8 0 1 1 20 12ZM8.5 10.5h7M8.5 14h4",
+    close: "M6 6l12 12M18 6 6 18",
+    fresh: "M12 5v14M5 12h14",
+    send: "M12 19V5M6 11l6-6 6 6",
+    stop: "M7 7h10v10H7z",
+  };
+
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`
+:host {
+  all: initial; color-scheme: inherit;
+  --bg: var(--concordance-background, light-dark(#fff, #1a1c22)); --text: var(--concordance-text, light-dark(#1c1f26, #eceef3));
+  --muted: light-dark(#59606e, #a9b0be); --soft: light-dark(#f3f4f8, #262a33); --danger: light-dark(#b3261e, #ffb4ab);
+  --line: 1px solid light-dark(#d8dce5, #383d49); --edge: light-dark(#868d9b, #757d8c);
+  --accent: var(--concordance-accent, light-dark(#3b49c7, #aab4ff)); --on-accent: var(--concordance-on-accent, light-dark(#fff, #14172b));
+  --offset: var(--concordance-offset, 20px);
+  font: 15px/1.55 var(--concordance-font, system-ui, sans-serif); color: var(--text);
+}
+* { box-sizing: border-box; margin: 0; padding: 0; }
+[hidden] { display: none !important; }
+button, textarea { font: inherit; color: inherit; border: 0; background: none; }
+button { cursor: pointer; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+svg { width: 20px; fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
+.pill, .send, .cite:hover { background: var(--accent); color: var(--on-accent); }
+.pill {
+  position: fixed; z-index: 2147483000; display: flex; align-items: center; gap: 8px; height: 48px; padding: 0 18px 0 14px;
+  border-radius: 24px; font-weight: 600; box-shadow: 0 4px 18px rgb(0 0 0 / .24);
+}
+.pill:hover, .send:hover { filter: brightness(1.1); }
+.launcher { right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
+.about { height: 36px; font-size: 14px; }
+dialog {
+  position: fixed; z-index: 2147483001; inset: auto var(--offset) var(--offset) auto; border: var(--line);
+  width: min(420px, calc(100vw - 2 * var(--offset))); height: min(640px, calc(100dvh - 2 * var(--offset)));
+  border-radius: var(--concordance-radius, 14px); background: var(--bg); color: var(--text);
+  flex-direction: column; overflow: hidden; box-shadow: 0 12px 48px rgb(0 0 0 / .28);
+}
+dialog[open], header, .row, .quoted, .source { display: flex; }
+header { align-items: center; gap: 4px; padding: 10px 10px 10px 18px; border-bottom: var(--line); }
+h2 { flex: 1; font-size: 16px; line-height: 1.3; }
+.icon, .send { display: grid; place-items: center; width: 36px; height: 36px; border-radius: 9px; flex: none; }
+.icon, .note, .source span span, blockquote, h3, .intro p, .wait { color: var(--muted); }
+.icon:hover, .chip:hover, a.source:hover, .question, code, pre, .cite { background: var(--soft); }
+.log { flex: 1; overflow-y: auto; padding: 18px; scrollbar-width: thin; overscroll-behavior: contain; overflow-wrap: anywhere; }
+.log:focus-visible { outline-offset: -3px; }
+.chip, .source { border: var(--line); border-radius: 10px; }
+.chip { display: block; width: 100%; margin-top: 8px; padding: 9px 13px; text-align: start; }
+.question { margin: 0 0 14px auto; width: fit-content; max-width: 88%; padding: 8px 14px; border-radius: 14px 14px 4px 14px; }
+blockquote, .source span span { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; font-size: 13px; }
+blockquote { padding-inline-start: 10px; margin-bottom: 4px; border-inline-start: 3px solid var(--edge); flex: 1; }
+.answer { margin-bottom: 26px; }
+.answer:last-child { min-height: calc(100% - 70px); margin: 0; } /* so that the question can be at the top */
+.answer > *, .answer div > * { margin-bottom: 10px; }
+ul, ol { padding-inline-start: 22px; }
+code { font: .9em ui-monospace, monospace; padding: 1px 4px; border-radius: 4px; }
+pre { padding: 10px 12px; border-radius: 8px; white-space: pre-wrap; }
+.cite {
+  margin-inline: 4px 2px; padding: 1px 6px; border-radius: 6px; box-shadow: 0 0 0 1px var(--edge);
+  color: var(--accent); font-size: 12px; font-weight: 650; text-decoration: none;
+}
+.note, h3 { font-size: 12.5px; }
+.sources { list-style: none; padding: 0; display: grid; gap: 6px; }
+.source { gap: 10px; padding: 8px 12px; color: inherit; text-decoration: none; font-size: 13.5px; line-height: 1.4; }
+.chip:hover, a.source:hover { border-color: var(--accent); }
+.source b, .error button { color: var(--accent); }
+.source strong { display: block; font-weight: 600; }
+.error { padding: 10px 14px; border: 1px solid var(--danger); border-radius: 10px; }
+.error button { font-weight: 600; text-decoration: underline; }
+.form { margin: 0 14px; border: 1px solid var(--edge); border-radius: 12px; }
+.form:focus-within { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
+.row { align-items: flex-end; gap: 6px; padding: 5px; }
+textarea { flex: 1; min-width: 0; resize: none; padding: 7px 8px; max-height: 132px; field-sizing: content; line-height: 1.45; }
+textarea:focus-visible { outline: 0; } /* its frame shows it */
+textarea::placeholder { color: var(--muted); opacity: 1; }
+.quoted { padding: 10px 6px 0 12px; }
+footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-align: center; }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+@media (max-width: 480px) {
+  dialog { inset: 0; width: 100%; height: 100dvh; max-width: none; max-height: none; border: 0; border-radius: 0; padding-top: env(safe-area-inset-top, 0px); }
+  textarea { font-size: 16px; } /* below, iOS zooms in */
+}
+@media (prefers-reduced-motion: no-preference) {
+  dialog[open] { animation: rise .18s ease-out; }
+  .wait { animation: pulse 1.4s infinite; }
+}
+@keyframes rise { from { opacity: 0; transform: translateY(10px); } }
+@keyframes pulse { 50% { opacity: .45; } }
+@media print { :host { display: none; } }
+`);
+
+  /** Return an element. Attributes that begin with `on` are listeners; texts are never parsed as HTML. */
+  function h(name, attributes, ...children) {
+    const node = document.createElement(name);
+    if (name === "button") node.type = "button";
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else node.setAttribute(key, value);
+    }
+    node.append(...children);
+    return node;
+  }
+
+  function icon(name) {
+    const [svg, path] = ["svg", "path"].map((one) => document.createElementNS("http://www.w3.org/2000/svg", one));
+    svg.setAttribute("viewBox", "0 0 24 24");
+    svg.setAttribute("aria-hidden", "true");
+    path.setAttribute("d", ICONS[name]);
+    svg.append(path);
+    return svg;
+  }
+
+  const iconButton = (name, what, onclick) => h("button", { class: "icon", "aria-label": what, title: what, onclick }, icon(name));
+
+  /** Return nodes for **bold**, `code` and [n]; `cite` makes the node of a number. */
+  function inline(text, cite) {
+    const nodes = [];
+    let at = 0;
+    for (const found of text.matchAll(/`([^`]+)`|\*\*(.+?)\*\*|\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]/g)) {
+      const before = text.slice(at, found.index);
+      const [whole, code, bold, numbers] = found;
+      nodes.push(numbers ? before.trimEnd() : before); // a citation stays in the line of what it supports
+      at = found.index + whole.length;
+      if (code) nodes.push(h("code", {}, code));
+      else if (bold) nodes.push(h("strong", {}, ...inline(bold, cite)));
+      else nodes.push(...numbers.split(",").map((number) => cite(Number(number))));
+    }
+    return [...nodes, text.slice(at)];
+  }
+
+  /** Return blocks for the Markdown that answers use: paragraphs, lists and fenced code. */
+  function blocks(text, cite) {
+    const made = [];
+    text.split(/^```.*$/m).forEach((part, index) => {
+      if (index % 2) return made.push(h("pre", {}, part.trim()));
+      let last = null;
+      for (const line of part.split("\n")) {
+        const [, number, item] = /^\s*(?:[-*•]|(\d+)[.)])\s+(.*)/.exec(line) ?? [];
+        const words = inline(item ?? line.replace(/^#+\s+/, ""), cite);
+        if (!line.trim()) last = null;
+        else if (item) {
+          if (last?.tagName !== (number ? "OL" : "UL")) made.push((last = number ? h("ol", { start: number }) : h("ul", {})));
+          last.append(h("li", {}, ...words));
+        } else if (last) (last.tagName === "P" ? last : last.lastChild).append(" ", ...words);
+        else made.push((last = h("p", {}, ...words)));
+      }
+    });
+    return made;
+  }
+
+  /** Yield the name and data of each server-sent event. */
+  async function* eventsOf(body) {
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (text + value).split(/\r?\n\r?\n/);
+      text = parts.pop();
+      for (const part of parts) {
+        const [, name] = /^event: (.*?)\r?$/m.exec(part) ?? [];
+        const [, data] = /^data: (.*?)\r?$/m.exec(part) ?? [];
+        if (name && data) yield [name, JSON.parse(data)];
+      }
+    }
+  }
+
+  function wordsIn(text) {
+    return [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter((one) => one.isWordLike).length;
+  }
+
+  /** Return a page's path without what differs between two addresses of it. */
+  const pathOf = ({ pathname }) => decodeURI(pathname).replace(/(\/index)?(\.html)?\/?$/, "");
+
+  /** Return the element that a link points to, if it is on this page. */
+  function targetOf(link) {
+    const url = new URL(link);
+    if (url.origin !== location.origin || pathOf(url) !== pathOf(location)) return null;
+    return document.getElementById(decodeURIComponent(url.hash.slice(1))) ?? document.querySelector("h1") ?? document.body;
+  }
+
+  /** Scroll to a heading and highlight what is below it, without a change to the page's styles. */
+  function reveal(target, focus) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
+    const shade = { backgroundColor: "rgb(255 205 60 / .38)" };
+    let node = target;
+    do {
+      node.animate([shade, { ...shade, offset: 0.6 }, still ? shade : { backgroundColor: "transparent" }], HIGHLIGHT_MS);
+      node = node.nextElementSibling ?? (node === target ? node.parentElement.nextElementSibling : null);
+    } while (node && !/^H[1-6]$/.test(node.tagName));
+    if (!focus) return;
+    target.setAttribute("tabindex", "-1");
+    target.focus({ preventScroll: true });
+  }
+
+  /** Return a link with which the opened page highlights the passage, in browsers that support text fragments. */
+  function highlighting({ link, snippet }) {
+    const words = snippet.split(/\s+/, 6).join(" ");
+    if (!words || /[|*_`#<>[\]]/.test(words)) return link;
+    return `${link}${link.includes("#") ? "" : "#"}:~:text=${encodeURIComponent(words).replaceAll("-", "%2D")}`;
+  }
+
+  class Failure extends Error {
+    /** `again` is the text of the button that asks again, if there is one. */
+    constructor(message, again = "Try again") {
+      super(message);
+      this.again = again;
+    }
+  }
+
+  class ConcordanceWidget extends HTMLElement {
+    #token = null;
+    #history = [];
+    #selection = null; // what the next question is about
+    #running = null; // the AbortController of the answer that is being written
+    #phone = matchMedia("(max-width: 480px)");
+
+    connectedCallback() {
+      if (this.shadowRoot) return;
+      const root = this.attachShadow({ mode: "open" });
+      root.adoptedStyleSheets = [sheet];
+      this.launcher = h("button", { class: "pill launcher", "aria-haspopup": "dialog", onclick: () => this.open() }, icon("chat"), label);
+      this.about = h("button", { class: "pill about", hidden: "", onpointerdown: (event) => event.preventDefault() }, icon("chat"), "Ask about this");
+      this.log = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Conversation" });
+      this.quoted = h("div", { class: "quoted" });
+      this.input = h("textarea", { rows: "1", maxlength: "1000", "aria-label": "Your question", enterkeyhint: "send" });
+      this.send = h("button", { class: "send", onclick: () => (this.#running ? this.#running.abort("stopped") : this.#submit()) });
+      const head = h("header", {}, h("h2", { id: "title" }, title), iconButton("fresh", "New conversation", () => this.#restart()), iconButton("close", "Close", () => this.close()));
+      const form = h("div", { class: "form" }, this.quoted, h("div", { class: "row" }, this.input, this.send));
+      const foot = h("footer", { class: "note" }, "Answers are made from these pages and can be wrong.");
+      this.panel = h("dialog", { "aria-labelledby": "title", onclose: () => this.#closed() }, head, this.log, form, foot);
+      root.append(this.about, this.launcher, this.panel);
+      this.input.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        if (!this.#running) this.#submit();
+      });
+      this.panel.addEventListener("keydown", (event) => {
+        event.stopPropagation(); // shortcuts of the page, such as / for its search
+        if (event.key === "Escape") this.close();
+      });
+      this.#watchSelection();
+      this.#restart();
+    }
+
+    /** Open the panel, on a phone as a sheet over the page. */
+    open() {
+      if (!this.panel.open) this.#phone.matches ? this.panel.showModal() : this.panel.show();
+      this.launcher.hidden = true;
+      this.input.focus();
+    }
+
+    close() {
+      this.panel.close();
+    }
+
+    #closed() {
+      this.launcher.hidden = false;
+      if (document.activeElement === this || document.activeElement === document.body) this.launcher.focus();
+    }
+
+    #restart() {
+      this.#running?.abort("stopped");
+      this.#history = [];
+      this.#ready(null);
+      this.#askAbout(null);
+      const chips = suggestions.split("|").filter((one) => one.trim());
+      this.log.replaceChildren(
+        h("div", { class: "intro" }, h("p", {}, "Ask a question. The answer cites the sections that it comes from."), ...chips.map((one) => h("button", { class: "chip", onclick: () => this.#ask(one.trim()) }, one))),
+      );
+      if (this.panel.open) this.input.focus();
+    }
+
+    #watchSelection() {
+      let pressed = false;
+      let waiting = 0;
+      const look = ({ type }) => {
+        if (type.startsWith("pointer")) pressed = type === "pointerdown";
+        cancelAnimationFrame(waiting);
+        waiting = requestAnimationFrame(() => this.#offer(pressed));
+      };
+      for (const name of ["selectionchange", "pointerdown", "pointerup", "pointercancel"]) document.addEventListener(name, look);
+      for (const name of ["scroll", "resize"]) addEventListener(name, look, { passive: true });
+    }
+
+    /** Show "Ask about this" below a selection of enough words of the page. */
+    #offer(pressed) {
+      const selection = getSelection();
+      const text = selection.toString().trim().slice(0, MOST_SELECTED);
+      this.about.hidden = pressed || !text || selection.anchorNode === this.parentNode || wordsIn(text) < FEWEST_WORDS;
+      if (this.about.hidden) return;
+      const box = selection.getRangeAt(0).getBoundingClientRect();
+      const { offsetWidth: width, offsetHeight: height, style } = this.about;
+      const within = (place, size, most) => `${Math.max(8, Math.min(place, most - size - 8))}px`;
+      style.left = within(box.left + (box.width - width) / 2, width, innerWidth);
+      style.top = within(box.bottom + 8, height, innerHeight);
+      this.about.onclick = () => {
+        this.about.hidden = true;
+        this.#askAbout({ text, page: location.pathname });
+        this.open();
+      };
+    }
+
+    /** Set what the next question is about, if not all pages. */
+    #askAbout(selection) {
+      this.#selection = selection;
+      this.quoted.hidden = !selection;
+      this.input.placeholder = selection ? "Ask about the selected text" : "Ask a question";
+      const drop = () => {
+        this.#askAbout(null);
+        this.input.focus();
+      };
+      if (selection) this.quoted.replaceChildren(h("blockquote", {}, selection.text.slice(0, 300)), iconButton("close", "Remove the selected text", drop));
+    }
+
+    #submit() {
+      const selection = this.#selection;
+      const question = this.input.value.trim() || (selection && "What does this mean?");
+      if (!question) return;
+      this.input.value = "";
+      this.#askAbout(null);
+      this.#ask(question, selection);
+    }
+
+    /** Show that an answer is being written, or that a question can be asked. */
+    #ready(running) {
+      this.#running = running;
+      this.send.replaceChildren(icon(running ? "stop" : "send"));
+      this.send.setAttribute("aria-label", running ? "Stop" : "Send");
+    }
+
+    #ask(question, selection = null) {
+      this.#running?.abort("stopped");
+      this.log.querySelector(".intro")?.remove();
+      const asked = h("div", { class: "question" }, h("span", { class: "hidden" }, "You asked: "), question);
+      if (selection) asked.prepend(h("blockquote", {}, selection.text.slice(0, 300)));
+      const view = h("div", { class: "answer" });
+      this.log.append(asked, view);
+      this.log.scrollTop = asked.offsetTop - this.log.offsetTop - 16;
+      this.#answer(question, selection, view);
+    }
+
+    async #answer(question, selection, view) {
+      const running = new AbortController();
+      this.#ready(running);
+      let sources = [];
+      let text = "";
+      let frame = 0;
+      const cite = (number) => this.#cite(number, sources);
+      // hidden from screen readers, which would read every piece: they are given the whole answer
+      const live = h("div", { "aria-hidden": "true" }, h("p", { class: "wait" }, "Looking through the pages…"));
+      view.replaceChildren(h("span", { class: "hidden" }, "Answering"), live);
+      try {
+        for await (const [name, data] of this.#stream({ query: question, conversation_history: this.#history, selection }, running)) {
+          if (name === "sources") sources = data.sources;
+          else if (name === "restart") text = "";
+          else if (name === "token") text += data.text;
+          else if (name === "done") return this.#show(view, question, data, sources, cite);
+          else if (name === "error") break;
+          cancelAnimationFrame(frame);
+          if (text) frame = requestAnimationFrame(() => live.replaceChildren(...blocks(text, cite)));
+        }
+        throw new Failure(UNAVAILABLE);
+      } catch (error) {
+        if (running.signal.reason === "stopped") view.replaceChildren(...blocks(text, cite), h("p", { class: "note" }, "Stopped."));
+        else this.#fail(view, error instanceof Failure ? error : new Failure(UNAVAILABLE), question, selection);
+      } finally {
+        cancelAnimationFrame(frame);
+        if (this.#running === running) this.#ready(null);
+      }
+    }
+
+    #show(view, question, { answer, found, quoted, uncertain, cited, unsupported }, sources, cite) {
+      if (!found) return view.replaceChildren(h("p", {}, "I found no answer in these pages. Try other words, or a more specific question."));
+      const notes = [];
+      if (quoted) notes.push(uncertain ? "Quoted from the closest sections. They may not answer your question." : "Quoted from the sections below.");
+      if (unsupported.length) notes.push("No section supports a part of this answer. Check it before you rely on it.");
+      const shown = sources.filter((one) => cited.includes(one.number));
+      const list = (shown.length ? shown : sources).map((one) => h("li", {}, this.#source(one)));
+      view.replaceChildren(...blocks(answer, cite), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
+      const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: content.slice(0, MOST_REMEMBERED) }));
+      this.#history = [...this.#history, ...said].slice(-4);
+    }
+
+    #fail(view, { message, again }, question, selection) {
+      const retry = () => {
+        this.input.focus();
+        this.#answer(question, again === "Try again" ? selection : null, view);
+      };
+      view.replaceChildren(h("div", { class: "error" }, h("p", {}, message), ...(again ? [h("button", { onclick: retry }, again)] : [])));
+    }
+
+    #link(source, attributes, ...children) {
+      if (!source.link) return h("div", { role: "note", ...attributes }, ...children);
+      const href = targetOf(source.link) ? { href: source.link } : { href: highlighting(source), target: "_blank", rel: "noopener" };
+      const onclick = (event) => {
+        const target = targetOf(source.link);
+        if (!target || event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        if (this.#phone.matches) this.close();
+        reveal(target, event.detail === 0); // 0: by the keyboard
+      };
+      return h("a", { ...attributes, ...href, onclick }, ...children);
+    }
+
+    #cite(number, sources) {
+      const source = sources.find((one) => one.number === number);
+      if (!source) return `[${number}]`;
+      return this.#link(source, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
+    }
+
+    #source(source) {
+      const [name, ...above] = [...new Set([source.title, ...source.section_path])].reverse();
+      const place = above.reverse().join(" › ") || source.snippet;
+      return this.#link(source, { class: "source" }, h("b", {}, String(source.number)), h("span", {}, h("strong", {}, name), h("span", {}, place)));
+    }
+
+    /** Yield the events of an answer, with a new token if the old one is refused. */
+    async *#stream(question, running) {
+      let timer = 0;
+      const alive = () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => running.abort("silent"), SILENCE_MS);
+      };
+      try {
+        alive();
+        let response = await this.#post("ask", running.signal, question);
+        if (response.status === 401) {
+          this.#token = null;
+          response = await this.#post("ask", running.signal, question);
+        }
+        if (response.status === 404 && question.selection) throw new Failure("This page is not indexed yet, so there is no answer from it alone.", "Ask about all pages");
+        if (!response.ok) throw this.#refusal(response);
+        for await (const event of eventsOf(response.body)) {
+          alive();
+          yield event;
+        }
+      } finally {
+        clearTimeout(timer);
+      }
+    }
+
+    async #post(path, signal, body) {
+      const headers = body && { Authorization: `Bearer ${await this.#tokenFor(signal)}`, "Content-Type": "application/json" };
+      return fetch(new URL(path, api), { method: "POST", credentials: "omit", headers, body: body && JSON.stringify(body), signal });
+    }
+
+    async #tokenFor(signal) {
+      if (!this.#token || this.#token.until < Date.now()) {
+        const response = await this.#post("token", signal);
+        if (!response.ok) throw this.#refusal(response);
+        const { token, expires_in } = await response.json();
+        this.#token = { value: token, until: Date.now() + (expires_in - 30) * 1000 };
+      }
+      return this.#token.value;
+    }
+
+    #refusal({ status, headers }) {
+      if (status === 429) {
+        const minutes = Math.ceil(Number(headers.get("Retry-After") ?? 60) / 60);
+        return new Failure(`Too many questions at the moment. Please try again in ${minutes > 1 ? `${minutes} minutes` : "a minute"}.`);
+      }
+      if (status === 403 || status === 404) return new Failure(`The assistant is not set up for ${location.origin}.`, null);
+      return status < 500 ? new Failure("This question cannot be read. Please rephrase it.", null) : new Failure(UNAVAILABLE);
+    }
+  }
+
+  customElements.define("concordance-widget", ConcordanceWidget);
+  const start = () => document.body.append(document.createElement("concordance-widget"));
+  if (document.body) start();
+  else document.addEventListener("DOMContentLoaded", start);
+})();

@@ -1,0 +1,351 @@
+"""The widget in a real browser, on a page of another origin with a strict content policy.
+
+`SCREENSHOTS=FOLDER` saves what a reader sees, on a desktop and a phone, light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources.settings import FileRoot, Widget
+from tests.fixtures.axe import violations
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.host_page import HostPage
+from tests.fixtures.llm import ModelServer
+from tests.fixtures.serving import Running, Site
+
+QUESTION = "How many holidays do I have, and what happens to unused ones?"
+ANSWER = (
+    "You have **twenty-eight days** of paid holiday each calendar year [1]. Up to five unused holidays move to the next year and lapse"
+    " at the end of March [2].\n\n- Call before ten if you are ill [3].\n- After five days we need a note from a doctor [3]."
+)
+PASSAGES = (
+    ("time-off", ["Time off"], "Everyone has twenty-eight days of paid holiday each calendar year."),
+    ("carry-over", ["Time off", "Carry-over"], "Up to five unused holidays move to the next year and lapse at the end of March."),
+    ("sick-days", ["Time off", "Sick days"], "Call before ten if you are ill. After five days we need a note from a doctor."),
+)  # fmt: skip
+STORED = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
+
+
+class Reader:
+    """A reader's browser on the page, and what the widget shows."""
+
+    def __init__(self, page: HostPage, running: Running, browser: Browser) -> None:
+        self.page, self.running, self.browser = page, running, browser
+
+    def visit(self, path: str = "/time-off") -> None:
+        self.browser.goto(self.page.origin + path)
+        self.wait("!root.querySelector('.launcher').hidden", "the widget's button")
+
+    def look(self, expression: str) -> Any:
+        """Evaluate an expression in which `root` is the widget's tree."""
+        return self.browser.evaluate(
+            f"(() => {{ const root = document.querySelector('concordance-widget').shadowRoot; return {expression} }})()"
+        )
+
+    def wait(self, expression: str, what: str) -> None:
+        try:
+            self.browser.wait(lambda _: self.look(f"!!({expression})"), what)
+        except AssertionError as error:
+            error.add_note(f"The widget says: {self.text('.log')}")
+            raise
+
+    def settle(self) -> None:
+        """Wait until the panel has moved in."""
+        self.look(
+            "Promise.all(root.querySelector('dialog').getAnimations({subtree: true}).filter((one) => "
+            "one.effect.getTiming().iterations === 1).map((one) => one.finished)).then(() => null)"
+        )
+
+    def click(self, selector: str) -> None:
+        self.look(f"root.querySelector({json.dumps(selector)}).click()")
+
+    def text(self, selector: str) -> str:
+        return str(self.look(f"root.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+
+    def ask(self, question: str = QUESTION) -> None:
+        """Type a question, press Enter, and wait for its whole answer."""
+        answers = self.look("root.querySelectorAll('.answer').length")
+        self.look("root.querySelector('textarea').focus()")
+        self.browser.type(question)
+        self.browser.press("Enter")
+        self.wait(f"root.querySelectorAll('.answer').length > {answers}", "an answer begins")
+        self.wait("root.querySelector('.send').ariaLabel === 'Send'", "the answer ends")
+
+    def select(self, selector: str) -> None:
+        """Select an element's text, and wait until the page has drawn what follows from it."""
+        self.browser.evaluate(
+            f"getSelection().selectAllChildren(document.querySelector({json.dumps(selector)}));"
+            "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
+        )
+
+    def respond(self, *responses: str) -> None:
+        """Let the next questions get these responses (JavaScript) instead of the service's."""
+        self.browser.evaluate(
+            f"window.responses = [{','.join(f'() => {one}' for one in responses)}]; window.real ??= window.fetch;"
+            "window.fetch = (url, options) => String(url).endsWith('/ask') && responses.length ? responses.shift()() : real(url, options)"
+        )
+
+
+def settings_of(site: Site, model: ModelServer, origin: str) -> Any:
+    root = FileRoot(name="handbook", url="file:///", tenant="acme", dataset="handbook", base_url=origin)
+    widget = Widget(name="handbook", origins=(origin,), collection="handbook")
+    update = {"widgets": (widget,), "file_roots": (root,), "llm_model": "fake", "llm_base_url": model.url}
+    return site.settings.model_copy(update=update)
+
+
+def add(site: Site, origin: str, title: str, passages: Any) -> None:
+    name = title.lower().replace(" ", "-")
+    site.add(
+        title,
+        [text for _, _, text in passages],
+        ["public"],
+        source_id=f"handbook/{name}.md",
+        path=f"{name}.md",
+        partition="handbook",
+        collection_ids=["handbook"],
+        url=f"{origin}/{name}",
+        places=[{"anchor": anchor, "section_path": path} for anchor, path, _ in passages],
+    )
+
+
+@pytest.fixture
+def reader(site: Site, model_server: ModelServer, tmp_path: Path) -> Iterator[Reader]:
+    model_server.manner = lambda _: ANSWER
+    with HostPage().serving() as page:
+        site.settings = settings_of(site, model_server, page.origin)
+        add(site, page.origin, "Time off", PASSAGES)
+        with site.running() as running, running_browser(tmp_path / "profile") as browser:
+            page.script = f"{running.url}/widget.js"
+            reader = Reader(page, running, browser)
+            browser.look()
+            reader.visit()
+            yield reader
+
+
+def test_a_reader_asks_by_keyboard_sees_the_answer_grow_and_follows_a_citation(
+    reader: Reader, model_server: ModelServer
+) -> None:
+    browser = reader.browser
+    assert reader.look("root.querySelector('dialog').open") is False
+    assert (
+        browser.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
+        == 0
+    )
+    browser.press("Tab")
+    assert reader.look("root.activeElement.className") == "pill launcher"
+    browser.press("Enter")
+    reader.wait("root.activeElement?.tagName === 'TEXTAREA'", "the panel opens with the focus in the question")
+    reader.look(
+        "(window.seen = new Set(), new MutationObserver(() => seen.add(root.querySelector('div[aria-hidden=true]')?.innerText))"
+        ".observe(root.querySelector('.log'), {subtree: true, childList: true}))"
+    )
+    model_server.manner = lambda _: " ".join([ANSWER] * 5)
+    reader.ask()
+    assert browser.evaluate("seen.size") > 3, browser.evaluate("[...seen]")
+    assert reader.text(".answer p").startswith("You have twenty-eight days of paid holiday each calendar year1.")
+    assert reader.look("[...root.querySelectorAll('.source strong')].map((one) => one.innerText)") == [
+        "Time off",
+        "Carry-over",
+        "Sick days",
+    ]
+    assert reader.look("root.querySelectorAll('[aria-hidden=true]:not(svg)').length") == 0  # a screen reader has it all
+
+    lit = "document.querySelector('#carry-over').getAnimations().length"
+    assert reader.look(f"(root.querySelectorAll('.cite')[1].click(), {lit})") == 1
+    reader.wait(
+        "Math.abs(document.querySelector('#carry-over').getBoundingClientRect().top) < 60", "the section is in view"
+    )
+    assert browser.evaluate("document.querySelector('#sick-days').getAnimations().length") == 0
+    assert reader.look("root.querySelector('dialog').open")
+
+    reader.look("root.querySelector('.source').focus()")
+    browser.press("Enter")  # by keyboard the focus follows, so that the reader goes on from there
+    reader.wait("document.activeElement.id === 'time-off'", "the section has the focus")
+    reader.look("root.querySelector('textarea').focus()")
+    browser.press("Tab", shift=True)
+    assert reader.look("root.activeElement.className") == "source"
+    browser.press("Escape")
+    reader.wait("!root.querySelector('dialog').open", "Escape closes the panel")
+    assert reader.look("root.activeElement.className") == "pill launcher"
+    assert browser.complaints == []
+
+
+def test_nothing_is_stored_and_nothing_foreign_is_loaded(reader: Reader) -> None:
+    reader.click(".launcher")
+    reader.ask()
+    stored = "[localStorage.length, sessionStorage.length, document.cookie, (await indexedDB.databases()).length]"
+    assert reader.browser.evaluate(f"(async () => {stored})()") == [0, 0, "", 0]
+    assert reader.browser.cookies() == []
+    loaded = reader.browser.evaluate("performance.getEntriesByType('resource').map((one) => new URL(one.name).origin)")
+    assert set(loaded) == {reader.page.origin, reader.running.url}
+    reader.visit()
+    reader.click(".launcher")
+    assert reader.look("root.querySelectorAll('.question').length") == 0
+    assert reader.browser.complaints == []
+
+
+def test_ten_selected_words_can_be_asked_about_and_nine_cannot(reader: Reader, model_server: ModelServer) -> None:
+    reader.select("#nine")
+    assert reader.look("root.querySelector('.about').hidden")
+    reader.select("#ten")
+    assert not reader.look("root.querySelector('.about').hidden")
+    reader.select("#nine")
+    assert reader.look("root.querySelector('.about').hidden")
+    reader.select("#ten")
+    reader.click(".about")
+    assert reader.text(".quoted blockquote") == "Everyone has twenty-eight days of paid holiday each calendar year."
+    reader.click(".quoted .icon")
+    assert reader.look("root.querySelector('.quoted').hidden")
+    reader.select("#nine")
+    reader.select("#ten")
+    reader.click(".about")
+    reader.click(".send")  # a selection needs no words
+    reader.wait("root.querySelector('.sources')", "the answer")
+    assert reader.text(".question blockquote").startswith("Everyone has")
+    assert "What does this mean?" in model_server.prompts[-1].text
+    assert reader.browser.complaints == []
+
+
+def test_a_selection_on_a_page_that_is_not_indexed_can_be_asked_of_all_pages(reader: Reader) -> None:
+    reader.visit("/not-indexed")
+    reader.select("#ten")
+    reader.click(".about")
+    reader.ask()
+    assert "not indexed yet" in reader.text(".error")
+    reader.click(".error button")
+    reader.wait("root.querySelector('.sources')", "the answer from all pages")
+    link = reader.look("root.querySelectorAll('.source')[1].getAttribute('href')")
+    assert link.startswith(f"{reader.page.origin}/time-off#carry-over:~:text=Up%20to%20five")
+    assert reader.look("root.querySelectorAll('.source')[1].target") == "_blank"
+
+
+def test_failures_are_friendly_and_can_be_tried_again(reader: Reader) -> None:
+    browser = reader.browser
+    reader.click(".launcher")
+    cases = (
+        ("Promise.reject(new TypeError('offline'))", "temporarily unavailable"),
+        ("new Response('', {status: 503})", "temporarily unavailable"),
+        ('new Response(\'event: token\\r\\ndata: {"text": "Half"}\\r\\n\\r\\n\')', "temporarily unavailable"),
+        ('new Response(\'event: error\\r\\ndata: {"detail": "x"}\\r\\n\\r\\n\')', "temporarily unavailable"),
+        ("new Response('', {status: 429, headers: {'Retry-After': '130'}})", "try again in 3 minutes"),
+    )
+    for response, said in cases:
+        reader.respond(response)
+        reader.ask()
+        assert said in reader.text(".answer:last-child .error"), response
+        assert "Half" not in reader.text(".answer:last-child")
+        reader.click(".error button")
+        reader.wait("root.querySelector('.answer:last-child .sources')", "the second try is answered")
+    for status, said in ((403, "not set up for"), (404, "not set up for"), (400, "cannot be read")):
+        reader.respond(f"new Response('', {{status: {status}}})")
+        reader.ask()
+        assert said in reader.text(".answer:last-child .error")
+        assert reader.look("root.querySelector('.answer:last-child .error button')") is None
+    reader.respond("new Response('', {status: 401})")  # as when the token has expired: a new one is fetched
+    reader.ask()
+    assert reader.text(".answer:last-child .sources")
+    assert browser.complaints == []
+
+
+def test_an_answer_can_be_stopped_and_a_conversation_begun_again(reader: Reader, model_server: ModelServer) -> None:
+    reader.click(".launcher")
+    model_server.hold()
+    reader.look("root.querySelector('textarea').focus()")
+    reader.browser.type(QUESTION)
+    reader.browser.press("Enter")
+    model_server.wait_for(1)
+    assert reader.look("root.querySelector('.send').ariaLabel") == "Stop"
+    reader.click(".send")
+    reader.wait("root.querySelector('.send').ariaLabel === 'Send'", "it is stopped")
+    assert reader.text(".answer") == "Stopped."
+    model_server.release()
+    reader.ask()
+    reader.ask("And for part-time staff?")
+    assert QUESTION in model_server.prompts[-1].text  # the conversation goes on
+    reader.click("[aria-label='New conversation']")
+    assert reader.look("[...root.querySelectorAll('.chip')].map((one) => one.innerText)") == [
+        "How many holidays do I have?",
+        "May I work from another country?",
+    ]
+    model_server.manner = lambda _: "No data found."
+    reader.click(".chip")
+    reader.wait("root.querySelector('.answer')?.innerText.startsWith('I found no answer')", "an honest answer")
+    assert QUESTION not in model_server.prompts[-1].text
+    assert reader.browser.complaints == []
+
+
+def test_a_stored_script_runs_nowhere(reader: Reader, model_server: ModelServer) -> None:
+    passage = (STORED, [STORED], f"The canteen serves soup on Mondays {STORED}.")
+    add(reader.running.site, reader.page.origin, f"Canteen {STORED}", [passage])
+    model_server.manner = lambda _: (
+        f"The canteen serves soup on Mondays {STORED} [1]. **{STORED}** `{STORED}` [x](javascript:ran=1)"
+    )
+    reader.click(".launcher")
+    reader.ask("What does the canteen serve on Mondays?")
+    assert reader.text(".source strong") == STORED
+    reader.click(".source")
+    assert reader.look("root.querySelectorAll('img, script, [onerror], a[href^=javascript]').length") == 0
+    assert reader.browser.evaluate("window.ran === undefined")
+    assert reader.browser.complaints == []
+
+
+def test_on_a_phone_it_is_a_sheet_that_a_citation_closes(reader: Reader) -> None:
+    reader.browser.look(width=390)
+    reader.visit()
+    reader.click(".launcher")
+    assert reader.look("root.querySelector('dialog').matches(':modal')")
+    reader.settle()
+    box = reader.look("root.querySelector('dialog').getBoundingClientRect().toJSON()")
+    assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 390, 900)
+    reader.ask()
+    reader.look("root.querySelectorAll('.cite')[1].click()")
+    assert not reader.look("root.querySelector('dialog').open")
+    reader.wait(
+        "Math.abs(document.querySelector('#carry-over').getBoundingClientRect().top) < 60", "the section is in view"
+    )
+    assert reader.browser.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_nothing_moves_for_readers_who_prefer_that(reader: Reader) -> None:
+    features = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+    reader.browser.call("Emulation.setEmulatedMedia", features=features)
+    reader.click(".launcher")
+    assert reader.look("root.querySelector('dialog').getAnimations({subtree: true}).length") == 0
+    reader.ask()
+    top = "document.querySelector('#carry-over').getBoundingClientRect().top"
+    assert abs(reader.look(f"(root.querySelectorAll('.cite')[1].click(), {top})")) < 60  # at once
+    shades = "document.querySelector('#carry-over').getAnimations()[0].effect.getKeyframes().map((one) => one.backgroundColor)"
+    assert len(set(reader.browser.evaluate(shades))) == 1
+
+
+def test_it_is_accessible_in_every_state_and_scheme(reader: Reader, axe: str) -> None:
+    folder = os.environ.get("SCREENSHOTS")
+
+    def check(state: str) -> None:
+        reader.settle()
+        assert violations(reader.browser, axe) == [], state
+        if folder:
+            reader.browser.screenshot(Path(folder) / f"widget-{state.replace(' ', '-')}.png", whole=False)
+
+    for width, name in ((1280, "desktop"), (390, "phone")):
+        for dark in (False, True):
+            reader.browser.look(width=width, dark=dark)
+            kind = f"{name} {'dark' if dark else 'light'}"
+            reader.visit()
+            reader.select("#ten")
+            check(f"{kind} selected")
+            reader.click(".about")
+            check(f"{kind} asking")
+            reader.click(".quoted .icon")
+            reader.ask()
+            check(f"{kind} answered")
+            reader.respond("new Response('', {status: 503})")
+            reader.ask()
+            check(f"{kind} failed")

@@ -1,0 +1,62 @@
+"""The widget's parts: its script, what visitors are sent, and its tokens' limits over time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import serving.widget
+from resources.core.errors import ConcordanceError, InvalidRequestError, ServiceUnavailableError
+from resources.servers.shared import Shared
+from serving.access.limits import RateLimit
+from serving.answers.schemas import AnswerEvent
+from serving.widget.events import visitor_events
+
+SCRIPT = (Path(serving.widget.__file__).parent / "widget.js").read_text(encoding="utf-8")
+
+
+async def failing(error: Exception) -> AsyncGenerator[AnswerEvent]:
+    yield AnswerEvent("token", {"text": "Up to"})
+    yield AnswerEvent("restart", {"warnings": ["The model at 10.0.0.7 does not answer."]})
+    yield AnswerEvent("check", {"sentences": []})
+    raise error
+
+
+def shown(error: Exception) -> list[AnswerEvent | str]:
+    """Return the events that a visitor is sent, and the type and text of the error that ends them."""
+
+    async def read() -> list[AnswerEvent | str]:
+        found: list[AnswerEvent | str] = []
+        try:
+            async for event in visitor_events(failing(error), "https://search.example"):
+                found.append(event)  # noqa: PERF401 (what came before the error is kept)
+        except ConcordanceError as raised:
+            found.append(f"{type(raised).__name__}: {raised}")
+        return found
+
+    return asyncio.run(read())
+
+
+def test_a_failure_says_nothing_of_its_cause() -> None:
+    before = [AnswerEvent("token", {"text": "Up to"}), AnswerEvent("restart", {})]
+    unavailable = "ServiceUnavailableError: The assistant is temporarily unavailable. Try again."
+    assert shown(ServiceUnavailableError("Postgres at db.internal is down.")) == [*before, unavailable]
+    assert shown(InvalidRequestError("query: is empty.")) == [*before, "InvalidRequestError: query: is empty."]
+
+
+def test_the_script_uses_nothing_that_a_strict_policy_forbids_or_a_stored_script_needs() -> None:
+    assert len(SCRIPT.encode()) < 25_000
+    forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|localStorage|sessionStorage|indexedDB"
+    assert re.findall(rf"{forbidden}|document\.cookie|\bimport\b|setAttribute\(\"style", SCRIPT) == []
+
+
+def test_a_limit_of_a_day_is_refilled_evenly() -> None:
+    now = [0.0]
+    limit = RateLimit(24, Shared.alone(), "test", clock=lambda: now[0], seconds=24 * 3600)
+    assert [limit.take("") for _ in range(24)] == [0.0] * 24
+    assert limit.take("") == 3600
+    now[0] = 3600
+    assert limit.take("") == 0
+    assert limit.take("") == 3600
