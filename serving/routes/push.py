@@ -68,6 +68,12 @@ class PushResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The job that indexes it, for `GET /api/ingest/{job_id}`; null if nothing was written."""
 
 
+PUSHED = {
+    "id": "kitchen/tea",
+    "doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb",
+    "status": "created",
+    "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+}
 FORM_SCHEMA = {
     "type": "object",
     "required": ["file"],
@@ -122,6 +128,7 @@ async def launch_push_sync(services: Services, access: Access, stored: Sequence[
         raw_body=PushRequest,
         form=FORM_SCHEMA,
         request=EXAMPLE,
+        example=PUSHED,
     ),
 )
 async def push_document(
@@ -175,7 +182,14 @@ async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
     tags=["documents"],
     summary="Delete a pushed document",
     opt=described(
-        problems=("role-required", "not-found", "invalid-request"), parameters={"source": "wiki", "id": "kitchen/tea"}
+        problems=("role-required", "not-found", "invalid-request"),
+        parameters={"source": "wiki", "id": "kitchen/tea"},
+        example={
+            "doc_id": PUSHED["doc_id"],
+            "status": "deleted",
+            "message": "Deleted and hidden from all searches, indexing in progress",
+            "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
+        },
     ),
 )
 async def delete_pushed(

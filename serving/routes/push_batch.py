@@ -15,7 +15,7 @@ from serving.errors import PREFIX, ProblemError
 from serving.ingest import MAX_CONTENT
 from serving.openapi.describe import described
 from serving.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
-from serving.routes.push import EXAMPLE, PushOutcome, PushSource, launch_push_sync, publisher_collection
+from serving.routes.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, publisher_collection
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,9 +79,11 @@ class BatchResponse(msgspec.Struct, frozen=True):
     request_max_body_size=MAX_CONTENT,
     opt=described(
         problems=("role-required",),
+        repeatable=True,
         parameters={"source": "wiki"},
         raw_body=BatchRequest,
         request={"documents": [{"id": "kitchen/tea", **EXAMPLE}]},
+        example={"results": [PUSHED], "refused": 0},
     ),
 )
 async def push_documents(

@@ -82,6 +82,7 @@ def widget_script() -> Response[bytes]:
         problems=("not-found",),
         parameters={"name": EXAMPLE_NAME},
         headers={"Origin": "Origin of the page, which browsers send by themselves."},
+        example={"token": "eyJhbGciOiJIUzI1NiJ9…", "expires_in": 600},
     ),
 )
 def widget_token(request: Request[Any, Any, Any], services: NamedDependency[Services], name: WidgetName) -> WidgetToken:

@@ -203,6 +203,7 @@ def test_what_may_be_sent_again_is_marked(operations: list[Operation]) -> None:
         "upload",
         "ingest",
         "changeDocument",
+        "pushDocuments",
         *(one.id for one in operations if one.path in COMPATIBILITY - {"/track"}),
     }
 

@@ -29,6 +29,8 @@ IngestStatus: TypeAlias = Literal["failed", "queued", "running", "success"]
 """The state of a job: `queued` until a sync has seen the document."""
 MessageRole: TypeAlias = Literal["assistant", "user"]
 """Who wrote a message."""
+PushOutcome: TypeAlias = Literal["created", "outdated", "unchanged", "updated"]
+"""`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored."""
 SearchMode: TypeAlias = Literal["hybrid", "keyword", "vector"]
 """`hybrid`: by meaning and keywords. `vector`: by meaning. `keyword`: BM25."""
 SourceState: TypeAlias = Literal["changed", "current", "revoked"]

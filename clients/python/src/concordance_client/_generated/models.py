@@ -298,6 +298,39 @@ class AuditPage(Model):
     """The parameter `cursor` of the next page; null on the last one."""
 
 
+class RefusedDocument(Model):
+    """Why a document of a batch was not stored."""
+
+    type: str
+    """The problem, as in the responses of single requests: `/problems/` and its name."""
+    detail: str
+    """What is wrong with the document, and what to do about it."""
+
+
+class BatchResult(Model):
+    """What became of one document; `error` is set if it was not stored."""
+
+    id: str | None
+    """Your own id of the document; null if it could not be read."""
+    doc_id: str | None
+    """ID of the document; null if it was refused."""
+    status: literals.PushOutcome | str | None
+    """What the push did; null if the document was refused."""
+    job_id: str | None
+    """The job that indexes it; null if nothing was written."""
+    error: RefusedDocument | None = None
+    """Why it was refused."""
+
+
+class BatchResponse(Model):
+    """What became of each document, in the order of the request."""
+
+    results: list[BatchResult]
+    """One entry for each document."""
+    refused: int
+    """Number of documents that were refused."""
+
+
 class ChangeResponse(Model):
     """The metadata of the upload after the change. Readers who were left out have lost access when this is sent."""
 
@@ -353,7 +386,7 @@ class CitationsResponse(Model):
 
 
 class Collection(Model):
-    """A file root or folder, Drive folder, Slack channel or upload day that the caller may know."""
+    """A file root or folder, Drive folder, Slack channel, upload day or pushed source that the caller may know."""
 
     collection_id: str
     """ID of the collection, for the filter `collection_ids`."""
@@ -410,7 +443,7 @@ class DocumentSummary(Model):
     source_id: str
     """ID of the document at its source. For a file in a folder that you may not know, its `doc_id`."""
     collection_id: str | None
-    """File root, Drive folder, Slack channel or upload day. Null for a folder that you may not know."""
+    """File root, Drive folder, Slack channel, upload day or pushed source. Null for a folder that you may not know."""
     path: str
     """The folders that you may know, and the file name."""
     mime_type: str
@@ -479,7 +512,7 @@ class DocumentResponse(Model):
     source_id: str
     """ID of the document at its source. For a file in a folder that you may not know, its `doc_id`."""
     collection_id: str | None
-    """File root, Drive folder, Slack channel or upload day. Null for a folder that you may not know."""
+    """File root, Drive folder, Slack channel, upload day or pushed source. Null for a folder that you may not know."""
     path: str
     """The folders that you may know, and the file name."""
     mime_type: str
@@ -703,6 +736,19 @@ class Problem(Model):
     """Of `internal`: the ID under which the error was logged."""
     error: str | None = None
     """On `/api/rag.search` only: Outline's name of the error."""
+
+
+class PushResponse(Model):
+    """What the push did. The document is searchable once its job has succeeded."""
+
+    id: str
+    """Your own id of the document."""
+    doc_id: str
+    """ID of the document."""
+    status: literals.PushOutcome | str
+    """What the push did."""
+    job_id: str | None
+    """The job that indexes it, for `GET /api/ingest/{job_id}`; null if nothing was written."""
 
 
 class RestartEvent(Model):
@@ -936,8 +982,8 @@ class SyncFault(Model):
 
 
 class SyncStatus(Model):
-    """A sync. Counts, exact times and `error_message` are for operators and auditors; `errors` for operators.
-    Uploaders see the errors of their own uploads.
+    """A sync. Counts, exact times and `error_message` are for operators and auditors; `errors` for operators. Users
+    see the errors of their own uploads and pushed documents.
     """
 
     job_id: str

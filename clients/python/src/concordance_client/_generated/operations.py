@@ -34,8 +34,9 @@ class Operations(ABC):
     def change_document(self, doc_id: str, **options: Unpack[params.ChangeDocumentOptions]) -> models.ChangeResponse:
         """Change title, tags and sharing of an upload.
 
-        Change the metadata of an upload of the caller. Fewer readers take effect at once; everything else with the
-        sync that this starts. Nothing is embedded again. Sent again, the same change does nothing.
+        Change the metadata of an upload or a pushed document of the caller. Fewer readers take effect at once;
+        everything else with the sync that this starts. Nothing is embedded again. Sent again, the same change does
+        nothing.
         """
         return self.send(
             Call("PATCH", f"/api/documents/{quoted(doc_id)}", models.ChangeResponse, body={**options}, repeatable=True)
@@ -49,13 +50,23 @@ class Operations(ABC):
         return self.send(Call("GET", "/api/auth/google", models.ConsentPage, repeatable=True))
 
     def delete_document(self, doc_id: str) -> models.DeleteResponse:
-        """Delete an upload.
+        """Delete an upload or a pushed document.
 
-        Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this
-        starts. Curators and administrators may delete any user's upload, who then cannot upload the same content
-        again.
+        Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the
+        sync that this starts. Curators and administrators may delete any user's upload, who then cannot upload the
+        same content again.
         """
         return self.send(Call("DELETE", f"/api/documents/{quoted(doc_id)}", models.DeleteResponse, repeatable=True))
+
+    def delete_pushed(self, source: str, id: str) -> models.DeleteResponse:
+        """Delete a pushed document.
+
+        Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this
+        starts. Needs the role `publisher`. Pushed again, it is created again.
+        """
+        return self.send(
+            Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
+        )
 
     def feedback(
         self, verdict: literals.FeedbackVerdict, **options: Unpack[params.FeedbackOptions]
@@ -212,6 +223,39 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
 
+    def push_document(self, source: str, id: str, **options: Unpack[params.PushDocumentOptions]) -> models.PushResponse:
+        """Push a document.
+
+        Store a document of a source that has no connector, and start indexing it; the same again changes nothing.
+        Send a JSON body of at most 1 MB, or a form with a file. Needs the role `publisher`. Only you and those in
+        `share` may read the document; no one else can change it.
+        """
+        return self.send(
+            Call(
+                "PUT",
+                f"/api/documents/{quoted(source)}/{quoted(id)}",
+                models.PushResponse,
+                body={**options},
+                repeatable=True,
+            )
+        )
+
+    def push_documents(self, source: str, documents: list[params.BatchDocument]) -> models.BatchResponse:
+        """Push documents.
+
+        Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`. Each
+        is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
+        """
+        return self.send(
+            Call(
+                "POST",
+                f"/api/documents/{quoted(source)}/batch",
+                models.BatchResponse,
+                body={"documents": documents},
+                repeatable=True,
+            )
+        )
+
     def search(self, query: str, **options: Unpack[params.SearchOptions]) -> models.SearchResponse:
         """Search passages.
 
@@ -252,7 +296,7 @@ class Operations(ABC):
         """How a sync went.
 
         Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads
-        also for their owner.
+        and pushed documents also for their owner.
         """
         return self.send(Call("GET", f"/api/sync/status/{quoted(job_id)}", models.SyncStatus, repeatable=True))
 
@@ -296,8 +340,9 @@ class AsyncOperations(ABC):
     ) -> models.ChangeResponse:
         """Change title, tags and sharing of an upload.
 
-        Change the metadata of an upload of the caller. Fewer readers take effect at once; everything else with the
-        sync that this starts. Nothing is embedded again. Sent again, the same change does nothing.
+        Change the metadata of an upload or a pushed document of the caller. Fewer readers take effect at once;
+        everything else with the sync that this starts. Nothing is embedded again. Sent again, the same change does
+        nothing.
         """
         return await self.send(
             Call("PATCH", f"/api/documents/{quoted(doc_id)}", models.ChangeResponse, body={**options}, repeatable=True)
@@ -311,14 +356,24 @@ class AsyncOperations(ABC):
         return await self.send(Call("GET", "/api/auth/google", models.ConsentPage, repeatable=True))
 
     async def delete_document(self, doc_id: str) -> models.DeleteResponse:
-        """Delete an upload.
+        """Delete an upload or a pushed document.
 
-        Delete an upload of the caller. It is hidden at once, and removed from the index by the sync that this
-        starts. Curators and administrators may delete any user's upload, who then cannot upload the same content
-        again.
+        Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the
+        sync that this starts. Curators and administrators may delete any user's upload, who then cannot upload the
+        same content again.
         """
         return await self.send(
             Call("DELETE", f"/api/documents/{quoted(doc_id)}", models.DeleteResponse, repeatable=True)
+        )
+
+    async def delete_pushed(self, source: str, id: str) -> models.DeleteResponse:
+        """Delete a pushed document.
+
+        Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this
+        starts. Needs the role `publisher`. Pushed again, it is created again.
+        """
+        return await self.send(
+            Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
         )
 
     async def feedback(
@@ -486,6 +541,41 @@ class AsyncOperations(ABC):
         """
         return await self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
 
+    async def push_document(
+        self, source: str, id: str, **options: Unpack[params.PushDocumentOptions]
+    ) -> models.PushResponse:
+        """Push a document.
+
+        Store a document of a source that has no connector, and start indexing it; the same again changes nothing.
+        Send a JSON body of at most 1 MB, or a form with a file. Needs the role `publisher`. Only you and those in
+        `share` may read the document; no one else can change it.
+        """
+        return await self.send(
+            Call(
+                "PUT",
+                f"/api/documents/{quoted(source)}/{quoted(id)}",
+                models.PushResponse,
+                body={**options},
+                repeatable=True,
+            )
+        )
+
+    async def push_documents(self, source: str, documents: list[params.BatchDocument]) -> models.BatchResponse:
+        """Push documents.
+
+        Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`. Each
+        is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
+        """
+        return await self.send(
+            Call(
+                "POST",
+                f"/api/documents/{quoted(source)}/batch",
+                models.BatchResponse,
+                body={"documents": documents},
+                repeatable=True,
+            )
+        )
+
     async def search(self, query: str, **options: Unpack[params.SearchOptions]) -> models.SearchResponse:
         """Search passages.
 
@@ -529,7 +619,7 @@ class AsyncOperations(ABC):
         """How a sync went.
 
         Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads
-        also for their owner.
+        and pushed documents also for their owner.
         """
         return await self.send(Call("GET", f"/api/sync/status/{quoted(job_id)}", models.SyncStatus, repeatable=True))
 

@@ -11,6 +11,33 @@ from typing_extensions import TypedDict
 from concordance_client._generated import literals
 
 
+class BatchDocument(TypedDict, total=False):
+    """A document of a batch."""
+
+    title: str | None
+    """Title of the document. Null: that of the file."""
+    description: str | None
+    """Description of the document. Null: none."""
+    tags: Mapping[str, Any]
+    """Tags of the document. `source`, `tenant` and `dataset` are reserved for administrators."""
+    share: list[str]
+    """Principals who may read the file besides you, such as `domain:acme.com`."""
+    link: str | None
+    """Address of the document at its source, which citations open. Null: this service's own page of the document."""
+    modified_at: str | None
+    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+    content: str | None
+    """The text of the document."""
+    content_base64: str | None
+    """The bytes of the document, in Base64."""
+    filename: str | None
+    """Name of the file, which tells its type. Null: derived from the content."""
+    content_type: str | None
+    """MIME type of the content. Null: that of `filename`, otherwise Markdown."""
+    id: Required[str]
+    """Your own id of the document."""
+
+
 class DateRange(TypedDict, total=False):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
@@ -242,6 +269,31 @@ class ListDocumentsOptions(TypedDict, total=False):
     """`next_cursor` of the page before. Absent: the first page."""
 
 
+class PushDocumentOptions(TypedDict, total=False):
+    """Options of `push_document`."""
+
+    title: str | None
+    """Title of the document. Null: that of the file."""
+    description: str | None
+    """Description of the document. Null: none."""
+    tags: Mapping[str, Any]
+    """Tags of the document. `source`, `tenant` and `dataset` are reserved for administrators."""
+    share: list[str]
+    """Principals who may read the file besides you, such as `domain:acme.com`."""
+    link: str | None
+    """Address of the document at its source, which citations open. Null: this service's own page of the document."""
+    modified_at: str | None
+    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+    content: str | None
+    """The text of the document."""
+    content_base64: str | None
+    """The bytes of the document, in Base64."""
+    filename: str | None
+    """Name of the file, which tells its type. Null: derived from the content."""
+    content_type: str | None
+    """MIME type of the content. Null: that of `filename`, otherwise Markdown."""
+
+
 class SearchOptions(TypedDict, total=False):
     """Options of `search`."""
 
@@ -283,7 +335,7 @@ class StartSyncOptions(TypedDict, total=False):
     """Options of `start_sync`."""
 
     partitions: list[str] | None
-    """Roots, channels or upload days to sync. Null: all."""
+    """Roots, channels, upload days or pushed sources to sync. Null: all."""
     folder_ids: list[str] | None
     """Another name for `partitions`."""
     full_sync: bool
