@@ -201,7 +201,7 @@ def test_the_account_of_an_older_version_stays_connected(
     older = tmp_path / "older"
     older.mkdir()
     for path in MIGRATIONS.glob("*.sql"):
-        if "several_accounts" not in path.name:
+        if path.name < "0032_several_accounts.sql":
             shutil.copy(path, older)
     migrate(database, older)
     connected = Connected(drive_site, tmp_path, database)
