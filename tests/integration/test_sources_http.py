@@ -92,7 +92,7 @@ def test_completeness_subtracts_held_deletions(ledger: Site, running: Running) -
 def test_a_source_has_a_state_a_last_job_and_totals(ledger: Site, running: Running) -> None:
     sources = told(running)
     assert list(sources) == [name.value for name in names()]
-    assert [sources[name]["configured"] for name in sources] == [False, False, True, True]
+    assert [sources[name]["configured"] for name in sources] == [False, False, True, True, True]
     slack = sources["slack"]
     assert slack["label"] == "Slack"
     assert slack["totals"] == {"live": 4, "skipped": 3, "failed": 1, "lost_access": 1, "held_deletions": 1}

@@ -70,8 +70,8 @@ HERE = "tests.unit.test_source_registry"
 OTHER = entry("wiki", f"{HERE}:WIKI", "acme-wiki")
 
 
-def test_our_four_are_declared_and_come_first() -> None:
-    assert list(sources.names()) == ["google_drive", "slack", "upload", "files"]
+def test_our_own_are_declared_and_come_first() -> None:
+    assert list(sources.names()) == ["google_drive", "slack", "upload", "files", "push"]
     assert sources.faults() == ()
     found = discover([OTHER, *reversed(OURS)])
     assert list(found.specs) == [*sources.names(), "wiki"]
@@ -159,6 +159,6 @@ def test_names_are_checked_and_other_names_are_understood() -> None:
         with pytest.raises(ValueError, match="is not a valid SourceName"):
             SourceName(wrong)
     assert [sources.parse(text) for text in ("google-drive", "Uploads", "files")] == ["google_drive", "upload", "files"]
-    with pytest.raises(ValueError, match=r"Known sources: google_drive, slack, upload, files\."):
+    with pytest.raises(ValueError, match=r"Known sources: google_drive, slack, upload, files, push\."):
         sources.parse("wiki")
     assert sources.label("wiki") == "wiki", "its package is gone"
