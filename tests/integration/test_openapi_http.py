@@ -23,6 +23,7 @@ CASES = int(os.environ.get("CONCORDANCE_TEST_CASES", "500"))
 NOT_FOUND = dict.fromkeys(
     (
         "endSession",
+        "endAgent",
         "getAnswer",
         "shareAnswer",
         "unshareAnswer",
