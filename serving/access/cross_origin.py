@@ -34,9 +34,10 @@ def cross_origin(settings: Settings) -> Callable[[Message, Scope], Awaitable[Non
             return
         if not (origins := origins_of(scope["path"])):
             return
-        origin = next((value for name, value in scope["headers"] if name == b"origin"), b"")
         headers: list[tuple[bytes, bytes]] = [*message.get("headers", []), (b"vary", b"Origin")]
-        if origin.decode("latin-1") in origins:
+        open_to_all = any(name.lower() == b"access-control-allow-origin" for name, _ in headers)  # the widget's script
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), b"")
+        if origin.decode("latin-1") in origins and not open_to_all:
             headers += [(b"access-control-allow-origin", origin), _EXPOSED]
             if scope["method"] == "OPTIONS":
                 headers += _ALLOWED_TO_WIDGETS if scope["path"].startswith(WIDGETS) else _ALLOWED

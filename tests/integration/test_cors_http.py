@@ -37,6 +37,8 @@ def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, op
     found = open_to_page.request("POST", "/api/rag/search", ANN, json={"query": "tea"}, headers={"Origin": PAGE})
     assert (found.status_code, found.headers["access-control-allow-origin"]) == (200, PAGE)
     assert found.headers["vary"] == "Origin"
+    script = open_to_page.request("GET", "/widget.js", headers={"Origin": PAGE})
+    assert script.headers.get_list("access-control-allow-origin") == ["*"]
     for path, who in (("/api/documents/x", ANN), ("/api/documents", None), ("/nowhere", ANN)):
         problem = open_to_page.request("GET", path, who, headers={"Origin": PAGE})
         assert problem.status_code in {401, 404}
