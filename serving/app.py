@@ -31,6 +31,7 @@ from serving.routes.citations import format_citations
 from serving.routes.copilot import chat, search_files
 from serving.routes.documents import delete_document, get_document
 from serving.routes.events import slack_events
+from serving.routes.export import export_me
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
 from serving.routes.history import list_answers, share_answer, unshare_answer
@@ -43,7 +44,11 @@ from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
+from serving.routes.pages.document import view_document, view_original
+from serving.routes.pages.me import me_page
 from serving.routes.pages.search import home, results
+from serving.routes.pages.upload import upload_page
+from serving.routes.principals import list_principals
 from serving.routes.push import delete_pushed, push_document
 from serving.routes.push_batch import push_documents
 from serving.routes.rag_search import rag_search
@@ -55,7 +60,6 @@ from serving.routes.sign_in import finish_sign_in, sample_sign_in, sign_in, sign
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
-from serving.routes.viewer import view_document, view_original
 from serving.routes.why import why
 from serving.routes.widget import ask_widget, widget_script, widget_token
 from serving.web.static import static_file
@@ -134,6 +138,8 @@ def create_app(
         ingest_status,
         why,
         me,
+        export_me,
+        list_principals,
         list_documents,
         list_collections,
         get_document,
@@ -160,6 +166,8 @@ def create_app(
         results,
         view_answer,
         history,
+        upload_page,
+        me_page,
         view_document,
         view_original,
         static_file,

@@ -47,14 +47,29 @@ def headings(section_paths: Sequence[Sequence[str]]) -> dict[str, int]:
     return {name: level for path in section_paths for level, name in enumerate(path, start=1)}
 
 
-def render(text: str, known: Mapping[str, int], start: int = 0, end: int = 0, *, wrapped: bool = True) -> str:
+def render(
+    text: str,
+    known: Mapping[str, int],
+    start: int = 0,
+    end: int = 0,
+    *,
+    wrapped: bool = True,
+    signs: Mapping[int, str] | None = None,
+) -> str:
     """Return the text as HTML with the range from `start` to `end` marked.
 
     `known` are its headings with their levels. `wrapped`: lines that are about as long as their paragraph's longest were ended by the
-    width of a page, so they are joined; otherwise each line is kept, as in a conversation.
+    width of a page, so they are joined; otherwise each line is kept, as in a conversation. `signs` are HTML, such as the number of a
+    page, by the place where it belongs; each is put before the block that contains it.
     """
     marked = _Marked(text, start, end)
-    return "".join(_block(marked, lines, known, wrapped) for lines in _blocks(text))
+    ahead = sorted((signs or {}).items(), reverse=True)
+    parts: list[str] = []
+    for lines in _blocks(text):
+        while ahead and ahead[-1][0] < lines[-1][0] + len(lines[-1][1]):
+            parts.append(ahead.pop()[1])
+        parts.append(_block(marked, lines, known, wrapped))
+    return "".join(parts)
 
 
 def _blocks(text: str) -> Iterator[list[Line]]:

@@ -16,7 +16,7 @@ class PrincipalOrigin(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     """In the form that permissions use: an email, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` or `public`."""
     origin: str
-    """`email`, `token`, `key`, or the source that reports it, such as `google_directory`."""
+    """`email`, `token`, `key`, `session` (its provider reports it), or the source that reports it, such as `google_directory`."""
     through: str | None = None
     """The member group by which a nested membership comes; null for a direct one."""
     read_at: Moment | None = None

@@ -13,6 +13,7 @@ from sql.web_rows import (
     AuditRow,
     ChunkPlace,
     ChunkText,
+    Colleague,
     CollectionPage,
     Document,
     DocumentPage,
@@ -26,6 +27,7 @@ from sql.web_rows import (
     PartitionTotals,
     ReadableName,
     Said,
+    SectionStart,
     SharedAnswer,
     Shares,
     Skips,
@@ -34,6 +36,7 @@ from sql.web_rows import (
     StalePartition,
     StoredAnswer,
     StoredKey,
+    StoredUpload,
     SyncErrorRow,
     SyncJobRow,
 )
@@ -66,6 +69,9 @@ class WebReads(AsyncFamily, path="serving"):
         before_id: int | None,
         most: int,
     ) -> list[AuditRow]: ...
+    async def colleagues(
+        self, *, email: str, domain: str, beginning: str, following: str, accounts: bool, most: int
+    ) -> list[Colleague]: ...
     async def collections(
         self,
         *,
@@ -96,6 +102,9 @@ class WebReads(AsyncFamily, path="serving"):
     async def document_original(
         self, *, doc_id: str, principals: list[str], fresh_since: datetime
     ) -> Original | None: ...
+    async def document_outline(
+        self, *, doc_id: str, most: int, principals: list[str], fresh_since: datetime
+    ) -> list[SectionStart]: ...
     async def document_text(
         self, *, doc_id: str, start_char: int, end_char: int, principals: list[str], fresh_since: datetime
     ) -> list[ChunkText]: ...
@@ -190,6 +199,7 @@ class WebReads(AsyncFamily, path="serving"):
     async def sync_errors(self, *, job_id: str, owner: str | None) -> list[SyncErrorRow]: ...
     async def sync_job(self, *, job_id: str) -> SyncJobRow | None: ...
     async def totals(self) -> list[Figure]: ...
+    async def uploads_of(self, *, email: str, most: int) -> list[StoredUpload]: ...
     async def why(
         self,
         *,

@@ -121,6 +121,28 @@ class Said(msgspec.Struct, frozen=True):
     active: bool
 
 
+class StoredUpload(msgspec.Struct, frozen=True):
+    """An upload, as its owner made it."""
+
+    doc_id: str
+    file_name: str
+    title: str
+    description: str | None
+    mime_type: str
+    size: int
+    permissions: list[str]
+    tags: Any
+    created_at: datetime
+    modified_at: datetime
+
+
+class Colleague(msgspec.Struct, frozen=True):
+    """A person whom the caller may know; without a name if no directory says it."""
+
+    email: str
+    name: str | None
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A document as the caller may know it."""
 
@@ -184,6 +206,13 @@ class ChunkText(ChunkPlace, frozen=True, kw_only=True):
 
     chunk_text: str
     places: list[dict[str, Any]]
+
+
+class SectionStart(msgspec.Struct, frozen=True):
+    """A place at which the headings above the text change."""
+
+    start_char: int
+    section_path: list[str]
 
 
 class Match(msgspec.Struct, frozen=True):

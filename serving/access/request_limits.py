@@ -54,7 +54,18 @@ checks have a class of their own because the supervisor restarts a service that 
 
 CLASS_OF: Mapping[str, str] = {
     **dict.fromkeys(
-        ("search", "searchFiles", "ragSearch", "home", "results", "why", "listDocuments", "listCollections"), "search"
+        (
+            "search",
+            "searchFiles",
+            "ragSearch",
+            "home",
+            "results",
+            "why",
+            "listDocuments",
+            "listCollections",
+            "uploadPage",
+        ),
+        "search",
     ),
     **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
     **dict.fromkeys(
@@ -71,6 +82,7 @@ CLASS_OF: Mapping[str, str] = {
             "listSessions",
             "listAgents",
             "listAudit",
+            "listPrincipals",
         ),
         "read",
     ),
@@ -87,6 +99,7 @@ CLASS_OF: Mapping[str, str] = {
             "connectGoogle",
             "endSession",
             "endAgent",
+            "exportMe",
         ),
         "write",
     ),
@@ -114,6 +127,7 @@ CLASS_OF: Mapping[str, str] = {
             "history",
             "viewDocument",
             "viewOriginal",
+            "mePage",
             "docsPage",
             "docsDocument",
             "docsFile",

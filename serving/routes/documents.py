@@ -24,6 +24,7 @@ from serving.references import parse_id
 from serving.routes.uploads import launch_upload_sync, message_for
 from serving.schemas import Citation, DocumentId, Moment, Tags
 from sql.web import WebReads, WebSession
+from sql.web_rows import ChunkText
 
 DEFAULT_CONTEXT = 1000
 MAX_CONTEXT = 20_000
@@ -118,10 +119,10 @@ class DocumentResponse(DocumentSummary, frozen=True, kw_only=True):
 
 
 class OpenDocument(NamedTuple):
-    """A document as it is opened, and the section paths that occur in its text."""
+    """A document as it is opened, and the chunks of its text."""
 
     response: DocumentResponse
-    section_paths: list[Sequence[str]]
+    chunks: Sequence[ChunkText]
 
 
 async def open_document(
@@ -133,8 +134,12 @@ async def open_document(
     start: int | None,
     end: int | None,
     context: int,
+    whole: bool = False,
 ) -> OpenDocument:
-    """Return a document with its text around a location. Raises `not-found` alike for a hidden, withheld or unknown document."""
+    """Return a document with its text around a location, with `whole` extended to whole chunks.
+
+    Raises `not-found` alike for a hidden, withheld or unknown document.
+    """
     doc_id = parse_id(doc_id, not_found())
     statements, allowed = WebReads(services.database), services.readable_by(access)
     documents = await statements.document(doc_ids=[doc_id], **allowed)
@@ -152,6 +157,8 @@ async def open_document(
         raise InvalidRequestError("end: must not be less than start.")
     low, high = max(0, start - context), min(max(end, start + 1) + context, MAX_INTEGER)
     chunks = await statements.document_text(doc_id=doc_id, start_char=low, end_char=high, **allowed)
+    if whole and chunks:
+        low, high = chunks[0].start_char, max(one.end_char for one in chunks)
     text, begins = rebuild(chunks, low, high)
     address = link(
         base_url=services.settings.base_url,
@@ -191,9 +198,7 @@ async def open_document(
         else None,
         citation=Citation(1, citation(cited, 1, "inline", services.clock().date()), address, "inline"),
     )
-    return OpenDocument(
-        response, [path for one in chunks for path in (one.section_path, *(at["section_path"] for at in one.places))]
-    )
+    return OpenDocument(response, chunks)
 
 
 @get(

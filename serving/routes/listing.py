@@ -17,6 +17,7 @@ from serving.filters import DateField, DateRange, Filters, narrowing, sources_of
 from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.retrieval.full_text import filters_of
+from serving.retrieval.query import Narrowing
 from serving.routes.documents import DocumentSummary
 from serving.routes.search import enforce_rate_limit
 from serving.schemas import Name
@@ -151,7 +152,6 @@ async def list_documents(
     cursor: Cursor = None,
 ) -> DocumentList:
     """List the documents that the caller may read, the latest modified first, with filters. Documents that are held back are left out."""
-    enforce_rate_limit(services, request.user)
     wanted = narrowing(
         Filters(
             source_types=sources or [],
@@ -164,10 +164,24 @@ async def list_documents(
         ),
         _named,
     )
+    return await listed(services, request.user, wanted, title=title, limit=limit, cursor=cursor)
+
+
+async def listed(
+    services: Services,
+    access: Access,
+    wanted: Narrowing,
+    *,
+    title: str | None = None,
+    limit: int = PAGE,
+    cursor: str | None = None,
+) -> DocumentList:
+    """Return a page of the documents that the caller may read, and record that in the audit log."""
+    enforce_rate_limit(services, access)
     at, last = cursors.decode(cursor, tuple[datetime | None, UUID]) if cursor is not None else (None, None)
     row = await WebReads(services.database).documents(
         **filters_of(wanted),
-        **services.readable_by(request.user),
+        **services.readable_by(access),
         title=one_line(title, 500).lower() or None if title else None,
         before_at=at,
         before_id=str(last) if last is not None else None,
@@ -178,7 +192,7 @@ async def list_documents(
     if len(found) > limit:
         following = cursors.encode((page[-1].modified_at, page[-1].doc_id))
     await services.audit.record(
-        AuditEvent(email=request.user.email, action="list", doc_ids=[document.doc_id for document in page])
+        AuditEvent(email=access.email, action="list", doc_ids=[document.doc_id for document in page])
     )
     return DocumentList(page, row.total, following)
 

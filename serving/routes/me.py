@@ -40,7 +40,12 @@ from sql.web import WebReads
 )
 async def me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Identity:
     """Return the caller's own principals, and where each comes from."""
-    access = request.user
+    return await own_identity(services, request.user, credential_of(request))
+
+
+async def own_identity(services: Services, access: Access, credential: str) -> Identity:
+    """Return who the caller is. `credential` is the token or key of the request, empty for a session."""
+    kind = "key" if credential.startswith(api_keys.PREFIX) else "token"
     return identity(
         access.email,
         await WebReads(services.database).identity(email=access.email),
@@ -48,6 +53,6 @@ async def me(request: Request[Access, Any, Any], services: NamedDependency[Servi
         max_age=services.acl_max_age,
         managed=services.directory.groups_are_managed,
         admin=access.admin,
-        credential="key" if credential_of(request).startswith(api_keys.PREFIX) else "token",
+        credential=kind if credential else "session",
         held=access.principals,
     )

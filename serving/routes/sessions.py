@@ -70,21 +70,24 @@ class SessionEnded(msgspec.Struct, frozen=True):
 )
 async def list_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SessionList:
     """Return the sessions of the caller's email."""
-    rows = await services.sessions.listed(request.user.email, services.clock())
-    return SessionList(
-        [
-            Session(
-                row.session_id,
-                row.provider,
-                row.browser,
-                row.created_at,
-                row.seen_at,
-                row.expires_at,
-                row.session_id == request.auth,
-            )
-            for row in rows
-        ]
-    )
+    return SessionList(await own_sessions(services, request.user, request.auth))
+
+
+async def own_sessions(services: Services, access: Access, current: str | None) -> list[Session]:
+    """Return the caller's sessions, newest first. `current` is the one that sent the request."""
+    rows = await services.sessions.listed(access.email, services.clock())
+    return [
+        Session(
+            row.session_id,
+            row.provider,
+            row.browser,
+            row.created_at,
+            row.seen_at,
+            row.expires_at,
+            row.session_id == current,
+        )
+        for row in rows
+    ]
 
 
 @delete(

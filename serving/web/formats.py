@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+import msgspec
 from markupsafe import Markup, escape
 
 from resources.core.filetypes import DOCX, EPUB, MSG, ODT, PPTX, RTF, SOURCE_CODE, XLSX
+from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.citations.format import long_date
@@ -48,6 +50,26 @@ PARTS: Mapping[str, str] = {
     "limit": "Limit",
 }
 """What the parts of a score are called on pages."""
+ORIGINS: Mapping[str, str] = {
+    "email": "your address",
+    "token": "your token",
+    "key": "your API key",
+    "session": "your sign-in",
+    "google_directory": "Google's directory",
+    "groups_file": "the file of groups",
+    "scim": "your company's directory (SCIM)",
+}
+"""Where a principal comes from, by the name of its origin."""
+BROWSERS: Mapping[str, str] = {"Edg/": "Edge", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
+SYSTEMS: Mapping[str, str] = {
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Windows": "Windows",
+    "Mac OS": "macOS",
+    "Linux": "Linux",
+}
+"""Parts of what a browser says of itself. The first that occurs counts: most name several."""
 _ICONS = frozenset({"google_drive", "slack", "upload", "files"})
 
 
@@ -71,6 +93,29 @@ def day(moment: datetime | None) -> str:
     return long_date(moment.date()) if moment else ""
 
 
+def ago(moment: datetime | None, now: datetime) -> str:
+    """Return `3 h ago`, or nothing for an unknown time."""
+    if moment is None:
+        return ""
+    minutes = int((now - moment).total_seconds() // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days ago"
+
+
+def browser(agent: str) -> str:
+    """Return a browser's name and system, such as `Firefox on Linux`, or what it says of itself."""
+    found = [next((name for mark, name in names.items() if mark in agent), "") for names in (BROWSERS, SYSTEMS)]
+    return " on ".join(filter(None, found)) or agent or "Unknown browser"
+
+
+def origin(name: str) -> str:
+    """Return where a principal comes from."""
+    return ORIGINS.get(name) or label(name)
+
+
 def icon(source_type: str) -> str:
     """Return the name of a source's icon."""
     return source_type if source_type in _ICONS else "files"
@@ -86,6 +131,25 @@ def marked(text: str, spans: Sequence[HasRange]) -> Markup:
     return Markup("".join(parts)) + text[at:]  # noqa: S704 (each part is escaped)
 
 
+def reader(principal: str) -> str:
+    """Return how a principal is called where people read or choose who may read a document."""
+    kind, colon, name = principal.partition(":")
+    if principal == PUBLIC:
+        return "Everyone"
+    words = {"domain": "Everyone at", "group": "Group", "slack": "Slack workspace"}
+    return f"{words[kind]} {name}" if colon and kind in words else principal
+
+
+def megabytes(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{count / (1024 * 1024):.0f} MB"
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON, for a data attribute."""
+    return msgspec.json.encode(value).decode()
+
+
 def part(name: str) -> str:
     """Return what a part of a score is called."""
     return PARTS.get(name, name.capitalize())
@@ -97,11 +161,17 @@ def own(address: str, base_url: str) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
+    "ago": ago,
+    "browser": browser,
     "day": day,
     "icon": icon,
+    "json": as_json,
     "kind": kind,
     "label": label,
     "marked": marked,
+    "megabytes": megabytes,
+    "origin": origin,
     "own": own,
     "part": part,
+    "reader": reader,
 }

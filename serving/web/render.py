@@ -48,7 +48,7 @@ def navigation(access: Access | None) -> list[Link]:
     """Return the pages that the caller may open."""
     if access is None:
         return []
-    pages = [Link("/", "Search"), Link("/history", "History")]
+    pages = [Link("/", "Search"), Link("/history", "History"), Link("/upload", "Upload")]
     if dagster_rights(access) is not None:
         pages.append(Link("/dagster", "Dagster"))
     return pages

@@ -48,12 +48,21 @@ PLACE = {"doc_id": NOBODY, "chunk_index": 0, "start_char": 0, "end_char": 100, *
 READS: dict[str, dict[str, Any]] = {
     "active_collection": {},
     "answer_by_id": ANSWER,
+    "answers_of": {"email": BOB, "before_at": None, "before_id": None, "most": 5},
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
     "api_key_by_id": {"key_id": "none"},
     "audit_events": {
         **dict.fromkeys(("email", "action", "since", "until", "before_at", "before_id")),
         "most": 5,  # of the history, it reads its page and no more
+    },
+    "colleagues": {
+        "email": BOB,
+        "domain": "acme.com",
+        "beginning": "bo",
+        "following": "bo\U0010ffff",
+        "accounts": True,
+        "most": 8,
     },
     "collections": {
         **FRESH,
@@ -76,6 +85,7 @@ READS: dict[str, dict[str, Any]] = {
     },
     "document_chunk": PLACE,
     "document_original": PLACE,
+    "document_outline": {"doc_id": NOBODY, "most": 500, **FRESH},
     "document_text": PLACE,
     "documents": {**NARROWING, **FRESH, "title": None, "before_at": None, "before_id": None, "most": 51},
     "expected_passages": {},
@@ -95,6 +105,7 @@ READS: dict[str, dict[str, Any]] = {
     "sync_errors": {"job_id": NOBODY, "owner": None},
     "sync_job": {"job_id": NOBODY},
     "totals": {},
+    "uploads_of": {"email": BOB, "most": 5},
     "why": WHY,
 }
 WRITES: dict[str, dict[str, Any]] = {
@@ -103,8 +114,9 @@ WRITES: dict[str, dict[str, Any]] = {
     "answer_insert": {
         **ANSWER, "put_at": NOW, "principals": [], "question": "q", "standalone": None, "answer": "a", "found": True, "mode": "none",
         "model": None, "sources": "[]", "sentences": "[]", "unsupported": 0, "removed_citations": 0, "removed_links": 0,
-        "warnings": [], "cached": False, "completed": True, "latency_ms": 1.0, "model_ms": 1.0,
+        "warnings": [], "cached": False, "completed": True, "shareable": True, "latency_ms": 1.0, "model_ms": 1.0,
     },
+    "answer_share": {**ANSWER, "shared": True},
     "audit_insert": {
         "put_at": NOW, "email": BOB, "action": "search", "query_id": None, "query": "q", "doc_ids": [], "detail": None, "event_key": NOBODY,
     },

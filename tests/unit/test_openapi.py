@@ -24,6 +24,7 @@ COMPATIBILITY = {"/api/rag.search", "/api/search", "/api/chat", "/ask", "/ask-lo
 NO_INPUT = {
     "listSources",
     "me",
+    "exportMe",
     "listSessions",
     "listAgents",
     "connectGoogle",

@@ -33,6 +33,12 @@ async def signed_in(request: Request[Any, Any, Any], services: Services) -> Acce
     return access
 
 
+async def current_session(request: Request[Any, Any, Any], services: Services) -> str | None:
+    """Return the id of the browser's session; None if the request has another credential or none."""
+    cookie = session_of(services, request)
+    return (await session_access(services, cookie, request.client)).session_id if cookie else None
+
+
 def here(request: Request[Any, Any, Any]) -> str:
     """Return the path and query of the request, to return to after signing in."""
     query = request.url.query

@@ -2,10 +2,11 @@
 
 /** A problem that the service reported, or a connection that failed. Its message is for the person. */
 export class Problem extends Error {
-  /** @param {string} message @param {number} status */
-  constructor(message, status) {
+  /** @param {string} message @param {number} status @param {number} [wait] Seconds after which it may be tried again; 0: unknown */
+  constructor(message, status, wait = 0) {
     super(message);
     this.status = status;
+    this.wait = wait;
   }
 }
 
@@ -25,10 +26,15 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
   }
   if (answer.ok) return answer;
   if (answer.status === 401) {
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    toSignIn();
     throw new Problem("Your session is over. Sign in again.", 401);
   }
-  throw new Problem(await detail(answer), answer.status);
+  throw new Problem(await detail(answer), answer.status, Number(answer.headers.get("Retry-After")) || 0);
+}
+
+/** Go to the sign-in page, and then back to this one. */
+export function toSignIn() {
+  location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 
 /** @param {Response} answer */

@@ -1,0 +1,34 @@
+"""The page of one's own account, `/me`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+
+from resources.core.permissions import PUBLIC
+from serving.access.auth import credential_of
+from serving.deps import Services
+from serving.routes.me import own_identity
+from serving.routes.pages.visitor import PAGE_ERRORS, current_session, signed_in
+from serving.routes.sessions import own_sessions
+from serving.web.render import view
+
+
+@get("/me", operation_id="mePage", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
+async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show who the visitor is: groups with where they come from, roles and sessions."""
+    access = await signed_in(request, services)
+    identity = await own_identity(services, access, credential_of(request))
+    return view(
+        "me.html",
+        access,
+        script="me.js",
+        here="/me",
+        identity=identity,
+        principals=[one for one in identity.principals if one.principal not in {access.email, PUBLIC}],
+        now=services.clock(),
+        roles=sorted(role.value for role in access.roles),
+        sessions=await own_sessions(services, access, await current_session(request, services)),
+    )

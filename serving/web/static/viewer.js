@@ -1,0 +1,93 @@
+/** The page of a document: questions about it or about selected text, and for its owner changes and deletion. */
+
+import { Problem, call } from "./api.js";
+import { ask, reset } from "./answer.js";
+import { confirmed } from "./confirm.js";
+import { byId, element } from "./dom.js";
+import { uploadFields } from "./fields.js";
+
+const SHORTEST = 10, LONGEST = 5000;
+const reader = /** @type {HTMLElement} */ (document.querySelector(".reader"));
+const id = reader.dataset.document ?? "";
+const article = /** @type {HTMLElement} */ (document.querySelector("article.document"));
+const question = /** @type {HTMLInputElement} */ (byId("q"));
+const about = byId("about");
+const offer = byId("ask-selection");
+const said = byId("said");
+let quoted = "";
+
+const outline = /** @type {HTMLDetailsElement | null} */ (document.querySelector(".outline"));
+if (outline && matchMedia("(min-width: 64rem)").matches) outline.open = true;
+if (location.search.includes("chunk=") && !location.hash) document.getElementById("place")?.scrollIntoView({ block: "center" });
+
+/** A section that is on the page is not loaded again. */
+outline?.addEventListener("click", (event) => {
+  const anchor = event.target instanceof Element ? event.target.closest("a") : null;
+  if (!anchor || !document.getElementById(anchor.hash.slice(1))) return;
+  event.preventDefault();
+  location.hash = anchor.hash;
+});
+
+/** What is selected of the document's text. */
+function selected() {
+  const selection = getSelection();
+  if (!selection || selection.isCollapsed || !article.contains(selection.anchorNode) || !article.contains(selection.focusNode)) return "";
+  return selection.toString().trim();
+}
+
+/** @param {string} text What the question is about; empty: the whole document */
+function quote(text) {
+  quoted = text.slice(0, LONGEST);
+  about.hidden = !quoted;
+  about.replaceChildren(`About: “${quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted}”`, element("button", { "aria-label": "Ask about the whole document instead", onclick: () => quote("") }, "×"));
+}
+
+document.addEventListener("selectionchange", () => {
+  offer.hidden = selected().length < SHORTEST;
+});
+offer.addEventListener("pointerdown", (event) => event.preventDefault()); // a press would end the selection
+offer.addEventListener("click", () => {
+  quote(selected());
+  offer.hidden = true;
+  question.focus();
+});
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!question.value.trim()) return question.focus();
+  reset();
+  ask(question.value.trim(), quoted ? { selection: { document_id: id, text: quoted } } : { filters: { document_ids: [id], include_archived: true }, understand: false });
+});
+
+/** @param {() => Promise<string>} work Returns what to say */
+async function report(work) {
+  said.textContent = "One moment …";
+  try {
+    said.textContent = await work();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    said.replaceChildren(element("span", { role: "alert" }, error.message));
+  }
+}
+
+const removal = document.getElementById("delete");
+if (removal) {
+  confirmed(removal, "Delete for good?", () => report(async () => {
+    await call(`/api/documents/${id}`, { method: "DELETE" });
+    location.assign("/upload");
+    return "Deleted.";
+  }));
+}
+
+const changes = /** @type {HTMLFormElement | null} */ (document.getElementById("changes"));
+if (changes) {
+  const fields = uploadFields(changes, JSON.parse(changes.dataset.changes ?? "{}"));
+  changes.addEventListener("submit", (event) => {
+    event.preventDefault();
+    report(async () => {
+      const { title, tags, share } = fields.values();
+      const { message } = await (await call(`/api/documents/${id}`, { method: "PATCH", body: { title, tags, share } })).json();
+      return `${message}.`;
+    });
+  });
+}

@@ -1,0 +1,185 @@
+"""The pages of documents, uploads and one's account in a real browser: the flows of a person, without an error in the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from resources.core.domain import SourceName
+from tests.fixtures.axe import violations
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.oidc_provider import free_port
+from tests.fixtures.serving import Running, Site
+
+ANN, BOB = "ann@acme.com", "bob@acme.com"
+TEXT = "The lantern of the old lighthouse is lit at dusk. The keeper counts ships until midnight."
+
+
+class Desk(NamedTuple):
+    """Ann's browser, signed in."""
+
+    site: Site
+    running: Running
+    browser: Browser
+
+    def open(self, path: str) -> None:
+        self.browser.goto(self.running.url + path)
+
+    def until(self, condition: str, what: str) -> None:
+        self.browser.wait(lambda one: one.evaluate(f"!!({condition})"), what)
+
+    def type(self, selector: str, text: str) -> None:
+        self.browser.evaluate(f"document.querySelector('{selector}').focus()")
+        self.browser.type(text)
+
+    def check(self, axe: str) -> None:
+        """Fail unless the page is accessible, in light and dark, on a desktop and a phone."""
+        for width, dark in ((1280, False), (390, True)):
+            self.browser.look(width=width, dark=dark)
+            assert violations(self.browser, axe) == []
+            assert self.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def press(self, selector: str) -> None:
+        self.browser.evaluate(f"document.querySelector('{selector}').click()")
+
+
+class Indexer:
+    """Stands in for a sync of uploads: what it is asked to sync can be found at once."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def __call__(self, *_settings: Any, **_wanted: Any) -> SimpleNamespace:
+        for source_id, title, owner, permissions in self._site.sql(
+            "SELECT source_id, title, owner, permissions FROM uploads WHERE doc_id NOT IN (SELECT doc_id FROM documents)"
+        ):
+            self._site.add(
+                title, [TEXT], permissions, source=SourceName.UPLOAD, source_id=source_id, owner=owner, author=owner
+            )
+        self._site.sql("UPDATE index_entries SET indexed_at = now()")
+        return SimpleNamespace(job_id="00000000-0000-4000-8000-000000000001", started_at=None)
+
+
+@pytest.fixture
+def desk(site: Site, tmp_path: Path) -> Iterator[Desk]:
+    port = free_port()
+    site.settings = site.settings.model_copy(update={"public_url": None, "http_port": port})
+    site.launcher = Indexer(site)  # type: ignore[assignment]
+    for email, name in ((ANN, "Ann Archer"), (BOB, "Bob Bell")):
+        site.sql("INSERT INTO people (source, email, name) VALUES ('scim', %s, %s)", email, name)
+    with site.running(port=port) as running, running_browser(tmp_path / "profile") as browser:
+        name, _, value = site.session(ANN)["Cookie"].partition("=")
+        browser.call("Network.setCookie", name=name, value=value, url=running.url)
+        yield Desk(site, running, browser)
+        assert browser.complaints == []
+        assert {urlsplit(one).netloc for one in browser.requested} - {""} == {urlsplit(running.url).netloc}
+
+
+def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_path: Path) -> None:
+    files = [tmp_path / "keeper.md", tmp_path / "<img src=x onerror=alert(1)>.md", tmp_path / "photo.xyz"]
+    for file in files:
+        file.write_text(f"{TEXT} {file.name}")
+    desk.open("/upload")
+    desk.browser.attach("#files", *files[:2])
+    desk.until("document.querySelectorAll('#queue li').length === 2", "two files")
+    desk.type("#share", "bo")
+    desk.until("document.querySelector('[role=option]')?.textContent.includes('Bob Bell')", "a suggestion")
+    desk.check(axe)
+    desk.browser.press("ArrowDown")
+    desk.browser.press("Enter")
+    desk.until("document.querySelector('.chips .chip')?.textContent.startsWith('Bob Bell')", "a choice")
+    desk.type("#tags", "topic: lights\nyear: 2025\nopen")
+    desk.press("#send")
+    desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 2", "both can be found")
+    assert "Searchable in" in desk.browser.text
+    assert desk.site.sql("SELECT DISTINCT permissions, tags FROM uploads") == [
+        ([ANN, BOB], {"topic": "lights", "year": 2025, "open": True})
+    ]
+    desk.until("document.querySelectorAll('#mine li').length === 2", "the list of uploads")
+    desk.press("#mine button")
+    assert "Delete for good?" in desk.browser.text
+    desk.press("#mine button")
+    desk.until("document.querySelectorAll('#mine li').length === 1", "one of them is deleted")
+
+
+def test_a_file_that_is_refused_says_why_and_the_next_goes_on(desk: Desk, tmp_path: Path) -> None:
+    files = [tmp_path / "photo.xyz", tmp_path / "keeper.md"]
+    for file in files:
+        file.write_text(TEXT)
+    desk.open("/upload")
+    desk.browser.attach("#files", *files)
+    desk.until("document.querySelectorAll('#queue li').length === 2", "two files")
+    desk.press("#send")
+    desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 1", "one can be found")
+    assert "not supported" in desk.browser.evaluate("document.querySelector('#queue [role=alert]').textContent")
+    [refused] = desk.browser.complaints  # the browser itself shows a response that is an error
+    assert "415" in refused
+    desk.browser.complaints.clear()
+
+
+def test_a_document_is_asked_about_whole_and_by_what_is_selected(desk: Desk, axe: str) -> None:
+    texts = [f"Chapter {number}\n\n{TEXT} It is number {number}." for number in range(3)]
+    doc_id = desk.site.add("Keeper", texts, [ANN], places=[{"section_path": [f"Chapter {n}"]} for n in range(3)])
+    desk.site.add("Rival", ["The lantern of the new lighthouse is lit at noon."], [ANN])
+    desk.browser.look(width=1280)
+    desk.open(f"/documents/{doc_id}?chunk=2")
+    assert desk.browser.evaluate("document.querySelector('.outline').open")
+    assert desk.browser.evaluate("document.activeElement === document.body")
+    desk.type("#q", "When is the lantern lit?")
+    desk.browser.press("Enter")
+    desk.until("document.querySelector('.sources li')", "an answer")
+    assert "Rival" not in desk.browser.evaluate("document.querySelector('#answer').textContent")
+    desk.press(".sources button")
+    assert "Keeper" in desk.browser.evaluate("document.querySelector('#passage h2').textContent")
+    desk.browser.press("Escape")
+    assert desk.browser.evaluate("document.querySelector('#passage').hidden")
+    desk.browser.evaluate("getSelection().selectAllChildren(document.querySelector('.document p:last-of-type'))")
+    desk.until("!document.querySelector('#ask-selection').hidden", "the offer to ask about what is selected")
+    desk.press("#ask-selection")
+    assert "About: “The lantern of the old" in desk.browser.text
+    desk.press("#ask button:last-child")
+    desk.until("document.querySelector('.sources li')", "an answer about the selection")
+    desk.check(axe)
+
+
+def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str) -> None:
+    doc_id = desk.running.request(
+        "POST", "/api/upload", ANN, files={"file": ("keeper.md", TEXT.encode())}, data={"tags": '{"year": "2025"}'}
+    ).json()["doc_id"]
+    desk.open(f"/documents/{doc_id}")
+    assert desk.browser.evaluate("document.querySelector('#tags').value") == 'year: "2025"'
+    desk.browser.fill("#title", "Lights")
+    desk.press("#change summary")
+    desk.check(axe)
+    desk.type("#share", "domain:acme.com")
+    desk.browser.press("Enter")
+    desk.press("#changes > button")
+    desk.until("document.querySelector('#said').textContent.startsWith('Changed')", "the change is stored")
+    assert desk.site.sql("SELECT title, permissions, tags FROM uploads") == [
+        ("Lights", [ANN, "domain:acme.com"], {"year": "2025"})
+    ]
+    desk.press("#delete")
+    desk.browser.click("#delete")
+    desk.until("location.pathname === '/upload'", "the list of uploads")
+    assert desk.site.sql("SELECT count(*) FROM uploads WHERE deleted_at IS NULL") == [(0,)]
+
+
+def test_other_sessions_are_ended_on_the_account_page(desk: Desk, axe: str) -> None:
+    for _ in range(3):
+        desk.site.session(ANN)
+    desk.open("/me")
+    desk.check(axe)
+    desk.press("[data-session]")
+    desk.press("[data-session]")
+    desk.until("document.querySelectorAll('[data-session]').length === 2", "one session is over")
+    desk.press("#others")
+    desk.press("#others")
+    desk.until("!document.querySelector('[data-session]')", "all others are over")
+    assert desk.site.sql("SELECT count(*) FROM sessions WHERE email = %s", ANN) == [(1,)]
+    desk.browser.click("form.account button")
+    assert "You are signed out" in desk.browser.text
