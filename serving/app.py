@@ -23,6 +23,7 @@ from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
 from serving.opaque_ids import routed
 from serving.pages import docs_document, docs_file, docs_page
+from serving.routes.administration import end_any_session, list_all_keys, list_all_sessions, revoke_any_key
 from serving.routes.agents import end_agent, list_agents
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.audit import list_audit
@@ -34,6 +35,7 @@ from serving.routes.events import slack_events
 from serving.routes.export import export_me
 from serving.routes.google import connect_google, google_callback
 from serving.routes.health import healthz, metrics, readyz
+from serving.routes.held_deletions import decide_held_deletions, list_held_deletions
 from serving.routes.history import list_answers, share_answer, unshare_answer
 from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
@@ -42,11 +44,13 @@ from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
+from serving.routes.pages.admin import audit_log_page, keys_page, policies_page, sessions_page
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
 from serving.routes.pages.document import view_document, view_original
 from serving.routes.pages.me import me_page
 from serving.routes.pages.search import home, results
+from serving.routes.pages.sources import set_up_page, source_card, sources_page
 from serving.routes.pages.upload import upload_page
 from serving.routes.principals import list_principals
 from serving.routes.push import delete_pushed, push_document
@@ -57,6 +61,7 @@ from serving.routes.scim import SCIM_HANDLERS
 from serving.routes.search import search
 from serving.routes.sessions import end_session, list_sessions
 from serving.routes.sign_in import finish_sign_in, sample_sign_in, sign_in, sign_out, start_sign_in
+from serving.routes.source_check import check_source
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
@@ -151,7 +156,14 @@ def create_app(
         slack_events,
         drive_notifications,
         list_sources,
+        check_source,
+        list_held_deletions,
+        decide_held_deletions,
         list_audit,
+        list_all_keys,
+        revoke_any_key,
+        list_all_sessions,
+        end_any_session,
         *SCIM_HANDLERS,
         connect_google,
         google_callback,
@@ -168,6 +180,13 @@ def create_app(
         history,
         upload_page,
         me_page,
+        sources_page,
+        source_card,
+        set_up_page,
+        audit_log_page,
+        keys_page,
+        sessions_page,
+        policies_page,
         view_document,
         view_original,
         static_file,

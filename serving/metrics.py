@@ -65,13 +65,19 @@ class Metrics:
         if self._sums is not None:
             self._sums.publish(figures(self.registry, self._searched_at))
 
+    def families(self) -> list[Family]:
+        """Return the app's own figures, summed over all processes."""
+        if self._sums is None:
+            return figures(self.registry, self._searched_at).families
+        self.publish()
+        return _with_hit_rate(summed(self._sums.parts(), RESULTS))
+
     def render(self, totals: Iterable[Figure], points: int | None, size: int | None) -> bytes:
         """Return the exposition: the app's counters of all processes, then figures of the registry (`totals.sql`) and of the index."""
         own = self.registry
         if self._sums is not None:
-            self.publish()
             own = CollectorRegistry()
-            own.register(Collected(_with_hit_rate(summed(self._sums.parts(), RESULTS))))  # pyright: ignore[reportArgumentType]
+            own.register(Collected(self.families()))  # pyright: ignore[reportArgumentType]
         scraped = CollectorRegistry()
         scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
         return generate_latest(own) + generate_latest(scraped)

@@ -12,7 +12,7 @@ from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from resources.core import permissions
-from resources.core.durations import duration
+from resources.core.durations import age_of, duration
 from resources.core.errors import InvalidRequestError, NotRunningError
 from resources.people import groups_are_managed, sources_of_groups, to_sync
 from resources.settings import Settings, load
@@ -79,15 +79,6 @@ def whoami(
 
 def read_sources(states: list[PeopleState]) -> list[str]:
     return [one.source for one in states if one.directory_at is not None]
-
-
-def age_of(moment: datetime, now: datetime) -> str:
-    """Return how long ago a moment was, in its largest unit."""
-    seconds = max(0, int((now - moment).total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
 
 
 def warn_of_groups(settings: Settings, groups: list[str] | None) -> None:

@@ -10,12 +10,11 @@ from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, note_changed, say, say_json
-from orchestration.cli.people import age_of
 from orchestration.cli.progress import line
 from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from orchestration.supervision.services import SLACK_EVENTS, external
-from resources.core.durations import duration
+from resources.core.durations import age_of, duration
 from resources.core.errors import NotRunningError
 from resources.servers.processes import alive as is_alive
 from resources.settings import Settings, load

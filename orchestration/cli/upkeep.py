@@ -19,6 +19,7 @@ from resources.core.errors import BusyError, InvalidRequestError, NotRunningErro
 from resources.settings import Settings, load
 from resources.sources import configured, names, spec_of
 from sql import queries
+from sql.operators import Prune
 
 if TYPE_CHECKING:
     from assets.upkeep.reconcile import ReconcileReport
@@ -99,18 +100,18 @@ def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
 
 def prune_list(*, json: Json = False) -> None:
     with database(load()) as connection:
-        rows = list(queries("upkeep").held(connection))
+        rows = Prune(connection).held()
     if json:
         say_json(rows)
         return
     for row in rows:
-        name = f"{row['partition']} ({row['title']})" if row["title"] else row["partition"]
-        state = f"approved by {row['approved_by']}" if row["approved_at"] else "pending"
+        name = f"{row.partition} ({row.title})" if row.title else row.partition
+        state = f"approved by {row.approved_by}" if row.approved_at else "pending"
         say(
-            f"{row['source']}  {name}  {row['documents']} of {row['of_documents']} documents  "
-            f"since {row['held_at']:%Y-%m-%d %H:%M} UTC  {state}"
+            f"{row.source}  {name}  {row.documents} of {row.of_documents} documents  "
+            f"since {row.held_at:%Y-%m-%d %H:%M} UTC  {state}"
         )
-        note(f"  such as {', '.join(row['examples'])}")
+        note(f"  such as {', '.join(row.examples)}")
     if not rows:
         note("No deletions are pending.")
 
@@ -118,12 +119,12 @@ def prune_list(*, json: Json = False) -> None:
 def prune_approve(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
     settings = with_running_simulators(load())
     with database(settings) as connection:
-        rows = list(queries("upkeep").approve(connection, source=source, partition=partition, approved_by=operator()))
+        rows = Prune(connection).approve(source=source, partition=partition, approved_by=operator())
     job_id, message = _start_sync(settings, SourceName(source)) if rows else (None, "")
     if json:
         say_json({"source": source, "partitions": rows, "job_id": job_id})
     elif rows:
-        say(f"Approved {sum(row['documents'] for row in rows)} deletions of {source}. {message}")
+        say(f"Approved {sum(row.documents for row in rows)} deletions of {source}. {message}")
     if not rows:
         note(NONE_PENDING)
     return 0 if rows else 1
@@ -146,11 +147,11 @@ def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str
 
 def prune_reject(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
     with database(load()) as connection:
-        rows = list(queries("upkeep").reject(connection, source=source, partition=partition))
+        rows = Prune(connection).reject(source=source, partition=partition)
     if json:
         say_json({"source": source, "partitions": rows})
     elif rows:
-        say(f"Kept {sum(row['documents'] for row in rows)} documents of {source}.")
+        say(f"Kept {sum(row.documents for row in rows)} documents of {source}.")
     if not rows:
         note(NONE_PENDING)
     return 0 if rows else 1

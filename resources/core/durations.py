@@ -1,7 +1,7 @@
-"""Parsing of durations such as `30m`, `12h` and `7d`."""
+"""Durations: parsing those of settings (`30m`, `12h`, `7d`), and how people say them."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST = timedelta(days=3650)
@@ -26,3 +26,19 @@ PATTERN = r"^(\d+[smhd]|forever)$"
 def kept_for(text: str) -> timedelta | None:
     """Return the retention time; None means for ever. Raises `ValueError`."""
     return None if text == FOREVER else duration(text)
+
+
+def how_long(seconds: float) -> str:
+    """Return a duration as people say it: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def age_of(moment: datetime, now: datetime) -> str:
+    """Return how long ago a moment was, in its largest unit."""
+    seconds = max(0, int((now - moment).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

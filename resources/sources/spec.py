@@ -7,7 +7,7 @@ imports the connector when a sync begins.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +50,44 @@ class WaitingWork(NamedTuple):
     sensor: str
     pending: Callable[[Connection], bool]
     """Return True if a sync has something to do now."""
+
+
+class Scope(NamedTuple):
+    """A permission that the credentials of a source need."""
+
+    name: str
+    purpose: str
+    required: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """What a source would read with credentials that are being tried."""
+
+    account: str
+    """Whom the credentials belong to."""
+    granted: frozenset[str] | None = None
+    """Scopes that the credentials have; None if the source does not say."""
+    places: tuple[str, ...] = ()
+    """Names of drives or channels that would be read."""
+    documents: int | None = None
+    """Documents that were counted; None if the source cannot count them."""
+    size: int = 0
+    """Bytes of these documents, as far as the source says."""
+    complete: bool = True
+    """False if there are more places or documents than were counted."""
+    notes: tuple[str, ...] = ()
+    """Limitations, each with what to do about it."""
+
+
+class Trial(NamedTuple):
+    """How credentials are tried before they are set."""
+
+    fields: tuple[str, ...]
+    """Fields of `settings` that may be given."""
+    run: Callable[[Settings, Mapping[str, str]], Reach]
+    """Return what the source would read with these values. Asks only the address in the settings, stores nothing, and takes at most half
+    a minute. Raises `ConcordanceError`, whose message never contains a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +134,8 @@ class SourceSpec:
     place: Callable[[str, str], str] | None = None
     """Return the address of a passage, from its document's address and its anchor. None: the document's address."""
     waiting: WaitingWork | None = None
+    scopes: tuple[Scope, ...] = ()
+    trial: Trial | None = None
     checks: Callable[[Settings, bool], Iterator[Check]] | None = None
     """Yield findings for `concordance doctor`; the second argument is True while Concordance is running."""
 
@@ -104,7 +144,11 @@ class SourceSpec:
         prefix = f"CONCORDANCE_{self.name.upper()}_"
         if self.settings is not Settings and self.settings.model_config.get("env_prefix") != prefix:
             raise ValueError(f"{self.settings.__name__} must have the env_prefix {prefix}")
-        unknown = {*self.needs, *self.credentials} - self.settings.model_fields.keys()
+        unknown = {
+            *self.needs,
+            *self.credentials,
+            *(self.trial.fields if self.trial else ()),
+        } - self.settings.model_fields.keys()
         if unknown:
             raise ValueError(f"{self.settings.__name__} has no field {', '.join(sorted(unknown))}")
 

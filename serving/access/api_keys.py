@@ -81,12 +81,12 @@ def create(
     return f"{PREFIX}{key_id}_{secret}"
 
 
-def revoke(connection: Connection, key_id: str) -> bool:
-    """Revoke a key with immediate effect. Return True if it existed and was valid."""
+def revoke(connection: Connection, key_id: str, *, by: str | None = None) -> bool:
+    """Revoke a key with immediate effect. Return True if it existed and was valid. `by` is the administrator who asked for it."""
     statements = WebSession(connection)
     email = statements.api_key_revoke(key_id=key_id)
     if email is not None:
-        statements.audit_insert(**_event(email, "key_revoke", key_id).row())
+        statements.audit_insert(**_event(email, "key_revoke", key_id, **({"by": by} if by else {})).row())
     return email is not None
 
 

@@ -50,6 +50,7 @@ TAGS = {
     "sessions": "Browsers in which you are signed in.",
     "sync": "Sources, their syncs, and the notifications that request them.",
     "audit": "Who did what.",
+    "administration": "Keys and sessions of all people.",
     "health": "For monitoring.",
     "pages": "HTML pages for browsers.",
     "compatibility": "The interfaces of other systems: their requests are translated to the same search and answers.",

@@ -1,7 +1,7 @@
 """`GET /api/audit`: the audit log, for auditors."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from litestar import Request, get
@@ -92,23 +92,41 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> AuditPage:
     """Return events of the audit log, newest first. For auditors and administrators. Reading it is itself recorded."""
-    access = request.user
+    wanted = AuditQuery(email, action, _moment("since", since), _moment("until", until), limit, cursor)
+    return await audit_page(services, request.user, wanted)
+
+
+class AuditQuery(NamedTuple):
+    """Which events of the audit log to read; None does not filter."""
+
+    email: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = PAGE
+    cursor: str | None = None
+
+
+async def audit_page(services: Services, access: Access, wanted: AuditQuery) -> AuditPage:
+    """Return a page of the audit log, and record that it was read. Raises `role-required`."""
     await require(services.audit, access, Role.AUDITOR)
-    before_at, before_id = (None, None) if cursor is None else cursors.decode(cursor, tuple[datetime, int])
+    before_at, before_id = (None, None)
+    if wanted.cursor is not None:
+        before_at, before_id = cursors.decode(wanted.cursor, tuple[datetime, int])
     rows = await WebReads(services.database).audit_events(
-        email=None if email is None else email.strip().lower(),
-        action=action,
-        since=_moment("since", since),
-        until=_moment("until", until),
+        email=None if wanted.email is None else wanted.email.strip().lower(),
+        action=wanted.action,
+        since=wanted.since,
+        until=wanted.until,
         before_at=before_at,
         before_id=before_id,
-        most=limit + 1,
+        most=wanted.limit + 1,
     )
-    asked = {"email": email, "action": action, "since": since, "until": until}
+    asked = {"email": wanted.email, "action": wanted.action, "since": wanted.since, "until": wanted.until}
     detail = msgspec.json.encode({name: value for name, value in asked.items() if value is not None}).decode()
     await services.audit.record(AuditEvent(email=access.email, action="audit_read", detail=detail))
-    page = rows[:limit]
-    more = cursors.encode((page[-1].at, page[-1].event_id)) if len(rows) > limit else None
+    page = rows[: wanted.limit]
+    more = cursors.encode((page[-1].at, page[-1].event_id)) if len(rows) > wanted.limit else None
     return AuditPage([AuditEntry(**msgspec.structs.asdict(row)) for row in page], more)
 
 

@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from resources.core.domain import Access, Role
 from resources.sources import configured, names
 from serving.deps import Services
-from serving.ledger import SourcesResponse, full_report, report
+from serving.ledger import SourceReport, SourcesResponse, full_report, report
 from serving.openapi.describe import described
 from sql.web import WebReads
 
@@ -36,11 +36,16 @@ from sql.web import WebReads
 )
 async def list_sources(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SourcesResponse:
     """Return each source's state and totals of documents that the caller may read. Operators and auditors see all, by root or channel."""
-    access, statements = request.user, WebReads(services.database)
+    return SourcesResponse(await reports(services, request.user))
+
+
+async def reports(services: Services, access: Access) -> list[SourceReport]:
+    """Return a report for each source, as the caller may see it."""
+    statements = WebReads(services.database)
     sources = await statements.sources(sources=[name.value for name in names()])
     ready = [name for name in names() if configured(services.settings, name)]
     if not access.has(Role.OPERATOR, Role.AUDITOR):
         totals = await statements.readable_totals(**services.readable_by(access))
-        return SourcesResponse(report(sources, totals, ready))
+        return report(sources, totals, ready)
     partitions, skips = await statements.source_partitions(), await statements.source_skips()
-    return SourcesResponse(full_report(sources, partitions, skips, ready))
+    return full_report(sources, partitions, skips, ready)

@@ -192,11 +192,12 @@ class Sessions:
             await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
             await self._agents.end_all(row.email, row.provider, reason)
 
-    async def end(self, session_id: str, email: str) -> EndedSession | None:
-        """End a session of this person. Returns None if there is none."""
+    async def end(self, session_id: str, email: str | None) -> EndedSession | None:
+        """End a session of this person, or of anyone if it is None. Returns None if there is none."""
         return await self._reads.session_end(session_id=session_id, email=email)
 
-    async def listed(self, email: str, now: datetime) -> list[ListedSession]:
+    async def listed(self, email: str | None, now: datetime) -> list[ListedSession]:
+        """Return the valid sessions of this person, or of everyone if it is None."""
         return await self._reads.sessions_of(email=email, now=now, idle_since=now - self._idle)
 
     async def sign_out_url(self, ended: EndedSession) -> str | None:

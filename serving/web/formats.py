@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from markupsafe import Markup, escape
 
+from resources.core.durations import age_of
 from resources.core.filetypes import DOCX, EPUB, MSG, ODT, PPTX, RTF, SOURCE_CODE, XLSX
 from resources.core.permissions import PUBLIC
 from resources.sources import label
@@ -94,15 +95,8 @@ def day(moment: datetime | None) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """Return `3 h ago`, or nothing for an unknown time."""
-    if moment is None:
-        return ""
-    minutes = int((now - moment).total_seconds() // 60)
-    if minutes < 1:
-        return "just now"
-    if minutes < 60:
-        return f"{minutes} min ago"
-    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days ago"
+    """Return `5 min ago`, or `never`."""
+    return f"{age_of(moment, now)} ago" if moment else "never"
 
 
 def browser(agent: str) -> str:
@@ -114,6 +108,16 @@ def browser(agent: str) -> str:
 def origin(name: str) -> str:
     """Return where a principal comes from."""
     return ORIGINS.get(name) or label(name)
+
+
+def exact(moment: datetime | None) -> str:
+    """Return `2025-11-03 14:05 UTC`, or nothing."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
+
+
+def number(value: float) -> str:
+    """Return a whole number with separators."""
+    return f"{value:,.0f}"
 
 
 def icon(source_type: str) -> str:
@@ -164,6 +168,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "browser": browser,
     "day": day,
+    "exact": exact,
     "icon": icon,
     "json": as_json,
     "kind": kind,
@@ -171,6 +176,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "marked": marked,
     "megabytes": megabytes,
     "origin": origin,
+    "number": number,
     "own": own,
     "part": part,
     "reader": reader,

@@ -9,7 +9,7 @@ from litestar import MediaType, Response
 from litestar.datastructures import Cookie
 from markupsafe import Markup
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from serving.access.roles import dagster_rights
 from serving.web.formats import FILTERS
 from serving.web.static import address
@@ -48,10 +48,14 @@ def navigation(access: Access | None) -> list[Link]:
     """Return the pages that the caller may open."""
     if access is None:
         return []
-    pages = [Link("/", "Search"), Link("/history", "History"), Link("/upload", "Upload")]
+    links = [Link("/", "Search"), Link("/history", "History"), Link("/upload", "Upload")]
+    if access.has(Role.OPERATOR, Role.AUDITOR):
+        links.append(Link("/sources", "Sources"))
+    if access.has(Role.AUDITOR):
+        links.append(Link("/admin", "Admin"))
     if dagster_rights(access) is not None:
-        pages.append(Link("/dagster", "Dagster"))
-    return pages
+        links.append(Link("/dagster", "Dagster"))
+    return links
 
 
 def render(template: str, access: Access | None = None, **values: Any) -> Markup:

@@ -24,6 +24,9 @@ NOT_FOUND = dict.fromkeys(
     (
         "endSession",
         "endAgent",
+        "endAnySession",
+        "revokeAnyKey",
+        "decideHeldDeletions",
         "getAnswer",
         "shareAnswer",
         "unshareAnswer",

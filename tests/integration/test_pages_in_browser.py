@@ -102,8 +102,8 @@ def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_p
     ]
     desk.until("document.querySelectorAll('#mine li').length === 2", "the list of uploads")
     desk.press("#mine button")
-    assert "Delete for good?" in desk.browser.text
-    desk.press("#mine button")
+    assert "Delete this upload for good?" in desk.browser.text
+    desk.press("dialog .danger")
     desk.until("document.querySelectorAll('#mine li').length === 1", "one of them is deleted")
 
 

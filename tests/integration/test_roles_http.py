@@ -71,6 +71,16 @@ def may(running: Running, who: str) -> dict[str, bool]:
         "names and counts of the sources": "partitions" in files and status["documents_synced"] == 7,
         "errors of documents": [one["file_id"] for one in status["errors"]] == ["x/secret.md"],
         "state of each dependency": "services" in ask("GET", "/readyz").json(),
+        "decide on deletions that wait": ask(
+            "POST", "/api/held-deletions/files", json={"decision": "approve"}
+        ).status_code
+        != 403,
+        "try credentials of a source": ask(
+            "POST", "/api/sources/slack/check", json={"settings": {"slack_bot_token": "none"}}
+        ).status_code
+        == 200,
+        "keys and sessions of others": {ask("GET", f"/api/admin/{one}").status_code for one in ("keys", "sessions")}
+        == {200},
         "read the audit log": ask("GET", "/api/audit").status_code == 200,
         "take down uploads of others": removed.status_code == 200,
         "share uploads with anyone": shared.status_code == 202,

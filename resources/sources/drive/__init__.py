@@ -1,13 +1,13 @@
 """Declaration of the source `google_drive`. The connector is in `source`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, parse_qs
 
 from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
-from resources.sources.spec import Capabilities, Check, Link, SourceSpec
+from resources.sources.spec import Capabilities, Check, Link, Reach, Scope, SourceSpec, Trial
 
 _PATH = re.compile(r"/(?:d|folders)/([A-Za-z0-9_-]+)")
 
@@ -33,6 +33,12 @@ def _checks(settings: Settings, running: bool) -> Iterator[Check]:
         yield from checks(settings)
 
 
+def _try(settings: Settings, values: Mapping[str, str]) -> Reach:
+    from resources.sources.drive.trial import reach
+
+    return reach(settings, values)
+
+
 SPEC = SourceSpec(
     name=SourceName.GOOGLE_DRIVE,
     label="Google Drive",
@@ -44,4 +50,6 @@ SPEC = SourceSpec(
     capabilities=Capabilities(change_feed=True, events=True),
     link=_link,
     checks=_checks,
+    scopes=(Scope("https://www.googleapis.com/auth/drive.readonly", "files, their contents and their permissions"),),
+    trial=Trial(("google_service_account_file", "google_subject", "google_client_id", "google_client_secret"), _try),
 )

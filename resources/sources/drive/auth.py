@@ -9,7 +9,8 @@ starts look-ups of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import google_auth_httplib2
@@ -18,7 +19,7 @@ from google.auth.exceptions import GoogleAuthError, RefreshError
 from google.oauth2.credentials import Credentials
 from google.oauth2.service_account import Credentials as ServiceAccount
 
-from resources.core.errors import AuthorizationError, ConfigurationError, RetryLaterError
+from resources.core.errors import AuthorizationError, ConfigurationError, InvalidRequestError, RetryLaterError
 from resources.settings import Settings
 from resources.stores import credentials as kept
 
@@ -54,16 +55,43 @@ class Authority:
     """Issues bearer tokens of the configured account. Thread-safe; reads and requests nothing before the first one."""
 
     def __init__(
-        self, settings: Settings, tally: Tally, scopes: Sequence[str] = SCOPES, connected: str | None = None
+        self,
+        settings: Settings,
+        tally: Tally,
+        scopes: Sequence[str] = SCOPES,
+        connected: str | None = None,
+        timeout: int = _TIMEOUT_SECONDS,
     ) -> None:
         """`connected` chooses one of the accounts that were connected by consent; None: the one connected earliest."""
         self._connected = connected
+        self._timeout = timeout
         self._settings = settings
         self._tally = tally
         self._scopes = scopes
         self._lock = threading.Lock()
         self._opened: tuple[Any, str] | None = None
         self._service: ServiceAccount | None = None
+
+    @classmethod
+    def of_key(
+        cls, settings: Settings, key: Mapping[str, str], subject: str | None, tally: Tally, timeout: int
+    ) -> Authority:
+        """Return an authority of a service account's key. Its tokens come from the settings' address, whatever the key names."""
+        library: Any = ServiceAccount  # its types are incomplete
+        made: Any = None
+        try:
+            made = library.from_service_account_info(
+                {**key, "token_uri": token_url(settings)}, scopes=SCOPES, subject=subject
+            )
+        except (ValueError, GoogleAuthError):
+            raise InvalidRequestError(
+                "The private key in this file cannot be read. Download the file again from the Google Cloud console."
+            ) from None
+        # the hint of an error names the setting of a key file
+        trying = settings.model_copy(update={"drive_token": None, "google_service_account_file": Path("key.json")})
+        authority = cls(trying, tally, timeout=timeout)
+        authority._opened = made, subject or str(made.service_account_email)
+        return authority
 
     def acting_for(self, subject: str) -> Authority:
         """Return an authority for a user, by delegation to the service account. Its key is read once: that takes 0.2 s."""
@@ -145,7 +173,7 @@ class Authority:
         return made, credential.account
 
     def _refresh(self, found: Any) -> None:
-        http = httplib2.Http(timeout=_TIMEOUT_SECONDS)
+        http = httplib2.Http(timeout=self._timeout)
         try:
             self._tally.call("oauth2.token")
             found.refresh(google_auth_httplib2.Request(http))

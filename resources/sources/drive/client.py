@@ -115,7 +115,9 @@ class DriveClient:
         sleep: Callable[[float], None] = time.sleep,
         api: Api = DRIVE,
         root: str | None = None,
+        timeout: int = TIMEOUT_SECONDS,
     ) -> None:
+        self._timeout = timeout
         self._authority = authority
         self._api = api
         self._tally = tally
@@ -273,7 +275,7 @@ class DriveClient:
     def _http(self, token: str) -> _BearerHttp:
         http: _BearerHttp | None = getattr(self._local, "http", None)
         if http is None:
-            http = self._local.http = _BearerHttp()
+            http = self._local.http = _BearerHttp(self._timeout)
         http.token = token
         return http
 
@@ -281,8 +283,8 @@ class DriveClient:
 class _BearerHttp:
     """One thread's connections, each request with the bearer token."""
 
-    def __init__(self) -> None:
-        self._http: Any = httplib2.Http(timeout=TIMEOUT_SECONDS)
+    def __init__(self, timeout: int) -> None:
+        self._http: Any = httplib2.Http(timeout=timeout)
         self.token = ""
 
     def request(

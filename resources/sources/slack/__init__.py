@@ -1,12 +1,12 @@
 """Declaration of the source `slack`. The connector is in `source`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.slack import links
-from resources.sources.spec import Capabilities, Check, SourceSpec
+from resources.sources.spec import Capabilities, Check, Reach, Scope, SourceSpec, Trial
 
 
 def _open(settings: Settings, memory: Memory) -> Source:
@@ -22,6 +22,12 @@ def _checks(settings: Settings, running: bool) -> Iterator[Check]:
         yield from checks(settings)
 
 
+def _try(settings: Settings, values: Mapping[str, str]) -> Reach:
+    from resources.sources.slack.trial import reach
+
+    return reach(settings, values)
+
+
 SPEC = SourceSpec(
     name=SourceName.SLACK,
     label="Slack",
@@ -33,4 +39,16 @@ SPEC = SourceSpec(
     link=links.link,
     place=links.place,
     checks=_checks,
+    scopes=(
+        Scope("channels:read", "public channels and their members"),
+        Scope("groups:read", "private channels and their members"),
+        Scope("channels:history", "messages and threads of public channels"),
+        Scope("groups:history", "messages and threads of private channels"),
+        Scope("users:read", "names"),
+        Scope("users:read.email", "emails that match sign-ins with channel members"),
+        Scope("files:read", "files shared in messages"),
+        Scope("usergroups:read", "user groups, as groups", required=False),
+        Scope("team:read", "ID and address of the workspace, for links", required=False),
+    ),
+    trial=Trial(("slack_bot_token",), _try),
 )

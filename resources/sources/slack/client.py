@@ -86,10 +86,11 @@ class SlackClient:
         timer: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         page: int = HISTORY_LIMIT,
+        timeout: int = TIMEOUT_SECONDS,
     ) -> None:
-        self._web = WebClient(
-            token=token, base_url=f"{api_url}/", timeout=TIMEOUT_SECONDS, logger=_silent, retry_handlers=[]
-        )
+        self._web = WebClient(token=token, base_url=f"{api_url}/", timeout=timeout, logger=_silent, retry_handlers=[])
+        self.scopes: frozenset[str] | None = None
+        """Scopes of the token, which Slack returns with each response. Source: https://docs.slack.dev/authentication/installing-with-oauth"""
         host = urlsplit(api_url).hostname or ""
         if host in {"127.0.0.1", "localhost", "::1"}:
             self._web.proxy = None  # slack_sdk takes a proxy from the environment and ignores NO_PROXY
@@ -152,6 +153,7 @@ class SlackClient:
             raise self._meaning(method, error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RetryLaterError(f"Slack could not be reached for {method}: {type(error).__name__}.") from error
+        self.scopes = _scopes(response.headers) or self.scopes
         return response.data
 
     def _meaning(self, method: str, error: SlackApiError) -> Exception:
@@ -184,6 +186,15 @@ class SlackClient:
 
 def is_slack(host: str) -> bool:
     return host == "slack.com" or host.endswith((".slack.com", ".slack-gov.com")) or host == "slack-gov.com"
+
+
+def _scopes(headers: Any) -> frozenset[str] | None:
+    for name, value in dict(headers).items():
+        if str(name).lower() == "x-oauth-scopes":
+            return frozenset(
+                one.strip() for one in str(value[0] if is_list(value) else value).split(",") if one.strip()
+            )
+    return None
 
 
 def _seconds(headers: Any) -> float:

@@ -1,7 +1,7 @@
 /** The page of one's own account: end sessions. */
 
 import { Problem, call } from "./api.js";
-import { confirmed } from "./confirm.js";
+import { onceConfirmed } from "./confirm.js";
 import { byId } from "./dom.js";
 
 const buttons = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-session]"));
@@ -20,10 +20,10 @@ async function end(ended) {
   }
 }
 
-for (const button of buttons) confirmed(button, "Sign out there?", () => end([button]));
+for (const button of buttons) onceConfirmed(button, "Sign out there?", "Sign out", () => end([button]));
 const others = document.getElementById("others");
 if (others) {
-  confirmed(others, "Sign out everywhere else?", async () => {
+  onceConfirmed(others, "Sign out everywhere else?", "Sign out", async () => {
     await end([...buttons].filter((button) => button.isConnected));
     others.remove();
   });

@@ -1,7 +1,7 @@
 /** The upload page: choose files, send them with progress, and wait until each can be found. */
 
 import { Problem, call } from "./api.js";
-import { confirmed } from "./confirm.js";
+import { onceConfirmed } from "./confirm.js";
 import { byId, element } from "./dom.js";
 import { uploadFields } from "./fields.js";
 import { send } from "./send.js";
@@ -125,7 +125,7 @@ async function refresh() {
 
 function bind() {
   for (const button of mine.querySelectorAll("button")) {
-    confirmed(button, "Delete for good?", async () => {
+    onceConfirmed(button, "Delete this upload for good?", "Delete", async () => {
       try {
         await call(`/api/documents/${button.dataset.delete}`, { method: "DELETE" });
         await refresh();

@@ -2,7 +2,7 @@
 
 import { Problem, call } from "./api.js";
 import { ask, reset } from "./answer.js";
-import { confirmed } from "./confirm.js";
+import { onceConfirmed } from "./confirm.js";
 import { byId, element } from "./dom.js";
 import { uploadFields } from "./fields.js";
 
@@ -72,7 +72,7 @@ async function report(work) {
 
 const removal = document.getElementById("delete");
 if (removal) {
-  confirmed(removal, "Delete for good?", () => report(async () => {
+  onceConfirmed(removal, "Delete this document for good?", "Delete", () => report(async () => {
     await call(`/api/documents/${id}`, { method: "DELETE" });
     location.assign("/upload");
     return "Deleted.";

@@ -17,6 +17,8 @@ link. `prose`: `According to [Chapter - Section]`.
 """
 DateField: TypeAlias = Literal["created_at", "modified_at"]
 """The date of a document."""
+DeletionDecision: TypeAlias = Literal["approve", "reject"]
+"""`approve`: the next sync deletes. `reject`: the documents stay until the source reports the deletions again."""
 FeedbackVerdict: TypeAlias = Literal["bad", "good"]
 """A rating."""
 FilterKind: TypeAlias = Literal["author", "channel", "date", "source", "type"]

@@ -10,6 +10,32 @@ from concordance_client._generated import literals
 from concordance_client._model import Model
 
 
+class SessionEntry(Model):
+    """A browser in which a person is signed in."""
+
+    session_id: str
+    """Its ID, which is not the cookie."""
+    email: str
+    """Who is signed in."""
+    provider: str
+    """The provider it was begun with."""
+    browser: str
+    """What the browser said of itself (`User-Agent`)."""
+    created_at: datetime
+    """Time of the sign-in."""
+    seen_at: datetime
+    """Last use, to the minute."""
+    expires_at: datetime
+    """When it ends at the latest."""
+
+
+class AllSessions(Model):
+    """The latest 1000 sessions of all people that are valid, newest first."""
+
+    sessions: list[SessionEntry]
+    """Sessions that are valid now."""
+
+
 class Citation(Model):
     """The source of a result, ready to display; `link` opens the exact location."""
 
@@ -418,6 +444,30 @@ class ConsentPage(Model):
     """Address of Google's consent page, valid for ten minutes and once."""
 
 
+class DecidedPartition(Model):
+    """Deletions of one root or channel that were decided."""
+
+    partition: str
+    """ID of the root or channel."""
+    documents: int
+    """Number of documents."""
+
+
+class DecisionMade(Model):
+    """A decision, and the sync that carries it out."""
+
+    source: str
+    """The source."""
+    decision: literals.DeletionDecision | str
+    """What was decided."""
+    partitions: list[DecidedPartition]
+    """What was decided on."""
+    job_id: str | None
+    """The sync that deletes; null if nothing is to be deleted, or a later sync does."""
+    message: str
+    """What happens next, in words."""
+
+
 class DeleteResponse(Model):
     """The document is hidden at once; the next sync deletes its points."""
 
@@ -558,11 +608,29 @@ class ErrorEvent(Model):
     """What went wrong, and what to do about it."""
 
 
-class FeedbackResponse(Model):
-    """The stored feedback."""
+class ExportedUpload(Model):
+    """An upload of the caller."""
 
-    feedback_id: str
-    """ID of the feedback."""
+    doc_id: str
+    """ID of the document; `GET /api/documents/{doc_id}/original` returns the file."""
+    file_name: str
+    """Name of the file."""
+    title: str
+    """Title of the document."""
+    description: str | None
+    """Description of the document; null if it has none."""
+    mime_type: str
+    """MIME type of the file."""
+    size: int
+    """Size of the file in bytes."""
+    permissions: list[str]
+    """Principals who may read it, the caller among them."""
+    tags: dict[str, Any]
+    """Tags of the document."""
+    created_at: datetime
+    """When it was uploaded."""
+    modified_at: datetime
+    """When it was last uploaded or changed."""
 
 
 class PrincipalOrigin(Model):
@@ -571,7 +639,9 @@ class PrincipalOrigin(Model):
     principal: str
     """In the form that permissions use: an email, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` or `public`."""
     origin: str
-    """`email`, `token`, `key`, or the source that reports it, such as `google_directory`."""
+    """`email`, `token`, `key`, `session` (its provider reports it), or the source that reports it, such as
+    `google_directory`.
+    """
     through: str | None
     """The member group by which a nested membership comes; null for a direct one."""
     read_at: datetime | None
@@ -595,6 +665,58 @@ class Identity(Model):
     """
     principals: list[PrincipalOrigin]
     """What may read documents in this person's name, sorted."""
+
+
+class Export(Model):
+    """What is stored about the caller: the latest 10,000 entries of each list, newest first."""
+
+    exported_at: datetime
+    """When this was read."""
+    identity: Identity
+    """The caller's principals, as `GET /api/me` returns them."""
+    uploads: list[ExportedUpload]
+    """Uploads that are not deleted."""
+    questions: list[Asked]
+    """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
+    events: list[AuditEntry]
+    """Events of the audit log under the caller's email."""
+
+
+class FeedbackResponse(Model):
+    """The stored feedback."""
+
+    feedback_id: str
+    """ID of the feedback."""
+
+
+class HeldDeletions(Model):
+    """Deletions of one root or channel that wait because they are many."""
+
+    source: str
+    """The source."""
+    partition: str
+    """ID of the root or channel."""
+    title: str | None
+    """Its title; null if it has none."""
+    documents: int
+    """Documents that would be deleted."""
+    of_documents: int
+    """Documents that it has."""
+    held_at: datetime
+    """When they began to wait."""
+    approved_at: datetime | None
+    """When they were approved; null while they wait."""
+    approved_by: str | None
+    """Who approved them; null while they wait."""
+    examples: list[str]
+    """Up to five of their `source_id`s; empty for auditors."""
+
+
+class HeldList(Model):
+    """All deletions that wait, or were approved and not yet carried out."""
+
+    held: list[HeldDeletions]
+    """By source and root or channel."""
 
 
 class Counts(Model):
@@ -698,6 +820,52 @@ class KeptAnswer(Model):
     """Number of invented citations that were removed."""
     latency_ms: float
     """Time spent in the service, in milliseconds."""
+
+
+class KeyEntry(Model):
+    """An API key, without its secret, which is stored nowhere."""
+
+    key_id: str
+    """ID of the key: the part between its underscores."""
+    email: str
+    """The person whose permissions apply."""
+    groups: list[str]
+    """Groups of the key."""
+    admin: bool
+    """True if it has the role administrator."""
+    scim: bool
+    """True if it opens SCIM and nothing else."""
+    created_at: datetime
+    """When it was created."""
+    expires_at: datetime | None
+    """When it expires; null if never."""
+    revoked_at: datetime | None
+    """When it was revoked; null if it was not."""
+
+
+class KeyList(Model):
+    """All API keys, oldest first."""
+
+    keys: list[KeyEntry]
+    """Valid and revoked keys."""
+
+
+class KeyRevoked(Model):
+    """A key that is no longer accepted."""
+
+    key_id: str
+    """ID of the key."""
+    status: Literal["revoked"]
+    """The key is revoked."""
+
+
+class OthersSessionEnded(Model):
+    """A session that is over."""
+
+    session_id: str
+    """ID of the session."""
+    status: Literal["ended"]
+    """The session is over."""
 
 
 class FieldError(Model):
@@ -814,6 +982,63 @@ class ShareState(Model):
     """The address that opens it, for people who are signed in and may read every source."""
     shared_at: datetime | None
     """Since when it is shared; null if it is not."""
+
+
+class CheckedScope(Model):
+    """A permission that the source needs."""
+
+    name: str
+    """Its name, as the vendor writes it."""
+    purpose: str
+    """What it is for."""
+    required: bool
+    """False if the source also works without it."""
+    granted: bool
+    """True if the credentials have it."""
+
+
+class FirstSync(Model):
+    """What a first sync would take. Figures other than `documents` and `size` are extrapolated; null if nothing was
+    synced yet.
+    """
+
+    documents: int
+    """Documents that were counted."""
+    size: int
+    """Bytes of these documents, as far as the source says."""
+    passages: int | None
+    """Passages, by the mean of the documents indexed here."""
+    tokens: int | None
+    """Tokens to embed, by the mean of the passages embedded here."""
+    cost_usd: float | None
+    """Cost of embedding in US dollars, by what was paid per token so far."""
+    time: str | None
+    """Time that it takes, by the documents per second of past syncs."""
+    basis: str
+    """What the estimate is based on, in words."""
+
+
+class SourceCheck(Model):
+    """What a source would read with the credentials."""
+
+    ok: bool
+    """True if the credentials work and have all required scopes."""
+    problem: str | None
+    """What is wrong and what to do; null if they work."""
+    account: str | None
+    """Whom the credentials belong to; null if they do not work."""
+    scopes: list[CheckedScope]
+    """What the source needs; empty if the vendor did not say what is granted."""
+    places: list[str]
+    """Names of up to ten drives or channels that would be read."""
+    place_count: int
+    """Number of all of them."""
+    complete: bool
+    """False if there are more drives, channels or documents than were counted."""
+    first_sync: FirstSync | None
+    """What the first sync would take; null if the source does not count documents."""
+    notes: list[str]
+    """Limitations, each with what to do about it."""
 
 
 class SourcesEvent(Model):
@@ -955,6 +1180,22 @@ class SourcesResponse(Model):
 
     sources: list[SourceReport]
     """All sources."""
+
+
+class Suggestion(Model):
+    """A principal to share with."""
+
+    principal: str
+    """In the form that `share` uses: an email, `group:NAME@DOMAIN` or `domain:NAME`."""
+    name: str
+    """What people call it."""
+
+
+class SuggestionList(Model):
+    """The caller's own domain and groups first, then people of that domain."""
+
+    principals: list[Suggestion]
+    """At most 8."""
 
 
 class SyncResponse(Model):

@@ -143,6 +143,13 @@ class ChangeDocumentOptions(TypedDict, total=False):
     """All principals who may read the document besides you, such as `domain:acme.com`. Empty: only you."""
 
 
+class DecideHeldDeletionsOptions(TypedDict, total=False):
+    """Options of `decide_held_deletions`."""
+
+    partition: str | None
+    """ID of the root or channel. Null: all of the source."""
+
+
 class FeedbackOptions(TypedDict, total=False):
     """Options of `feedback`."""
 
@@ -267,6 +274,13 @@ class ListDocumentsOptions(TypedDict, total=False):
     """Entries of a page at most."""
     cursor: str
     """`next_cursor` of the page before. Absent: the first page."""
+
+
+class ListPrincipalsOptions(TypedDict, total=False):
+    """Options of `list_principals`."""
+
+    prefix: str
+    """What was typed so far: part of a group or domain, or the beginning of an address or name, from 2 characters on."""
 
 
 class PushDocumentOptions(TypedDict, total=False):

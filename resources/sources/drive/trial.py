@@ -1,0 +1,121 @@
+"""Try Google credentials that are not set yet: whether Google accepts them, and the drives and files that they would open."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NoReturn
+
+import httpx
+
+from resources.core import permissions
+from resources.core.errors import AuthorizationError, InvalidRequestError, RetryLaterError
+from resources.core.json import is_object
+from resources.core.retrying import Tally
+from resources.settings import Settings
+from resources.sources.drive.auth import Authority, token_url
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.kinds import FOLDER
+from resources.sources.spec import Reach
+
+SECONDS = 8
+"""Longest wait for a response."""
+TOTAL_SECONDS = 15
+"""No further page is asked for after this time."""
+MOST_DRIVES, MOST_FILES = 300, 5000
+_CLIENT = re.compile(r"[\x21-\x7e]{1,200}")
+_KEY_FIELDS = ("client_email", "private_key", "private_key_id")
+
+
+def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
+    """Return what a service account with the key file's content `google_service_account_file` would read, for `google_subject` if given.
+
+    Of an OAuth client (`google_client_id`, `google_client_secret`), only Google's acceptance can be tried before a person consents.
+    """
+    if values.get("google_client_id"):
+        return _client(settings, values["google_client_id"], values.get("google_client_secret", ""))
+    subject = values.get("google_subject") or None
+    key = _key(values.get("google_service_account_file", ""))
+    quick = settings.model_copy(update={"retry_seconds": ()})
+    authority = Authority.of_key(quick, key, permissions.email(subject) if subject else None, Tally(), SECONDS)
+    client = DriveClient(quick, authority, Tally(), sleep=_refuse_to_wait, timeout=SECONDS)
+    until = time.monotonic() + TOTAL_SECONDS
+    drives = list(
+        islice(_before(until, client.pages("drives.list", "drives", pageSize=100, fields=_DRIVES)), MOST_DRIVES)
+    )
+    files = list(islice(_before(until, client.pages("files.list", "files", **_FILES)), MOST_FILES))
+    own = ["My Drive"] if subject else []
+    return Reach(
+        account=subject or key["client_email"],
+        granted=frozenset({"https://www.googleapis.com/auth/drive.readonly"}),
+        places=(*own, *sorted(str(one.get("name")) for one in drives)),
+        documents=len(files),
+        size=sum(int(one.get("size") or 0) for one in files),
+        complete=len(files) < MOST_FILES and len(drives) < MOST_DRIVES and time.monotonic() < until,
+        notes=() if drives or files else (_NOTHING.format(key["client_email"]),),
+    )
+
+
+_DRIVES = "nextPageToken,drives(id,name)"
+_FILES = {
+    "corpora": "allDrives",
+    "includeItemsFromAllDrives": True,
+    "supportsAllDrives": True,
+    "pageSize": 1000,
+    "q": f"trashed = false and mimeType != '{FOLDER}'",
+    "fields": "nextPageToken,files(id,size)",
+}
+_NOTHING = (
+    "This account sees no drive and no file. Add {} as a Viewer to each shared drive, or delegate the scope to it and give the user"
+    " in whose name it reads."
+)
+
+
+def _client(settings: Settings, client_id: str, secret: str) -> Reach:
+    """Ask for a token with a refresh token that does not exist: Google refuses the client or the token, and says which.
+
+    Source: RFC 6749 5.2 (`invalid_client`, `invalid_grant`).
+    """
+    if not _CLIENT.fullmatch(client_id) or not _CLIENT.fullmatch(secret):
+        raise InvalidRequestError("Give both the client ID and the client secret, as Google shows them.")
+    form = {"grant_type": "refresh_token", "refresh_token": "none", "client_id": client_id, "client_secret": secret}
+    try:
+        answer = httpx.post(token_url(settings), data=form, timeout=SECONDS)
+        said = answer.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise RetryLaterError(f"Google's token endpoint does not answer ({type(error).__name__}).") from None
+    if not is_object(said) or said.get("error") != "invalid_grant":
+        raise AuthorizationError("Google does not accept this client ID with this secret. Copy both again.")
+    return Reach(
+        account="an OAuth client that Google accepts",
+        notes=(
+            "What it reads is known once a person has connected their account: set it up, restart, and connect from this page.",
+        ),
+    )
+
+
+def _key(text: str) -> dict[str, str]:
+    """Return the fields of a key file that signing needs; its addresses are not used."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not is_object(found) or not all(isinstance(found.get(name), str) for name in _KEY_FIELDS):
+        raise InvalidRequestError(
+            "This is not the JSON key file of a service account. Download it again from the Google Cloud console."
+        )
+    return {name: str(found[name]) for name in _KEY_FIELDS}
+
+
+def _before(until: float, pages: Iterator[JSON]) -> Iterator[JSON]:
+    for one in pages:
+        yield one
+        if time.monotonic() > until:
+            return
+
+
+def _refuse_to_wait(seconds: float) -> NoReturn:
+    raise RetryLaterError(f"Google asks to wait {seconds:.0f} s. Try again then.")

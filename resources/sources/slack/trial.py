@@ -1,0 +1,68 @@
+"""Try a bot token that is not set yet: its workspace, its scopes, and the channels that it would read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NoReturn
+
+from resources.core.errors import InvalidRequestError, RetryLaterError
+from resources.core.retrying import Tally
+from resources.settings import Settings
+from resources.sources.slack.client import LIST_LIMIT, MissingScopeError, SlackClient
+from resources.sources.spec import Reach
+
+SECONDS = 8
+"""Longest wait for a response."""
+TOTAL_SECONDS = 15
+"""No further page of channels is asked for after this time."""
+MOST_CHANNELS = 5 * LIST_LIMIT
+_TOKEN = re.compile(r"xox[bp]-[A-Za-z0-9-]{4,500}")
+
+
+def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
+    """Return what the token `slack_bot_token` would read."""
+    token = values.get("slack_bot_token", "")
+    if not _TOKEN.fullmatch(token):
+        raise InvalidRequestError(
+            "A Bot User OAuth Token begins with xoxb-. Copy it from OAuth & Permissions of your app."
+        )
+    client = SlackClient(token, settings.slack_api_url, Tally(), waits=(), sleep=_refuse_to_wait, timeout=SECONDS)
+    who = client.call("auth.test")
+    account = f"{who.get('team') or who.get('team_id')} ({who.get('url')})"
+    try:
+        channels = list(islice(_channels(client), MOST_CHANNELS))
+    except MissingScopeError as error:
+        return Reach(account=account, granted=client.scopes, notes=(str(error),))
+    joined = [str(one.get("name")) for one in channels if one.get("is_member") or token.startswith("xoxp-")]
+    others = len(channels) - len(joined)
+    notes = ["Slack does not count messages, so the time of the first sync cannot be estimated."]
+    if others:
+        notes.insert(0, f"The app is not in {others} other channels. Invite it into those to index: /invite @your-app")
+    return Reach(
+        account=account,
+        granted=client.scopes,
+        places=tuple(f"#{name}" for name in sorted(joined)),
+        complete=len(channels) < MOST_CHANNELS,
+        notes=tuple(notes),
+    )
+
+
+def _channels(client: SlackClient) -> Iterator[dict[str, Any]]:
+    until = time.monotonic() + TOTAL_SECONDS
+    for channel in client.pages(
+        "conversations.list",
+        "channels",
+        types="public_channel,private_channel",
+        exclude_archived="true",
+        limit=LIST_LIMIT,
+    ):
+        yield channel
+        if time.monotonic() > until:
+            return
+
+
+def _refuse_to_wait(seconds: float) -> NoReturn:
+    raise RetryLaterError(f"Slack asks to wait {seconds:.0f} s. Try again then.")

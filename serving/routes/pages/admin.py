@@ -1,0 +1,117 @@
+"""The pages for administrators: the audit log (for auditors, too), API keys, browser sessions, roles and retention."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+
+from resources.core.domain import Access, Role
+from resources.core.errors import InvalidRequestError
+from resources.settings.limits import RetentionSettings
+from serving.access.roles import require
+from serving.deps import Services
+from serving.routes.administration import all_keys, all_sessions
+from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
+from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.web.render import Link, view
+
+FILTERS = ("email", "action", "since", "until")
+
+
+def _page(
+    template: str, access: Access, here: str, services: Services, script: str | None = None, **values: Any
+) -> Response[str]:
+    tabs = [Link("/admin", "Audit log")]
+    if access.has():
+        tabs += [
+            Link("/admin/keys", "Keys"),
+            Link("/admin/sessions", "Sessions"),
+            Link("/admin/policies", "Roles and retention"),
+        ]
+    return view(
+        template, access, script=script, here="/admin", tab=here, tabs=tabs, wide=True, now=services.clock(), **values
+    )
+
+
+@get(
+    "/admin", operation_id="auditPage", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS
+)
+async def audit_log_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the audit log by person, action and days. For auditors and administrators."""
+    access = await signed_in(request, services)
+    query = request.query_params
+    chosen = {name: value for name in FILTERS if (value := query.get(name, "").strip()[:MAX_TEXT])}
+    since, until = (_day(name, chosen.get(name)) for name in ("since", "until"))
+    wanted = AuditQuery(
+        chosen.get("email"),
+        chosen.get("action"),
+        since,
+        until + timedelta(days=1) if until else None,
+        cursor=query.get("cursor"),
+    )
+    found = await audit_page(services, access, wanted)
+    more = f"/admin?{urlencode({**chosen, 'cursor': found.next_cursor})}" if found.next_cursor else None
+    return _page("admin/audit.html", access, "/admin", services, events=found.events, more=more, chosen=chosen)
+
+
+@get(
+    "/admin/keys",
+    operation_id="keysPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """List all API keys. For administrators."""
+    access = await _administrator(request, services)
+    keys = sorted(await all_keys(services), key=lambda key: (key.revoked_at is not None, key.email, key.created_at))
+    return _page("admin/keys.html", access, "/admin/keys", services, "admin.js", keys=keys)
+
+
+@get(
+    "/admin/sessions",
+    operation_id="sessionsPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def sessions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """List the browser sessions of all people. For administrators."""
+    access = await _administrator(request, services)
+    sessions = await all_sessions(services)
+    return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
+
+
+@get(
+    "/admin/policies",
+    operation_id="policiesPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def policies_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show who has which role, and how long what is kept. For administrators."""
+    access = await _administrator(request, services)
+    settings = services.settings
+    holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
+    kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
+    return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
+
+
+async def _administrator(request: Request[Any, Any, Any], services: Services) -> Access:
+    access = await signed_in(request, services)
+    await require(services.audit, access)
+    return access
+
+
+def _day(name: str, text: str | None) -> datetime | None:
+    """Return the beginning of a day in UTC. Raises `InvalidRequestError`."""
+    try:
+        day = None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequestError(f"{name}: must be a day such as 2026-11-22.") from None
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -1,0 +1,153 @@
+"""The page of sources, `/sources`, the card of one source, which is replaced while it syncs, and its set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from resources.core.domain import Access, Role
+from resources.embedding.budget import Budget, month_key
+from resources.progress import progress
+from resources.sources import find, names
+from serving.access.roles import require
+from serving.deps import Services
+from serving.errors import ProblemError
+from serving.ledger import SourceReport
+from serving.routes.held_deletions import held
+from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.routes.sources import reports
+from serving.web.plots import searches
+from serving.web.render import view
+from serving.web.source_cards import Card, Running, by_source, card
+from sql.operators import CommandReads, OperatorReads
+from sql.web import WebReads
+from sql.web_rows import SyncErrorRow
+
+RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
+SET_UPS = frozenset({"google_drive", "slack"})
+"""Sources whose set-up has a template of its own; others show the connector's help."""
+
+
+@get(
+    "/sources",
+    operation_id="sourcesPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the state of all sources; to people without a role, how many documents they may read."""
+    access = await signed_in(request, services)
+    found = await reports(services, access)
+    if not access.has(Role.OPERATOR, Role.AUDITOR):
+        return view("sources_readable.html", access, here="/sources", reports=found, now=services.clock())
+    reads = OperatorReads(services.database)
+    month = await reads.month(month=month_key(services.clock()))
+    return view(
+        "sources.html",
+        access,
+        script="sources.js",
+        here="/sources",
+        wide=True,
+        cards=await _cards(services, access, found),
+        held=await held(services, access),
+        receipts=await reads.receipts(most=RECEIPTS),
+        searches=searches(services.metrics.families()),
+        month=month,
+        budget=Budget(services.settings.embedding_budget, month.cost_usd if month else 0.0),
+        now=services.clock(),
+        minutes=services.settings.sync_minutes,
+        operates=access.has(Role.OPERATOR),
+        guided=SET_UPS,
+    )
+
+
+@get(
+    "/sources/{source:str}",
+    operation_id="sourceCard",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def source_card(
+    request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+) -> Response[str]:
+    """Return the card of one source alone, for operators and auditors."""
+    access = await signed_in(request, services)
+    await require(services.audit, access, Role.OPERATOR, Role.AUDITOR)
+    wanted = [one for one in await reports(services, access) if one.source == source]
+    if not wanted:
+        raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    (one,) = await _cards(services, access, wanted)
+    return view(
+        "parts/source.html",
+        access,
+        card=one,
+        now=services.clock(),
+        minutes=services.settings.sync_minutes,
+        operates=access.has(Role.OPERATOR),
+        guided=SET_UPS,
+    )
+
+
+@get(
+    "/sources/{source:str}/set-up",
+    operation_id="setUpPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def set_up_page(
+    request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+) -> Response[str]:
+    """Show how to set a source up, step by step, with a check of the credentials. For operators."""
+    access = await signed_in(request, services)
+    await require(services.audit, access, Role.OPERATOR)
+    spec = find(source)
+    if spec is None:
+        raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    own = spec.name.value in SET_UPS
+    return view(
+        f"set_up/{spec.name.value if own else 'other'}.html",
+        access,
+        script="set_up.js" if own else None,
+        here="/sources",
+        spec=spec,
+        configured=spec.configured(services.settings),
+        base=services.settings.base_url,
+    )
+
+
+async def _cards(services: Services, access: Access, found: Sequence[SourceReport]) -> list[Card]:
+    """Return the cards of these sources; errors of documents are for operators."""
+    wanted = [one.source for one in found]
+    recent = by_source(await OperatorReads(services.database).recent_syncs(sources=wanted, most=RECENT_SYNCS))
+    running = {
+        row.source: Running(progress(row), row.done, row.documents)
+        for row in await CommandReads(services.database).running()
+    }
+    now, every = services.clock(), timedelta(minutes=services.settings.sync_minutes)
+    return [
+        card(
+            one,
+            running.get(one.source),
+            recent.get(one.source, []),
+            await _errors(services, one) if access.has(Role.OPERATOR) else [],
+            now,
+            every,
+        )
+        for one in found
+    ]
+
+
+async def _errors(services: Services, report: SourceReport) -> list[SyncErrorRow]:
+    """Return errors of the source's latest sync."""
+    job = report.last_job
+    if job is None or not (job.documents_failed or job.documents_skipped):
+        return []
+    return (await WebReads(services.database).sync_errors(job_id=job.job_id, owner=None))[:ERRORS]

@@ -1,0 +1,130 @@
+"""What the page of sources shows of each source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from resources.core.durations import age_of
+from serving.ledger import Partition, SourceReport
+from serving.web.plots import Plot, Point, plot
+from sql.operators import RecentSync
+from sql.web_rows import SyncErrorRow
+
+LATE_AFTER = 3
+"""Scheduled syncs that may be missed before a source is called late."""
+MOST_PARTITIONS = 100
+LEAST_SYNCS = 3
+"""Syncs that make a plot."""
+
+
+class State(NamedTuple):
+    """A source's state: its words, and the class of its badge."""
+
+    words: str
+    kind: str
+
+
+class Card(NamedTuple):
+    """A source as the page shows it."""
+
+    report: SourceReport
+    state: State
+    progress: str | None
+    """How far the running sync is; None if none runs."""
+    share: float | None
+    """Share of the running sync's documents that are done, 0 to 1."""
+    partitions: Sequence[Partition]
+    """Roots or channels, those with something to look at first."""
+    hidden: int
+    """Roots or channels that are not shown."""
+    checked: str | None
+    """How long ago the permissions of the stalest root or channel were read."""
+    syncs: Plot | None
+    errors: Sequence[SyncErrorRow]
+
+    @property
+    def running(self) -> bool:
+        return self.report.last_job is not None and self.report.last_job.status == "running"
+
+
+class Running(NamedTuple):
+    """How far a running sync is."""
+
+    words: str
+    done: int
+    documents: int
+
+
+def card(
+    report: SourceReport,
+    running: Running | None,
+    recent: Sequence[RecentSync],
+    errors: Sequence[SyncErrorRow],
+    now: datetime,
+    every: timedelta,
+) -> Card:
+    """Return the card of a source; `every` is the time between scheduled syncs."""
+    partitions = sorted(report.partitions or (), key=_calm)
+    checks = [one.acl_checked_at for one in partitions if one.acl_checked_at is not None]
+    return Card(
+        report,
+        state(report, now, every),
+        running.words if running else None,
+        running.done / running.documents if running and running.documents else None,
+        partitions[:MOST_PARTITIONS],
+        max(0, len(partitions) - MOST_PARTITIONS),
+        age_of(min(checks), now) if checks else None,
+        _syncs(recent) if len(recent) >= LEAST_SYNCS else None,
+        errors,
+    )
+
+
+def state(report: SourceReport, now: datetime, every: timedelta) -> State:
+    """Return a source's state, its worst first."""
+    job = report.last_job
+    if not report.configured:
+        return State("Not set up", "")
+    if report.paused is not None:
+        return State("Paused", "bad")
+    if job is None:
+        return State("Not synced yet", "")
+    if job.status == "running":
+        return State("Syncing", "good")
+    if job.status == "failed":
+        return State("Failed", "bad")
+    if report.last_sync_at is not None and now - report.last_sync_at > LATE_AFTER * every:
+        return State("Late", "warn")
+    if report.totals.held_deletions or any(one.complete is False for one in report.partitions or ()):
+        return State("Incomplete", "warn")
+    return State("Up to date", "good")
+
+
+def by_source(recent: Sequence[RecentSync]) -> Mapping[str, list[RecentSync]]:
+    found: dict[str, list[RecentSync]] = {}
+    for one in recent:
+        found.setdefault(one.source, []).append(one)
+    return found
+
+
+def _calm(one: Partition) -> tuple[bool, str]:
+    """Order partitions: those with something to look at first, then by name."""
+    calm = one.complete is not False and one.lost_at is None and not (one.failed or one.held_deletions)
+    return calm, (one.title or one.partition).casefold()
+
+
+def _syncs(recent: Sequence[RecentSync]) -> Plot:
+    points = [
+        Point(
+            one.synced,
+            f"{one.started_at:%d %b %H:%M} UTC: {one.synced:,} documents in {one.seconds:.0f} s"
+            + ("" if one.status != "failed" else ", failed"),
+            bad=one.status == "failed",
+        )
+        for one in recent
+    ]
+    failed = sum(one.bad for one in points)
+    total = sum(one.synced for one in recent)
+    words = f"{total:,} documents in the last {len(recent)} syncs"
+    return plot(points, f"{words}; {failed} failed" if failed else words)

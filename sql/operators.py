@@ -1,0 +1,84 @@
+"""Statements of the pages for operators and administrators, and the brake on mass deletions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from sql.commands import ApiKey, RunningSync
+from sql.family import AsyncFamily, Family
+
+
+class RecentSync(msgspec.Struct, frozen=True):
+    """A sync in the plot of its source."""
+
+    source: str
+    status: str
+    started_at: datetime
+    synced: int
+    failed: int
+    seconds: float
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A deletion. Null times: that has not happened yet."""
+
+    doc_id: str
+    source: str
+    tombstone_at: datetime
+    points_gone_at: datetime | None
+    verified_at: datetime | None
+    erased_at: datetime | None
+
+
+class Month(msgspec.Struct, frozen=True):
+    """What was embedded in a month."""
+
+    texts: int
+    tokens: int
+    cost_usd: float
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Deletions that wait in a partition, and how many documents it has."""
+
+    source: str
+    partition: str
+    title: str | None
+    documents: int
+    of_documents: int
+    held_at: datetime
+    approved_at: datetime | None
+    approved_by: str | None
+    examples: list[str]
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Deletions of a partition that were approved or rejected."""
+
+    partition: str
+    documents: int
+
+
+class OperatorReads(AsyncFamily, path="operators"):
+    """Reads of the pages."""
+
+    async def recent_syncs(self, *, sources: list[str], most: int) -> list[RecentSync]: ...
+    async def receipts(self, *, most: int) -> list[Receipt]: ...
+    async def month(self, *, month: str) -> Month | None: ...
+
+
+class CommandReads(AsyncFamily, path="cli"):
+    """Reads that commands also make."""
+
+    async def api_keys(self) -> list[ApiKey]: ...
+    async def running(self) -> list[RunningSync]: ...
+
+
+class Prune(Family, path="upkeep/prune.sql"):
+    """Deletions that wait because they are many."""
+
+    def held(self) -> list[Held]: ...
+    def approve(self, *, source: str, partition: str | None, approved_by: str) -> list[Decided]: ...
+    def reject(self, *, source: str, partition: str | None) -> list[Decided]: ...

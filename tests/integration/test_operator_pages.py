@@ -1,0 +1,225 @@
+"""The pages of sources and administration, and the routes behind them: who may what, what auditors don't see, and hostile names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from selectolax.lexbor import LexborHTMLParser
+
+from resources.core.domain import Role
+from resources.core.errors import NotRunningError
+from resources.settings import Settings
+from resources.stores.postgres import session
+from serving.access import api_keys
+from tests.fixtures.serving import Running, Site
+
+PEOPLE = {role.value: f"{role.value}@acme.com" for role in Role} | {"user": "user@acme.com"}
+SCRIPT = "<script>alert(1)</script>"
+CHANNEL, DOCUMENT, REASON = f"general {SCRIPT}", f"C1/plan {SCRIPT}", f"broken {SCRIPT}"
+PAGES = {
+    "/sources": set(PEOPLE),
+    "/sources/slack": {"administrator", "operator", "auditor"},
+    "/sources/slack/set-up": {"administrator", "operator"},
+    "/sources/files/set-up": {"administrator", "operator"},
+    "/admin": {"administrator", "auditor"},
+    "/admin/keys": {"administrator"},
+    "/admin/sessions": {"administrator"},
+    "/admin/policies": {"administrator"},
+}
+SESSION = "00000000-0000-4000-8000-00000000dead"
+ACTIONS: dict[tuple[str, str], tuple[set[str], Any]] = {
+    ("GET", "/api/held-deletions"): ({"administrator", "operator", "auditor"}, None),
+    ("POST", "/api/held-deletions/slack"): ({"administrator", "operator"}, {"decision": "reject", "partition": "C9"}),
+    ("POST", "/api/sources/slack/check"): ({"administrator", "operator"}, {"settings": {"slack_bot_token": "none"}}),
+    ("GET", "/api/admin/keys"): ({"administrator"}, None),
+    ("DELETE", "/api/admin/keys/none"): ({"administrator"}, None),
+    ("GET", "/api/admin/sessions"): ({"administrator"}, None),
+    ("DELETE", f"/api/admin/sessions/{SESSION}"): ({"administrator"}, None),
+}
+
+
+@pytest.fixture
+def running(site: Site) -> Iterator[Running]:
+    """Slack with a channel from which seven of eight documents are gone, and a sync with an error."""
+    holders = {role.value: [PEOPLE[role.value]] for role in Role}
+    roles = Settings(_env_file=None, roles=json.dumps(holders)).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    site.settings = site.settings.model_copy(update={"roles": roles, "slack_bot_token": SecretStr("xoxb-test")})
+    site.sql("INSERT INTO partitions (source, partition, title) VALUES ('slack', 'C1', %s)", CHANNEL)
+    for number in range(8):
+        site.sql(
+            "INSERT INTO documents (doc_id, source, source_id, partition, source_title, state)"
+            " VALUES (gen_random_uuid(), 'slack', %s, 'C1', 'x', 'live')",
+            f"{DOCUMENT} {number}",
+        )
+    site.sql(
+        "INSERT INTO held_deletions (source, partition, source_id) SELECT 'slack', 'C1', source_id FROM documents"
+        " WHERE source_id <> %s",
+        f"{DOCUMENT} 0",
+    )
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, completed_at, synced, failed) VALUES ('slack', 'success', now(), 8, 1)"
+    )
+    site.sql(
+        "INSERT INTO sync_errors (job_id, source_id, stage, reason) SELECT job_id, %s, 'raw', %s FROM sync_jobs",
+        DOCUMENT, REASON,
+    )  # fmt: skip
+    with site.running() as running:
+        yield running
+
+
+def fetched(running: Running, path: str, who: str) -> httpx.Response:
+    return running.http.get(path, headers=running.site.session(PEOPLE[who]))
+
+
+def shown(running: Running, path: str, who: str) -> LexborHTMLParser:
+    answer = fetched(running, path, who)
+    assert answer.status_code == 200, answer.text
+    return LexborHTMLParser(answer.text)
+
+
+def text(running: Running, path: str, who: str) -> str:
+    return shown(running, path, who).css_first("body").text()
+
+
+def test_each_page_opens_for_its_roles_and_refuses_others_in_words(running: Running, site: Site) -> None:
+    statuses = {path: {who: fetched(running, path, who).status_code for who in PEOPLE} for path in PAGES}
+    assert statuses == {path: {who: 200 if who in roles else 403 for who in PEOPLE} for path, roles in PAGES.items()}
+    assert "auditor or administrator" in fetched(running, "/admin", "operator").text
+    assert "role administrator" in fetched(running, "/admin/keys", "auditor").text
+    for path in PAGES:
+        assert running.http.get(path).status_code == 401
+    running.settle()
+    refused = sum(len(PEOPLE) - len(roles) for roles in PAGES.values()) + 2
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'role_denied'") == [(refused,)]
+
+
+def test_each_action_is_refused_without_its_role(running: Running) -> None:
+    for (method, path), (roles, body) in ACTIONS.items():
+        more = {} if body is None else {"json": body}
+        for who, email in PEOPLE.items():
+            answer = running.request(method, path, email, **more)
+            assert (answer.status_code != 403) == (who in roles), (method, path, who, answer.text)
+
+
+def test_the_navigation_names_what_a_person_may_open(running: Running) -> None:
+    links = {who: [one.text() for one in shown(running, "/", who).css("header nav a")] for who in PEOPLE}
+    assert [who for who in PEOPLE if "Sources" in links[who]] == ["administrator", "auditor", "operator"]
+    assert [who for who in PEOPLE if "Admin" in links[who]] == ["administrator", "auditor"]
+
+
+def test_people_without_a_role_see_no_names_and_no_totals_of_others(running: Running) -> None:
+    said = fetched(running, "/sources", "user").text
+    assert "general" not in said
+    assert "plan" not in said
+    assert {one.text() for one in shown(running, "/sources", "user").css(".source .head span")} == {"0 documents"}
+
+
+def test_auditors_see_states_and_no_documents_and_cannot_act(running: Running) -> None:
+    page = shown(running, "/sources", "auditor")
+    assert "7 of 8 documents are gone" in page.css_first(".attention").text()
+    assert "plan" not in page.css_first("body").text()
+    assert page.css("main button") == []
+    (held,) = running.request("GET", "/api/held-deletions", PEOPLE["auditor"]).json()["held"]
+    assert (held["documents"], held["of_documents"], held["examples"]) == (7, 8, [])
+
+
+def test_names_and_reasons_are_text(running: Running, site: Site) -> None:
+    site.sql("INSERT INTO audit_log (email, action, query) VALUES (%s, %s, %s)", SCRIPT, SCRIPT, SCRIPT)
+    site.sql("INSERT INTO audit_log (email, action, detail) VALUES ('x', 'y', %s)", json.dumps({SCRIPT: [SCRIPT]}))
+    site.sql("UPDATE source_states SET paused_at = now(), paused_reason = %s", SCRIPT)
+    site.sql("INSERT INTO api_keys (key_id, key_hash, email) VALUES ('k', 'h', %s)", SCRIPT)
+    for path in ("/sources", "/sources/slack", "/admin", "/admin/keys", "/admin/sessions"):
+        answer = fetched(running, path, "administrator")
+        assert SCRIPT not in answer.text, path
+        assert all(one.attributes.get("src") for one in LexborHTMLParser(answer.text).css("script"))
+        assert "unsafe" not in answer.headers["content-security-policy"]
+    said = text(running, "/sources", "operator")
+    assert CHANNEL in said
+    assert DOCUMENT in said
+    assert REASON in said
+    assert SCRIPT in text(running, "/admin", "auditor")
+    assert f"Revoke the key of {SCRIPT}?" in [
+        one.attributes["data-title"] for one in shown(running, "/admin/keys", "administrator").css("[data-title]")
+    ]
+
+
+def test_approved_deletions_are_carried_out_by_a_sync(running: Running, site: Site) -> None:
+    def decide(decision: str, **more: str) -> httpx.Response:
+        body = {"decision": decision, **more}
+        return running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json=body)
+
+    assert decide("approve", partition="C9").status_code == 404
+    answer = decide("approve", partition="C1").json()
+    assert answer["partitions"] == [{"partition": "C1", "documents": 7}]
+    assert answer["job_id"].endswith("1")
+    assert [one["source"].value for one in site.launcher.calls] == ["slack"]
+    assert site.sql("SELECT DISTINCT approved_by FROM held_deletions") == [(PEOPLE["operator"],)]
+    assert decide("approve").status_code == 404
+    assert f"{PEOPLE['operator']} approved" in text(running, "/sources", "auditor")
+    assert decide("reject").json()["partitions"] == [{"partition": "C1", "documents": 7}]
+    rows = site.sql("SELECT email, detail FROM audit_log WHERE action = 'held_deletions_decided' ORDER BY event_id")
+    assert [(email, one["decision"], one["documents"]) for email, one in rows] == [
+        (PEOPLE["operator"], "approve", {"C1": 7}),
+        (PEOPLE["operator"], "reject", {"C1": 7}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"busy": "j1"}, "the next one deletes them"),
+        ({"error": NotRunningError("Dagster is away.")}, "Dagster is away"),
+    ],
+)
+def test_an_approval_counts_if_no_sync_can_start(
+    running: Running, site: Site, fault: dict[str, Any], said: str
+) -> None:
+    for name, value in fault.items():
+        setattr(site.launcher, name, value)
+    answer = running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json={"decision": "approve"})
+    assert said in answer.json()["message"]
+    assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_at IS NOT NULL") == [(7,)]
+
+
+def test_administrators_revoke_keys_and_end_sessions(running: Running, site: Site) -> None:
+    with session(site.settings.postgres_dsn) as connection:
+        key = api_keys.create(connection, "bot@acme.com")
+    cookie = site.session("ann@acme.com")
+    key_id = key.split("_")[1]
+    assert key_id in text(running, "/admin/keys", "administrator")
+    assert key.split("_", 2)[2] not in fetched(running, "/admin/keys", "administrator").text
+    admin = PEOPLE["administrator"]
+    (listed,) = (
+        one
+        for one in running.request("GET", "/api/admin/sessions", admin).json()["sessions"]
+        if one["email"] == "ann@acme.com"
+    )
+    for path in (f"/api/admin/keys/{key_id}", f"/api/admin/sessions/{listed['session_id']}"):
+        assert running.request("DELETE", path, admin).status_code == 200
+        assert running.request("DELETE", path, admin).status_code == 404
+    assert running.http.get("/api/me", headers={"X-API-Key": key}).status_code == 401
+    assert running.http.get("/api/me", headers={**cookie, "X-Concordance": "1"}).status_code == 401
+    running.settle()
+    rows = site.sql("SELECT email, action, detail ->> 'by' FROM audit_log WHERE detail ->> 'by' IS NOT NULL ORDER BY 2")
+    assert rows == [("bot@acme.com", "key_revoke", admin), ("ann@acme.com", "session_ended", admin)]
+
+
+def test_the_audit_page_filters_and_goes_on(running: Running, site: Site) -> None:
+    for number in range(55):
+        site.sql(
+            "INSERT INTO audit_log (at, email, action) VALUES ('2025-05-04T12:00Z', %s, 'open')", f"p{number}@x.eu"
+        )
+    page = shown(running, "/admin?action=open&since=2025-05-04&until=2025-05-04", "auditor")
+    assert len(page.css("tbody tr")) == 50
+    older = page.css_first("a.button.quiet").attributes["href"] or ""
+    assert len(shown(running, older, "auditor").css("tbody tr")) == 5
+    assert "No event matches" in text(running, "/admin?action=open&until=2025-05-03", "auditor")
+    assert len(shown(running, "/admin?email=P7@x.eu", "auditor").css("tbody tr")) == 1
+    assert fetched(running, "/admin?since=yesterday", "auditor").status_code == 400
+    running.settle()
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'audit_read'") == [(4,)]

@@ -1,0 +1,141 @@
+"""An operator's and an administrator's work in a real browser: approve deletions, sync, set Slack up, revoke a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resources.settings import Settings
+from resources.stores.postgres import session
+from serving.access import api_keys
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.serving import Running, Site
+from tests.fixtures.slack import SlackSite
+
+OPERATOR, ADMIN = "olga@acme.com", "root@acme.com"
+CHANNEL = "<script>alert(1)</script>a-channel-with-a-name-of-more-than-sixty-characters-and-no-blank"
+PAGES = {
+    "/sources": OPERATOR,
+    "/sources/slack/set-up": OPERATOR,
+    "/sources/google_drive/set-up": OPERATOR,
+    "/admin": ADMIN,
+    "/admin/keys": ADMIN,
+    "/admin/sessions": ADMIN,
+    "/admin/policies": ADMIN,
+}
+
+
+@pytest.fixture
+def running(site: Site, slack_site: SlackSite) -> Iterator[Running]:
+    """Files from a root of which most are gone, with a sync in progress."""
+    holders = json.dumps({"operator": [OPERATOR], "administrator": [ADMIN]})
+    roles = Settings(_env_file=None, roles=holders).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    changes = {"roles": roles, "slack_api_url": slack_site.url, "public_url": None}
+    site.settings = site.settings.model_copy(update=changes)
+    for number in range(8):
+        site.add(f"{number} {CHANNEL}", ["A plan."], [OPERATOR])
+    site.sql("UPDATE partitions SET title = %s, source_count = 9", CHANNEL)
+    site.sql(
+        "INSERT INTO held_deletions (source, partition, source_id) SELECT source, partition, source_id FROM documents"
+    )
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, started_at, stage, documents, done, passages)"
+        " VALUES ('files', 'running', now() - interval '1 min', 'indexed', 100, 40, 90)"
+    )
+    with session(site.settings.postgres_dsn) as connection:
+        api_keys.create(connection, "bot@acme.com", ["group:ops@acme.com"])
+    with site.running() as running:
+        yield running
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with running_browser(tmp_path / "profile") as browser:
+        yield browser
+
+
+def press(browser: Browser, selector: str) -> None:
+    """Click without leaving the page."""
+    browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def until(browser: Browser, expression: str) -> None:
+    browser.wait(lambda page: page.evaluate(f"!!({expression})"), expression)
+
+
+def clean(browser: Browser, running: Running) -> None:
+    """Fail if the console showed an error, or another host was asked for something."""
+    assert browser.complaints == []
+    assert {one for one in browser.requested if not one.startswith((running.url, "data:", "about:"))} == set()
+
+
+def test_every_page_fits_a_phone_in_the_dark(running: Running, browser: Browser, site: Site) -> None:
+    for path, who in PAGES.items():
+        browser.forget()
+        browser.signed_in(running.url, site.session(who))
+        for width, dark in ((1280, False), (390, True)):
+            browser.look(width=width, dark=dark)
+            browser.goto(running.url + path)
+            browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+    clean(browser, running)
+
+
+def test_an_operator_decides_on_deletions_and_follows_a_sync(running: Running, browser: Browser, site: Site) -> None:
+    browser.look()
+    browser.signed_in(running.url, site.session(OPERATOR))
+    browser.goto(f"{running.url}/sources")
+    assert "40 of 100 documents" in browser.text
+    assert browser.evaluate("document.querySelector('[data-sync=files]').disabled")
+    press(browser, "[data-decide=approve]")
+    assert CHANNEL in browser.evaluate("document.querySelector('dialog h2').textContent")
+    assert browser.evaluate("document.activeElement.textContent") == "Cancel"
+    press(browser, "dialog .quiet")
+    until(browser, "!document.querySelector('dialog')")
+    assert site.launcher.calls == []
+    press(browser, "[data-decide=approve]")
+    press(browser, "dialog .danger")
+    until(browser, "document.getElementById('status').textContent.includes('has started')")
+    assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_by = %s", OPERATOR) == [(8,)]
+    site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
+    until(browser, "!document.querySelector('[data-running]')")
+    press(browser, "[data-sync=files]")
+    until(browser, "document.querySelector('[data-sync=files]').textContent === 'Sync now'")
+    assert len(site.launcher.calls) == 2
+    clean(browser, running)
+
+
+def test_an_operator_checks_slack_from_nothing(
+    running: Running, browser: Browser, site: Site, slack_site: SlackSite
+) -> None:
+    slack_site.workspace.channel("general")
+    slack_site.workspace.channel("plans", bot=False)
+    browser.look()
+    browser.signed_in(running.url, site.session(OPERATOR))
+    browser.goto(f"{running.url}/sources")
+    browser.click("a[href='/sources/slack/set-up']")
+    browser.fill("#slack_bot_token", "xoxb-wrong")
+    press(browser, ".check button")
+    until(browser, "document.querySelector('.outcome [role=alert]')")
+    browser.fill("#slack_bot_token", slack_site.workspace.token)
+    press(browser, ".check button")
+    until(browser, "document.querySelector('.outcome pre')")
+    said = browser.evaluate("document.querySelector('.outcome').innerText")
+    assert "#general" in said
+    assert "CONCORDANCE_SLACK_BOT_TOKEN=<the Bot User OAuth Token>" in said
+    assert slack_site.workspace.token not in said
+    clean(browser, running)
+
+
+def test_an_administrator_revokes_a_key(running: Running, browser: Browser, site: Site) -> None:
+    browser.look()
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/admin/keys")
+    press(browser, "[data-delete]")
+    press(browser, "dialog .danger")
+    until(browser, "document.querySelector('tr.over')")
+    assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
+    clean(browser, running)
