@@ -114,6 +114,9 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients
 	@$(BIN)/python -m bench.soak
 
+screenshots: $(STAMP) ## Save pictures of the pages, with the sample company, in screenshots/
+	@SCREENSHOTS=screenshots $(BIN)/python -m pytest tests/integration/test_newcomer.py -q
+
 bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, time to results, weight
 	@$(BIN)/python -m bench.page $(ARGS)
 

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SECONDS = 300
-
-
-class Installed:
-    """An installation that is known by its HOME alone."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        names = [name for name in os.environ if not name.startswith("CONCORDANCE_")]
-        self.environment = {name: os.environ[name] for name in names} | {"CONCORDANCE_HOME": str(home)}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "orchestration.cli", *arguments]
-        environment = self.environment | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(
-            command, env=environment, cwd=self.home.parent, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-
-    def status(self) -> dict[str, Any]:
-        return json.loads(self.run("status", "--json").stdout.splitlines()[-1])["services"]
+from tests.fixtures.installed import Installed
 
 
 @pytest.fixture

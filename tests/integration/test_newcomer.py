@@ -1,0 +1,86 @@
+"""The first two minutes: start with the sample company, open the printed address, sign in with a click, ask, open a citation.
+
+`SCREENSHOTS=FOLDER` saves what the person sees, on a desktop and a phone, light and dark (`make screenshots`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.installed import Installed
+
+QUESTION = "How many unused holidays may I carry over to the next year?"
+LOOKS = {"": (1280, False), "-dark": (1280, True), "-phone": (390, False), "-phone-dark": (390, True)}
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installed]:
+    one = Installed(tmp_path / "home")
+    yield one
+    one.run("down")
+
+
+def saved(browser: Browser, name: str) -> None:
+    """Save pictures of the page, if a folder is named."""
+    folder = os.environ.get("SCREENSHOTS")
+    if not folder:
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for suffix, (width, dark) in LOOKS.items():
+        browser.look(width=width, dark=dark)
+        browser.screenshot(Path(folder) / f"{name}{suffix}.png")
+    browser.look()
+
+
+@pytest.mark.slow
+def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    started = installed.run("up", "--sample", "--detach")
+    assert started.returncode == 0, started.stderr
+    address = re.search(r"Open (\S+) in a browser", started.stdout)
+    assert address is not None, started.stdout
+    up = time.monotonic()
+    with running_browser(tmp_path / "profile") as browser:
+        browser.look()
+        browser.goto(address[1])
+        browser.click('main a[href="/sign-in"]')
+        saved(browser, "sign-in")
+        browser.click('button[name="person"]')
+        browser.wait(lambda page: page.evaluate("document.activeElement.id") == "q", "the search box")
+        saved(browser, "start")
+        while not (found := _asked(browser)):  # indexing is under way
+            browser.goto(address[1])
+        answered = time.monotonic()
+        saved(browser, "answer")
+        browser.evaluate("document.querySelector('.answer .cite').click()")
+        browser.wait(lambda page: page.evaluate("!document.getElementById('passage').hidden"), "the passage")
+        saved(browser, "passage")
+        browser.click('#passage a[href^="/documents/"]')
+        browser.wait(lambda page: page.evaluate("!!document.querySelector('mark')"), "the marked passage")
+        saved(browser, "document")
+        opened = time.monotonic()
+        for name in ("history", "upload", "me"):
+            browser.goto(f"{address[1]}/{name}")
+            saved(browser, name)
+        browser.complaints[:] = [one for one in browser.complaints if "favicon" not in one]
+        assert browser.complaints == []
+    show(
+        f"started after {up - began:.0f} s, answered after {answered - began:.0f} s, citation open after {opened - began:.0f} s\n{found}"
+    )
+
+
+def _asked(browser: Browser) -> str:
+    """Ask, and return the answer; empty if nothing is found yet."""
+    browser.type(QUESTION)
+    browser.press("Enter")
+    browser.wait(lambda page: page.evaluate("!!document.querySelector('.answer .actions')"), "an answer")
+    return (
+        browser.evaluate("document.querySelector('.cite') && document.querySelector('.answer .text').textContent") or ""
+    )
