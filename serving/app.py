@@ -44,7 +44,7 @@ from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
-from serving.routes.pages.admin import audit_log_page, keys_page, policies_page, sessions_page
+from serving.routes.pages.admin import audit_log_page, keys_page, policies_page, questions_page, sessions_page
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
 from serving.routes.pages.document import view_document, view_original
@@ -55,6 +55,7 @@ from serving.routes.pages.upload import upload_page
 from serving.routes.principals import list_principals
 from serving.routes.push import delete_pushed, push_document
 from serving.routes.push_batch import push_documents
+from serving.routes.questions import decide_question, list_questions
 from serving.routes.rag_search import rag_search
 from serving.routes.revisions import change_document
 from serving.routes.scim import SCIM_HANDLERS
@@ -187,6 +188,9 @@ def create_app(
         keys_page,
         sessions_page,
         policies_page,
+        questions_page,
+        list_questions,
+        decide_question,
         view_document,
         view_original,
         static_file,

@@ -61,11 +61,40 @@ class Decided(msgspec.Struct, frozen=True):
     documents: int
 
 
+class SetQuestion(msgspec.Struct, frozen=True):
+    """A question of the question set; `titles` are those of its documents that the caller may read."""
+
+    id: int
+    question: str
+    email: str
+    never: bool
+    state: str
+    origin: str
+    added_at: datetime
+    documents: int
+    titles: list[str]
+
+
+class EvaluationRun(msgspec.Struct, frozen=True):
+    """The figures of a run of the question set; null where no question names a document to find."""
+
+    at: datetime
+    model: str
+    questions: int
+    recall_10: float | None
+    ndcg_10: float | None
+    leaks: int
+
+
 class OperatorReads(AsyncFamily, path="operators"):
     """Reads of the pages."""
 
     async def recent_syncs(self, *, sources: list[str], most: int) -> list[RecentSync]: ...
     async def receipts(self, *, most: int) -> list[Receipt]: ...
+    async def questions(
+        self, *, state: str | None, after: int, most: int, principals: list[str], fresh_since: datetime
+    ) -> list[SetQuestion]: ...
+    async def evaluations(self, *, most: int) -> list[EvaluationRun]: ...
     async def month(self, *, month: str) -> Month | None: ...
 
 

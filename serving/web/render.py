@@ -44,6 +44,13 @@ def _environment() -> Environment:
     return environment
 
 
+def administration(access: Access) -> str | None:
+    """Return the first page of the administration that the caller may open, None if there is none."""
+    if access.has(Role.AUDITOR):
+        return "/admin"
+    return "/admin/questions" if access.has(Role.CURATOR) else None
+
+
 def navigation(access: Access | None) -> list[Link]:
     """Return the pages that the caller may open."""
     if access is None:
@@ -51,8 +58,8 @@ def navigation(access: Access | None) -> list[Link]:
     links = [Link("/", "Search"), Link("/history", "History"), Link("/upload", "Upload")]
     if access.has(Role.OPERATOR, Role.AUDITOR):
         links.append(Link("/sources", "Sources"))
-    if access.has(Role.AUDITOR):
-        links.append(Link("/admin", "Admin"))
+    if (first := administration(access)) is not None:
+        links.append(Link(first, "Admin"))
     if dagster_rights(access) is not None:
         links.append(Link("/dagster", "Dagster"))
     return links

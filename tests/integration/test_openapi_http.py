@@ -27,6 +27,7 @@ NOT_FOUND = dict.fromkeys(
         "endAnySession",
         "revokeAnyKey",
         "decideHeldDeletions",
+        "decideQuestion",
         "getAnswer",
         "shareAnswer",
         "unshareAnswer",

@@ -27,6 +27,7 @@ PAGES = {
     "/sources/slack/set-up": {"administrator", "operator"},
     "/sources/files/set-up": {"administrator", "operator"},
     "/admin": {"administrator", "auditor"},
+    "/admin/questions": {"administrator", "curator"},
     "/admin/keys": {"administrator"},
     "/admin/sessions": {"administrator"},
     "/admin/policies": {"administrator"},
@@ -36,6 +37,8 @@ ACTIONS: dict[tuple[str, str], tuple[set[str], Any]] = {
     ("GET", "/api/held-deletions"): ({"administrator", "operator", "auditor"}, None),
     ("POST", "/api/held-deletions/slack"): ({"administrator", "operator"}, {"decision": "reject", "partition": "C9"}),
     ("POST", "/api/sources/slack/check"): ({"administrator", "operator"}, {"settings": {"slack_bot_token": "none"}}),
+    ("GET", "/api/questions"): ({"administrator", "curator"}, None),
+    ("POST", "/api/questions/9"): ({"administrator", "curator"}, {"decision": "accept"}),
     ("GET", "/api/admin/keys"): ({"administrator"}, None),
     ("DELETE", "/api/admin/keys/none"): ({"administrator"}, None),
     ("GET", "/api/admin/sessions"): ({"administrator"}, None),
@@ -109,7 +112,7 @@ def test_each_action_is_refused_without_its_role(running: Running) -> None:
 def test_the_navigation_names_what_a_person_may_open(running: Running) -> None:
     links = {who: [one.text() for one in shown(running, "/", who).css("header nav a")] for who in PEOPLE}
     assert [who for who in PEOPLE if "Sources" in links[who]] == ["administrator", "auditor", "operator"]
-    assert [who for who in PEOPLE if "Admin" in links[who]] == ["administrator", "auditor"]
+    assert [who for who in PEOPLE if "Admin" in links[who]] == ["administrator", "auditor", "curator"]
 
 
 def test_people_without_a_role_see_no_names_and_no_totals_of_others(running: Running) -> None:
@@ -223,3 +226,42 @@ def test_the_audit_page_filters_and_goes_on(running: Running, site: Site) -> Non
     assert fetched(running, "/admin?since=yesterday", "auditor").status_code == 400
     running.settle()
     assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'audit_read'") == [(4,)]
+
+
+def test_curators_decide_on_questions_and_see_titles_of_readable_documents_only(running: Running, site: Site) -> None:
+    curator = PEOPLE["curator"]
+    mine = site.add("Leave rules", ["Six days of leave move to the next year."], [curator])
+    hidden = site.add("Secret plan", ["The secret plan."], ["ceo@acme.com"])
+    for number, (state, documents) in enumerate((("proposed", [mine, hidden]), ("accepted", [hidden]))):
+        site.sql(
+            "INSERT INTO questions (question, doc_ids, email, state, origin, added_by) VALUES (%s, %s::uuid[], 'ann@acme.com', %s,"
+            " 'feedback', 'ann@acme.com')",
+            f"Question {number} {SCRIPT}", documents, state,
+        )  # fmt: skip
+    site.sql(
+        "INSERT INTO evaluations (collection, model, questions, recall_10, never, leaks) VALUES ('c', 'small', 2, 0.5, 0, 0)"
+    )
+    found = running.request("GET", "/api/questions", curator).json()["questions"]
+    assert [(one["state"], one["documents"], one["titles"]) for one in found] == [
+        ("proposed", 2, ["Leave rules"]),
+        ("accepted", 1, []),
+    ]
+    first = running.request("GET", "/api/questions?limit=1", curator).json()
+    rest = running.request("GET", f"/api/questions?limit=1&cursor={first['next_cursor']}", curator).json()
+    assert (first["questions"] + rest["questions"], rest["next_cursor"]) == (found, None)
+    page = fetched(running, "/admin/questions", "curator").text
+    assert ("Leave rules" in page, "0.500" in page) == (True, True)
+    assert "Secret" not in page
+    assert SCRIPT not in page
+
+    path = f"/api/questions/{found[0]['id']}"
+    assert running.request("POST", path, curator, json={"decision": "accept"}).status_code == 200
+    assert (
+        running.request("POST", path, curator, json={"decision": "accept"}).status_code == 404
+    )  # it was accepted already
+    assert running.request("POST", path, curator, json={"decision": "remove"}).status_code == 200
+    assert running.request("POST", path, curator, json={"decision": "remove"}).status_code == 404
+    assert site.sql("SELECT state FROM questions") == [("accepted",)]
+    running.settle()
+    decided = "SELECT email, detail->>'decision' FROM audit_log WHERE action = 'question_decided' ORDER BY event_id"
+    assert site.sql(decided) == [(curator, "accept"), (curator, "remove")]

@@ -17,15 +17,21 @@ from serving.deps import Services
 from serving.routes.administration import all_keys, all_sessions
 from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
 from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
-from serving.web.render import Link, view
+from serving.routes.questions import question_page
+from serving.web.render import Link, administration, view
+from sql.operators import OperatorReads
 
 FILTERS = ("email", "action", "since", "until")
+QUESTIONS, RUNS = 50, 12
+"""Questions of a page, and runs that are shown."""
 
 
 def _page(
     template: str, access: Access, here: str, services: Services, script: str | None = None, **values: Any
 ) -> Response[str]:
-    tabs = [Link("/admin", "Audit log")]
+    tabs = [Link("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
+    if access.has(Role.CURATOR):
+        tabs.append(Link("/admin/questions", "Questions"))
     if access.has():
         tabs += [
             Link("/admin/keys", "Keys"),
@@ -33,7 +39,15 @@ def _page(
             Link("/admin/policies", "Roles and retention"),
         ]
     return view(
-        template, access, script=script, here="/admin", tab=here, tabs=tabs, wide=True, now=services.clock(), **values
+        template,
+        access,
+        script=script,
+        here=administration(access),
+        tab=here,
+        tabs=tabs,
+        wide=True,
+        now=services.clock(),
+        **values,
     )
 
 
@@ -100,6 +114,32 @@ async def policies_page(request: Request[Any, Any, Any], services: NamedDependen
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
     kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
     return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
+
+
+@get(
+    "/admin/questions",
+    operation_id="questionsPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def questions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the question set, the proposed questions first, and what its latest runs found. For curators."""
+    access = await signed_in(request, services)
+    cursor = request.query_params.get("cursor")
+    proposed = await question_page(services, access, "proposed", QUESTIONS, None)
+    accepted = await question_page(services, access, "accepted", QUESTIONS, cursor)
+    runs = await OperatorReads(services.database).evaluations(most=RUNS)
+    return _page(
+        "admin/questions.html",
+        access,
+        "/admin/questions",
+        services,
+        "admin.js",
+        proposed=proposed.questions,
+        accepted=accepted,
+        runs=runs,
+    )
 
 
 async def _administrator(request: Request[Any, Any, Any], services: Services) -> Access:

@@ -1,16 +1,17 @@
-/** The administration pages: revoke keys and end sessions. */
+/** The administration pages: revoke keys, end sessions, decide on questions. */
 
 import { call } from "./api.js";
 import { confirmed, say } from "./confirm.js";
 
 document.addEventListener("click", async (event) => {
-  const button = event.target instanceof Element ? event.target.closest("button[data-delete]") : null;
+  const button = event.target instanceof Element ? event.target.closest("button[data-delete], button[data-post]") : null;
   if (!(button instanceof HTMLButtonElement)) return;
-  const { delete: path, title = "", text = "", verb = "" } = button.dataset;
-  if (!path || !(await confirmed(title, [text], verb))) return;
+  const { delete: deleted, post, decision, title, text = "", verb = "" } = button.dataset;
+  const path = deleted ?? post;
+  if (!path || (title && !(await confirmed(title, [text], verb)))) return;
   button.disabled = true;
   try {
-    await call(path, { method: "DELETE" });
+    await call(path, deleted ? { method: "DELETE" } : { method: "POST", body: { decision } });
     location.reload();
   } catch (error) {
     button.disabled = false;

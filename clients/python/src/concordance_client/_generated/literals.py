@@ -33,6 +33,12 @@ MessageRole: TypeAlias = Literal["assistant", "user"]
 """Who wrote a message."""
 PushOutcome: TypeAlias = Literal["created", "outdated", "unchanged", "updated"]
 """`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored."""
+QuestionDecision: TypeAlias = Literal["accept", "remove"]
+"""`accept`: use a proposed question. `remove`: delete it from the set."""
+QuestionOrigin: TypeAlias = Literal["command", "feedback"]
+"""`command`: added by `concordance questions`. `feedback`: proposed by a reader."""
+QuestionState: TypeAlias = Literal["accepted", "proposed"]
+"""`proposed`: by feedback, and not used yet. `accepted`: measured each month."""
 SearchMode: TypeAlias = Literal["hybrid", "keyword", "vector"]
 """`hybrid`: by meaning and keywords. `vector`: by meaning. `keyword`: BM25."""
 SourceState: TypeAlias = Literal["changed", "current", "revoked"]

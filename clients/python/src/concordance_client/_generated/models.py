@@ -919,6 +919,47 @@ class PushResponse(Model):
     """The job that indexes it, for `GET /api/ingest/{job_id}`; null if nothing was written."""
 
 
+class QuestionDecided(Model):
+    """A question that was decided on."""
+
+    id: int
+    """Number of the question."""
+    decision: literals.QuestionDecision | str
+    """What was decided."""
+
+
+class SetEntry(Model):
+    """A question of the question set."""
+
+    id: int
+    """Number of the question."""
+    question: str
+    """The question."""
+    email: str
+    """The person as whom it is asked."""
+    never: bool
+    """True if its documents must not be found."""
+    state: literals.QuestionState | str
+    """Whether it is used."""
+    origin: literals.QuestionOrigin | str
+    """Where it comes from."""
+    added_at: datetime
+    """When it was added."""
+    documents: int
+    """Number of documents that it names."""
+    titles: list[str]
+    """Titles of those that you may read."""
+
+
+class QuestionList(Model):
+    """A page of the question set, oldest first."""
+
+    questions: list[SetEntry]
+    """The questions of this page."""
+    next_cursor: str | None
+    """The parameter `cursor` of the next page; null on the last one."""
+
+
 class RestartEvent(Model):
     """The data of the event `restart`: discard the text so far, and go on with the tokens that follow."""
 

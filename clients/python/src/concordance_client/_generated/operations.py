@@ -83,6 +83,21 @@ class Operations(ABC):
             )
         )
 
+    def decide_question(self, question_id: str, decision: literals.QuestionDecision) -> models.QuestionDecided:
+        """Accept or remove a question.
+
+        Accept a question that feedback proposed, or remove one from the set. For curators and administrators.
+        """
+        return self.send(
+            Call(
+                "POST",
+                f"/api/questions/{quoted(question_id)}",
+                models.QuestionDecided,
+                body={"decision": decision},
+                repeatable=False,
+            )
+        )
+
     def delete_document(self, doc_id: str) -> models.DeleteResponse:
         """Delete an upload or a pushed document.
 
@@ -290,6 +305,23 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/principals", models.SuggestionList, query={**options}, repeatable=True))
 
+    def list_questions(self, **options: Unpack[params.ListQuestionsOptions]) -> models.QuestionList:
+        """List the question set.
+
+        Return the questions that measure search quality. For curators; titles only of documents that the caller may
+        read.
+        """
+        return self.send(Call("GET", "/api/questions", models.QuestionList, query={**options}, repeatable=True))
+
+    def iter_questions(self, **options: Unpack[params.ListQuestionsOptions]) -> Iterator[models.SetEntry]:
+        """Yield the questions of all pages of `list_questions`, which are fetched when needed."""
+        while True:
+            page = self.list_questions(**options)
+            yield from page.questions
+            if page.next_cursor is None:
+                return
+            options["cursor"] = page.next_cursor
+
     def list_sources(self) -> models.SourcesResponse:
         """State and completeness of the sources.
 
@@ -474,6 +506,21 @@ class AsyncOperations(ABC):
                 f"/api/held-deletions/{quoted(source)}",
                 models.DecisionMade,
                 body={"decision": decision, **options},
+                repeatable=False,
+            )
+        )
+
+    async def decide_question(self, question_id: str, decision: literals.QuestionDecision) -> models.QuestionDecided:
+        """Accept or remove a question.
+
+        Accept a question that feedback proposed, or remove one from the set. For curators and administrators.
+        """
+        return await self.send(
+            Call(
+                "POST",
+                f"/api/questions/{quoted(question_id)}",
+                models.QuestionDecided,
+                body={"decision": decision},
                 repeatable=False,
             )
         )
@@ -698,6 +745,24 @@ class AsyncOperations(ABC):
         return await self.send(
             Call("GET", "/api/principals", models.SuggestionList, query={**options}, repeatable=True)
         )
+
+    async def list_questions(self, **options: Unpack[params.ListQuestionsOptions]) -> models.QuestionList:
+        """List the question set.
+
+        Return the questions that measure search quality. For curators; titles only of documents that the caller may
+        read.
+        """
+        return await self.send(Call("GET", "/api/questions", models.QuestionList, query={**options}, repeatable=True))
+
+    async def iter_questions(self, **options: Unpack[params.ListQuestionsOptions]) -> AsyncIterator[models.SetEntry]:
+        """Yield the questions of all pages of `list_questions`, which are fetched when needed."""
+        while True:
+            page = await self.list_questions(**options)
+            for entry in page.questions:
+                yield entry
+            if page.next_cursor is None:
+                return
+            options["cursor"] = page.next_cursor
 
     async def list_sources(self) -> models.SourcesResponse:
         """State and completeness of the sources.

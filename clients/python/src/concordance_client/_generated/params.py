@@ -283,6 +283,17 @@ class ListPrincipalsOptions(TypedDict, total=False):
     """What was typed so far: part of a group or domain, or the beginning of an address or name, from 2 characters on."""
 
 
+class ListQuestionsOptions(TypedDict, total=False):
+    """Options of `list_questions`."""
+
+    state: literals.QuestionState | None
+    """Only questions in this state."""
+    limit: int
+    """Entries of a page at most."""
+    cursor: str
+    """`next_cursor` of the page before. Absent: the first page."""
+
+
 class PushDocumentOptions(TypedDict, total=False):
     """Options of `push_document`."""
 
