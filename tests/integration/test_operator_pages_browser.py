@@ -11,6 +11,7 @@ import pytest
 from resources.settings import Settings
 from resources.stores.postgres import session
 from serving.access import api_keys
+from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.slack import SlackSite
@@ -25,6 +26,7 @@ PAGES = {
     "/admin/keys": ADMIN,
     "/admin/sessions": ADMIN,
     "/admin/policies": ADMIN,
+    "/admin/questions": ADMIN,
 }
 
 
@@ -72,7 +74,8 @@ def clean(browser: Browser, running: Running) -> None:
     assert {one for one in browser.requested if not one.startswith((running.url, "data:", "about:"))} == set()
 
 
-def test_every_page_fits_a_phone_in_the_dark(running: Running, browser: Browser, site: Site) -> None:
+def test_every_page_fits_a_phone_and_is_accessible(running: Running, browser: Browser, site: Site, axe: str) -> None:
+    broken: dict[str, list[str]] = {}
     for path, who in PAGES.items():
         browser.forget()
         browser.signed_in(running.url, site.session(who))
@@ -81,6 +84,9 @@ def test_every_page_fits_a_phone_in_the_dark(running: Running, browser: Browser,
             browser.goto(running.url + path)
             browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             assert browser.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            if found := violations(browser, axe):
+                broken[f"{path}, {width}"] = found
+    assert not broken, json.dumps(broken, indent=1)
     clean(browser, running)
 
 
