@@ -120,8 +120,8 @@ class Users:
         name = user.display_name or (user.name.formatted if user.name else None)
         self._statements.put_people(emails=emails, external_id=user_id, name=name, active=active)
         self._end([email for email in before if email not in emails], "no longer an address of the user in SCIM")
-        if not active and (was_active or not before):
-            for email in emails:
+        for email in emails:
+            if not active and (was_active or email not in before):
                 offboard(self._connection, email, self._caller.email, "deactivated by SCIM")
         self._statements.refresh(user_ids=[user_id], emails=before)
 

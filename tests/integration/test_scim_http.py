@@ -159,6 +159,20 @@ def test_someone_deactivated_is_refused_with_token_and_key_and_the_keys_stay_rev
     assert statuses() == [(200, ""), *ended]
 
 
+def test_an_address_that_someone_inactive_is_given_is_off_boarded(provider: Provider, site: Site) -> None:
+    ada = provider.user(ADA, active=False)
+    with session(site.settings.postgres_dsn) as connection:
+        key = api_keys.create(connection, BOB)
+    cookie = site.session(BOB) | OURS
+    changed = {"op": "Replace", "path": "userName", "value": BOB}
+    assert provider.patch(f"/Users/{ada}", changed).json()["active"] is False
+    assert provider.patch(f"/Users/{ada}", {"op": "Replace", "path": "active", "value": True}).is_success
+    for headers, slug in (({"Authorization": f"Bearer {key}"}, "api-key-invalid"), (cookie, "session-over")):
+        answer = provider.running.http.post("/api/rag/search", json={"query": QUERY}, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (401, f"/problems/{slug}")
+    assert [detail["person"] for _, _, detail in events(site, "offboard")] == [ADA, BOB]
+
+
 def test_a_session_never_opens_scim(provider: Provider, site: Site) -> None:
     """Also not that of the administrator to whom the provider's key belongs."""
     site.settings = site.settings.model_copy(update={"roles": {Role.ADMINISTRATOR: (PROVISIONER,)}})
