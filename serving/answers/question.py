@@ -141,7 +141,7 @@ class QuestionPreparer:
         text = reading.text
         if request.selection is not None:
             text = f"{text} {request.selection.text}"[:MAX_QUERY]
-        return search_query(
+        query = search_query(
             text,
             access,
             self._settings,
@@ -154,6 +154,8 @@ class QuestionPreparer:
             group=False,
             narrowing=reading.narrowing,
         )
+        # the selected text may be that of a document which no outside model may be shown
+        return query if request.selection is None else query._replace(expansion="off")
 
 
 def _document(text: str) -> str:
