@@ -32,6 +32,7 @@ from starlette.types import Message, Scope
 
 from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
 from serving.agents.connections import ACCESS_LIFETIME, AgentRequest
+from serving.agents.pages import wrong_page
 
 if TYPE_CHECKING:
     from serving.deps import Services
@@ -158,8 +159,12 @@ async def register(services: Services, request: LitestarRequest) -> Response[byt
     return _response(await handler.handle(await _request(request)))
 
 
-async def authorize(services: Services, request: LitestarRequest) -> Response[bytes]:
-    return _response(await AuthorizationHandler(AuthorizationServer(services)).handle(await _request(request)))
+async def authorize(services: Services, request: LitestarRequest) -> Response[Any]:
+    response = await AuthorizationHandler(AuthorizationServer(services)).handle(await _request(request))
+    address = response.headers.get("location", "")
+    if address.startswith("https:") and not address.startswith(f"{services.settings.base_url}/oauth/consent?"):
+        return wrong_page(address)
+    return _response(response)
 
 
 async def token(services: Services, request: LitestarRequest) -> Response[bytes]:

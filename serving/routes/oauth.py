@@ -77,7 +77,7 @@ async def register_agent(request: OpenRequest, services: NamedDependency[Service
 
 
 @get("/oauth/authorize", operation_id="authorizeAgent", include_in_schema=False, exclude_from_auth=True)
-async def authorize_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
+async def authorize_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Check what an application asks for, and redirect to the page on which the person decides."""
     return await (await _authorization()).authorize(services, request)
 

@@ -183,6 +183,18 @@ def test_requests_that_are_wrong_reach_no_person(running: Running, subtests: pyt
     assert any_port.headers["location"].startswith(f"{running.url}/oauth/consent?request=")
 
 
+def test_a_link_to_us_sends_nobody_to_a_site_that_anyone_registered(running: Running) -> None:
+    site = "https://evil.example/callback?a=%22%3E"
+    agent = Agent(running, redirect_uris=[site])
+    answer = agent.asks(redirect_uri=site, response_type="token")
+    assert (answer.status_code, "location" in answer.headers) == (400, False)
+    assert "http-equiv" not in answer.text
+    assert "Back to evil.example" in answer.text
+    assert "error=unsupported_response_type" in answer.text
+    asked = agent.asks(redirect_uri=site)
+    assert asked.headers["location"].startswith(f"{running.url}/oauth/consent?request=")
+
+
 def test_consent_is_given_by_the_signed_in_person_on_our_own_page(site: Site, running: Running) -> None:
     agent, ann, bob = Agent(running, client_name="<b>Bad</b>\nname"), site.session(ANN), site.session(BOB)
     asked = agent.asks().headers["location"].removeprefix(running.url)
