@@ -143,39 +143,40 @@ async def question_page(
 
 
 @post(
-    "/api/questions/{question_id:int}",
+    "/api/questions/{question_id:str}",
     operation_id="decideQuestion",
     status_code=200,
     tags=["administration"],
     summary="Accept or remove a question",
     opt=described(
         problems=("role-required", "not-found"),
-        parameters={"question_id": 7},
+        parameters={"question_id": "7"},
         request={"decision": "accept"},
         example={"id": 7, "decision": "accept"},
     ),
 )
 async def decide_question(
     request: Request[Access, Any, Any],
-    question_id: Annotated[int, PathParameter(description="Number of the question.", ge=1, le=2**53)],
+    question_id: Annotated[str, PathParameter(description="Number of the question (`id`).", max_length=16)],
     data: JSONBody[QuestionChoice],
     services: NamedDependency[Services],
 ) -> QuestionDecided:
     """Accept a question that feedback proposed, or remove one from the set. For curators and administrators."""
     access = request.user
     await require(services.audit, access, Role.CURATOR)
+    number = int(question_id) if question_id.isascii() and question_id.isdigit() else 0
 
     def decide(connection: Connection) -> bool:
         statements = Questions(connection)
         change = statements.accept if data.decision == "accept" else statements.remove
         with connection.transaction():
-            if not change(ids=[question_id]):
+            if not change(ids=[number]):
                 return False
-            detail = msgspec.json.encode({"question": question_id, "decision": data.decision}).decode()
+            detail = msgspec.json.encode({"question": number, "decision": data.decision}).decode()
             event = AuditEvent(email=access.email, action="question_decided", detail=detail)
             WebSession(connection).audit_insert(**event.row())
             return True
 
     if not await services.database.in_thread(decide):
         raise ProblemError("not-found", "There is no such question, or it was accepted already.")
-    return QuestionDecided(question_id, data.decision)
+    return QuestionDecided(number, data.decision)

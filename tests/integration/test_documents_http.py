@@ -259,8 +259,9 @@ def test_every_route_but_health_needs_a_signed_in_caller(site: Site, running: Ru
                 opened.add(path)
             else:
                 assert response.headers.get("www-authenticate", "Bearer").startswith("Bearer")
-    # Google names the channel of a notification, and its secret, in headers: any other is not found.
-    assert opened == {"/healthz", "/readyz", "/api/auth/google/callback", "/api/drive/notifications"}
+    # Google names the channel of a notification, and its secret, in headers: any other is not found. So is an unknown widget.
+    widget = {"/api/widget/{name}/token", "/api/widget/{name}/ask"}
+    assert opened == {"/healthz", "/readyz", "/api/auth/google/callback", "/api/drive/notifications", *widget}
 
 
 def test_bad_tokens_have_problems_of_their_own(site: Site, running: Running) -> None:

@@ -164,7 +164,7 @@ def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str
         ("Lights", [ANN, "domain:acme.com"], {"year": "2025"})
     ]
     desk.press("#delete")
-    desk.browser.click("#delete")
+    desk.browser.click("dialog .danger")
     desk.until("location.pathname === '/upload'", "the list of uploads")
     assert desk.site.sql("SELECT count(*) FROM uploads WHERE deleted_at IS NULL") == [(0,)]
 
@@ -175,10 +175,10 @@ def test_other_sessions_are_ended_on_the_account_page(desk: Desk, axe: str) -> N
     desk.open("/me")
     desk.check(axe)
     desk.press("[data-session]")
-    desk.press("[data-session]")
+    desk.press("dialog .danger")
     desk.until("document.querySelectorAll('[data-session]').length === 2", "one session is over")
     desk.press("#others")
-    desk.press("#others")
+    desk.press("dialog .danger")
     desk.until("!document.querySelector('[data-session]')", "all others are over")
     assert desk.site.sql("SELECT count(*) FROM sessions WHERE email = %s", ANN) == [(1,)]
     desk.browser.click("form.account button")
