@@ -42,14 +42,14 @@ def person(email: str | None, example: str) -> str:
 
 Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
 Source: TypeAlias = Annotated[
-    str, Parameter(converter=_source, n_tokens=1, help="google_drive, slack, upload or files.")
+    str, Parameter(converter=_source, n_tokens=1, help="google_drive, slack, files, upload or push.")
 ]
 SourceOrDirectory: TypeAlias = Annotated[
     str,
     Parameter(
         converter=_source_or_directory,
         n_tokens=1,
-        help="google_drive, slack, upload, files, or directory: people and groups.",
+        help="google_drive, slack, files, upload, push, or directory: people and groups.",
     ),
 ]
 OneOrEverySource: TypeAlias = Annotated[
@@ -57,7 +57,7 @@ OneOrEverySource: TypeAlias = Annotated[
     Parameter(
         converter=_source,
         n_tokens=1,
-        help="google_drive, slack, upload or files. Without it, every source that is set up.",
+        help="google_drive, slack, files, upload or push. Without it, every source that is set up.",
     ),
 ]
 Groups: TypeAlias = Annotated[

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 def why(
     source: Annotated[
-        str, Parameter(help="The source id, doc_id or link of the document (Drive, Slack, a book's page, our viewer).")
+        str,
+        Parameter(
+            help="The source id, doc_id or link of the document (Drive, Slack, a book's page, a page of Concordance)."
+        ),
     ],
     /,
     *,

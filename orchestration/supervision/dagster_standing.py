@@ -1,6 +1,6 @@
 """What somebody who opened Dagster by signing in may do now, as the HTTP interface says.
 
-It is asked again every minute, so that whoever signs out, is off-boarded or loses a role keeps Dagster no longer than that.
+It is asked again every minute, so that people who sign out, are off-boarded or lose a role lose Dagster within that time.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ def record(settings: Settings) -> None:
 
 
 def changes(before: Settings, after: Settings) -> list[str]:
-    """Return a line for each port that was chosen anew."""
+    """Return a line for each port that was replaced."""
     names = {"http_port": "the HTTP interface", "dagster_port": "Dagster", "qdrant_port": "the vector server"}
     return [
         f"Port {getattr(before, name)} is taken: {names.get(name, 'Postgres')} uses {getattr(after, name)}."

@@ -118,7 +118,7 @@ def _google(
             accounts.deactivate(emails=gone)
         else:
             report.held = len(gone)
-        # At the first sync nobody is known: whoever is inactive then has ended before.
+        # At the first sync nobody is known: people who are inactive then were off-boarded before.
         for email in [*([] if report.held else gone), *sorted(inactive & earlier if earlier else inactive)]:
             offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
         people.date(read_at=at)

@@ -1,4 +1,4 @@
-"""The end of a person's account, whoever reports it: SCIM, a directory, or an administrator."""
+"""The end of a person's account, reported by SCIM, a directory or an administrator."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ The secret has 256 random bits, so a plain SHA-256 is as strong as any slow hash
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import secrets
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resources.core.errors import InvalidRequestError
 from resources.core.permissions import principals_of
+from serving.access.secret_hash import secret_hash
 from serving.audit import AuditEvent
 from serving.errors import UnauthorizedError
 from sql.web import WebReads, WebSession
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREFIX = "ck_"
 INVALID = "This API key is unknown, revoked or expired. Ask for a new one."
 SCIM_ONLY = "SCIM needs a key for SCIM, which opens nothing else: concordance key create EMAIL --scim"
-_NO_HASH = hashlib.sha256(b"").hexdigest()
+_NO_HASH = secret_hash("")
 
 
 class KeyHolder(NamedTuple):
@@ -43,10 +43,6 @@ class KeyRefusedError(UnauthorizedError):
     def __init__(self, event: AuditEvent | None, slug: str = "api-key-invalid", detail: str = INVALID) -> None:
         super().__init__(slug, detail)
         self.event = event
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def create(
@@ -70,7 +66,7 @@ def create(
     statements = WebSession(connection)
     statements.api_key_insert(
         key_id=key_id,
-        key_hash=_hash(secret),
+        key_hash=secret_hash(secret),
         email=email,
         groups=[group.strip().lower() for group in groups],
         admin=admin,
@@ -97,7 +93,7 @@ async def check(database: Database, key: str, *, scim: bool = False) -> KeyHolde
     """
     key_id, _, secret = key.removeprefix(PREFIX).partition("_")
     row = await WebReads(database).api_key_by_id(key_id=key_id) if key_id and secret else None
-    matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, _hash(secret))
+    matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, secret_hash(secret))
     now = datetime.now(UTC)
     if row is None:
         raise KeyRefusedError(None)

@@ -6,7 +6,6 @@ whether that person is active, is looked up at each request. Without Postgres no
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import uuid
 from collections.abc import Collection
@@ -19,6 +18,7 @@ import msgspec
 from resources.core.domain import Access
 from resources.core.durations import duration
 from resources.core.permissions import principals_of
+from serving.access.secret_hash import secret_hash
 from serving.agents.clients import client_hash
 from serving.agents.events import agent_connected, agent_ended, agent_refused
 from serving.errors import UnauthorizedError
@@ -82,7 +82,7 @@ class Agents:
         """Store a request and return the secret that its page is opened with."""
         secret = secrets.token_urlsafe(32)
         await self._reads.agent_request_insert(
-            request_hash=_hash(secret),
+            request_hash=secret_hash(secret),
             request=msgspec.json.encode(request).decode(),
             now=now,
             expires_at=now + REQUEST_LIFETIME,
@@ -91,11 +91,11 @@ class Agents:
 
     async def asked(self, secret: str, now: datetime) -> AgentRequest | None:
         """Return a request that is undecided."""
-        return _request(await self._reads.agent_request(request_hash=_hash(secret), now=now))
+        return _request(await self._reads.agent_request(request_hash=secret_hash(secret), now=now))
 
     async def allow(self, secret: str, person: SignedIn, now: datetime) -> str | None:
         """Connect the agent to a person, and return the address that hands it its code. None if it was decided on before."""
-        request = _request(await self._reads.agent_request_take(request_hash=_hash(secret), now=now))
+        request = _request(await self._reads.agent_request_take(request_hash=secret_hash(secret), now=now))
         code, agent_id, email = secrets.token_urlsafe(32), str(uuid.uuid4()), person.access.email
         if request is None or not await self._reads.agent_insert(
             agent_id=agent_id,
@@ -105,7 +105,7 @@ class Agents:
             redirect_uri=request.redirect_uri,
             redirect_uri_sent=request.redirect_uri_sent,
             code_challenge=request.code_challenge,
-            code_hash=_hash(code),
+            code_hash=secret_hash(code),
             now=now,
             expires_at=now + CODE_LIFETIME,
         ):
@@ -115,7 +115,7 @@ class Agents:
 
     async def refuse(self, secret: str, person: SignedIn, now: datetime) -> str | None:
         """Record that a person refuses the agent, and return the address that tells it. None if it was decided on before."""
-        request = _request(await self._reads.agent_request_take(request_hash=_hash(secret), now=now))
+        request = _request(await self._reads.agent_request_take(request_hash=secret_hash(secret), now=now))
         if request is None:
             return None
         await self._audit.record(agent_refused(person.access.email, request.name, request.redirect_uri))
@@ -129,7 +129,9 @@ class Agents:
 
     async def token(self, secret: str, kind: str, client_id: str) -> AgentToken | None:
         """Return a `code` or `refresh` token of a client. If it was used before, somebody has a copy, so its connection ends."""
-        found = await self._reads.agent_token(token_hash=_hash(secret), kind=kind, client_hash=client_hash(client_id))
+        found = await self._reads.agent_token(
+            token_hash=secret_hash(secret), kind=kind, client_hash=client_hash(client_id)
+        )
         if found is not None and found.used:
             await self._end(found.agent_id, USED_TWICE)
             return None
@@ -139,10 +141,10 @@ class Agents:
         """Use a token up that `token` returned, and return new tokens. None if another request was faster."""
         new = NewTokens(ACCESS_PREFIX + secrets.token_urlsafe(32), REFRESH_PREFIX + secrets.token_urlsafe(32))
         stored = await self._reads.agent_token_use(
-            token_hash=_hash(secret),
-            access_hash=_hash(new.access_token),
+            token_hash=secret_hash(secret),
+            access_hash=secret_hash(new.access_token),
             access_expires_at=now + ACCESS_LIFETIME,
-            refresh_hash=_hash(new.refresh_token),
+            refresh_hash=secret_hash(new.refresh_token),
             lifetime_days=CONNECTION_DAYS,
             now=now,
         )
@@ -154,7 +156,7 @@ class Agents:
     async def access(self, token: str, now: datetime) -> AgentAccess:
         """Return the access of an access token. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
         row = await self._reads.agent_access(
-            token_hash=_hash(token),
+            token_hash=secret_hash(token),
             providers=self._providers,
             now=now,
             seen_before=now - SEEN_EVERY,
@@ -169,7 +171,7 @@ class Agents:
 
     async def revoke(self, token: str, client_id: str) -> None:
         """End the connection of an access or refresh token, for the client that it was issued to. Source: RFC 7009."""
-        ended = await self._reads.agent_end_by_token(token_hash=_hash(token), client_hash=client_hash(client_id))
+        ended = await self._reads.agent_end_by_token(token_hash=secret_hash(token), client_hash=client_hash(client_id))
         if ended is not None:
             await self._audit.record(agent_ended(ended, by="agent", reason="revoked by the agent"))
 
@@ -196,7 +198,3 @@ class Agents:
 
 def _request(text: str | None) -> AgentRequest | None:
     return None if text is None else msgspec.json.decode(text, type=AgentRequest)
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

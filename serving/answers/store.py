@@ -1,8 +1,8 @@
 """Store answers with the passages they were made from, and load them with the current state of those passages.
 
 Only the user who asked may read an answer again, and once it is shared, others who are signed in. It is shown while every source is
-readable for whoever looks, with a flag on sources that have changed. Once one is not (deleted, access withdrawn), the text that was made
-from it is withheld, for others the question too, and nothing else about that source is returned.
+readable for the person who looks, with a flag on sources that have changed. Once one is not (deleted, access withdrawn), the text that
+was made from it is withheld, for others the question too, and nothing else about that source is returned.
 """
 
 from collections.abc import Sequence

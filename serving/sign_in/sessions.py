@@ -7,7 +7,6 @@ session is accepted.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import uuid
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from resources.core.errors import ServiceUnavailableError
 from resources.core.permissions import principals_of
 from resources.keys import fernet
 from resources.logging import logger
+from serving.access.secret_hash import secret_hash
 from serving.errors import UnauthorizedError
 from serving.sign_in.events import session_ended
 from serving.sign_in.identity import Identity, refreshed
@@ -114,7 +114,7 @@ class Sessions:
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
         await self._reads.session_insert(
             session_id=session_id,
-            secret_hash=_hash(secret),
+            secret_hash=secret_hash(secret),
             email=identity.email,
             provider=provider,
             subject=identity.subject,
@@ -132,7 +132,7 @@ class Sessions:
         Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down.
         """
         row = await self._reads.session_by_secret(
-            secret_hash=_hash(cookie), now=now, seen_before=now - SEEN_EVERY, idle_since=now - self._idle
+            secret_hash=secret_hash(cookie), now=now, seen_before=now - SEEN_EVERY, idle_since=now - self._idle
         )
         return await self._access(row, now)
 
@@ -231,7 +231,3 @@ class Sessions:
 
 def session_over() -> UnauthorizedError:
     return UnauthorizedError("session-over", "You have been signed out. Please sign in again: /sign-in")
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

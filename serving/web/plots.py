@@ -1,4 +1,4 @@
-"""Plots as numbers: bars scaled to a height, for the templates, which draw them as SVG beside their figures in words."""
+"""Plots as numbers: bars scaled to a height, for the templates, which draw them as SVG next to their figures in words."""
 
 from __future__ import annotations
 

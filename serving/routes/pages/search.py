@@ -134,7 +134,7 @@ async def _values(services: Services, access: Access, search: Wanted) -> dict[st
 
 @get("/", operation_id="home", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
 async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
-    """Show the search page to whoever is signed in, and to others what this is."""
+    """Show the search page to people who are signed in, and to others how to sign in."""
     search = wanted(request)
     try:
         access = await visitor(request, services)
