@@ -12,7 +12,6 @@ from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.identity import Identity
 from serving.openapi.describe import described
-from serving.routes.audit import AuditEntry
 from serving.routes.history import Asked, asked
 from serving.routes.me import own_identity
 from serving.schemas import Moment, Tags
@@ -47,6 +46,19 @@ class ExportedUpload(msgspec.Struct, frozen=True):
     """When it was last uploaded or changed."""
 
 
+class ExportedEvent(msgspec.Struct, frozen=True):
+    """An event of the audit log, without IDs of documents, which the caller may no longer know."""
+
+    at: Moment
+    """When it happened."""
+    action: str
+    """What was done, such as `search` or `open`."""
+    query: str | None
+    """The query; null if there is none or it was redacted."""
+    documents: int
+    """Number of documents found, opened or changed."""
+
+
 class Export(msgspec.Struct, frozen=True):
     """What is stored about the caller: the latest 10,000 entries of each list, newest first."""
 
@@ -58,7 +70,7 @@ class Export(msgspec.Struct, frozen=True):
     """Uploads that are not deleted."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
-    events: list[AuditEntry]
+    events: list[ExportedEvent]
     """Events of the audit log under the caller's email."""
 
 
@@ -105,6 +117,6 @@ async def export_me(request: Request[Access, Any, Any], services: NamedDependenc
         await own_identity(services, access, credential_of(request)),
         [ExportedUpload(**msgspec.structs.asdict(one)) for one in uploads],
         (await asked(services, access, MOST, None)).answers,
-        [AuditEntry(**msgspec.structs.asdict(one)) for one in events],
+        [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )
     return Response(exported, headers={"Content-Disposition": 'attachment; filename="concordance-export.json"'})

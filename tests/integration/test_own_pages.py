@@ -79,7 +79,8 @@ def test_the_export_holds_what_is_stored_of_the_caller_alone(site: Site, running
     body = answer.json()
     assert [one["file_name"] for one in body["uploads"]] == ["tea.md"]
     assert [one["query"] for one in body["questions"]] == [f"When does {ANN} descale?"]
-    assert {one["email"] for one in body["events"]} == {ANN}
+    assert {one["action"] for one in body["events"]} == {"ask"}
+    assert not {"doc_ids", "detail"} & {name for one in body["events"] for name in one}
     assert body["identity"]["email"] == ANN
     assert "descaled" not in answer.text, "answers quote documents"
     assert BOB not in answer.text

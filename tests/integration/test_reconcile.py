@@ -299,7 +299,7 @@ def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, caps
     none = {"lake": 0, "postgres": 0, "qdrant": 0}
     status, said = answer()
     assert status == 0
-    assert set(said.pop("sources")) == {"upload", "files"}
+    assert set(said.pop("sources")) == {"upload", "push", "files"}
     assert said == {"checked": 3, "orphans": none, "missing": none, "mended": 0}
     qdrant_missing(filled)
     status, said = answer("files")

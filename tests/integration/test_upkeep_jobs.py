@@ -98,7 +98,7 @@ def test_each_job_reports_by_source(
     (output,) = [event for event in result.all_node_events if event.is_successful_output]
     reports = {name: value.value for name, value in output.step_output_data.metadata.items()}
     everything = {source.value for source in names()}
-    configured = {"files", "upload"}  # the others are not set up
+    configured = {"files", "push", "upload"}  # the others are not set up
     assert set(reports) == (everything if job.name == "daily_deletion_sweep" else configured)
     assert job.name in {schedule.job_name for schedule in SCHEDULES}
 
@@ -108,6 +108,6 @@ def test_one_source_that_fails_does_not_stop_the_others(installation: Installati
         update={"slack_bot_token": SecretStr("xoxb-1"), "slack_api_url": "http://127.0.0.1:9", "retry_seconds": ()}
     )
     reports = reconcile_all(settings)
-    assert set(reports) == {"files", "upload", "slack"}
+    assert set(reports) == {"files", "push", "upload", "slack"}
     assert reports["slack"].get("error") or reports["slack"]["unlisted"]
     assert reports["files"]["error"] is None

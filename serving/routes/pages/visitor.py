@@ -9,7 +9,7 @@ from litestar import Request, Response
 from resources.core.domain import Access
 from serving.access.auth import access_from, credential_of, session_access, session_of
 from serving.deps import Services
-from serving.errors import HANDLERS, UnauthorizedError
+from serving.errors import HANDLERS, ProblemError, UnauthorizedError
 from serving.sign_in.pages import sign_in_page
 from serving.web.render import view
 
@@ -58,6 +58,8 @@ def _as_page(
 ) -> Response[Any]:
     """Return the problem that `handle` makes of an error as a page, or as a line for a script that asked for part of one."""
     answer = handle(request, error)
+    if isinstance(error, ProblemError) and error.slug == "host-unknown":
+        return answer  # nothing is shown under a name that is not ours
     status = answer.status_code or 500
     if PART in request.headers:
         page: Response[Any] = view("parts/problem.html", status=status, problem=answer.content)

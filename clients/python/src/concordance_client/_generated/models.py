@@ -608,6 +608,19 @@ class ErrorEvent(Model):
     """What went wrong, and what to do about it."""
 
 
+class ExportedEvent(Model):
+    """An event of the audit log, without IDs of documents, which the caller may no longer know."""
+
+    at: datetime
+    """When it happened."""
+    action: str
+    """What was done, such as `search` or `open`."""
+    query: str | None
+    """The query; null if there is none or it was redacted."""
+    documents: int
+    """Number of documents found, opened or changed."""
+
+
 class ExportedUpload(Model):
     """An upload of the caller."""
 
@@ -678,7 +691,7 @@ class Export(Model):
     """Uploads that are not deleted."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
-    events: list[AuditEntry]
+    events: list[ExportedEvent]
     """Events of the audit log under the caller's email."""
 
 
