@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from litestar.params import QueryParameter
@@ -74,6 +75,15 @@ def test_every_field_of_every_body_is_bounded(app: Any) -> None:
     assert faults == []
 
 
+def _is_choice(annotation: Any) -> bool:
+    """Return True for a type with fixed values, or none at all."""
+    if get_origin(annotation) is Annotated:
+        return _is_choice(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return all(_is_choice(one) for one in get_args(annotation))
+    return annotation in (bool, NoneType) or get_origin(annotation) is Literal
+
+
 def test_every_query_parameter_is_bounded(app: Any) -> None:
     """Those of a path are bounded by the length of an address."""
     found = 0
@@ -85,7 +95,7 @@ def test_every_query_parameter_is_bounded(app: Any) -> None:
                 found += 1
                 bound = field.kwarg_definition
                 listed = bound.max_items is not None and "max_length" in repr(field.annotation)
-                fixed = field.annotation is bool or get_origin(field.annotation) is Literal
+                fixed = _is_choice(field.annotation)
                 ranged = bound.ge is not None and bound.le is not None
                 whole = bound.max_length is not None or ranged or listed or fixed
                 assert whole, f"{name} of {handler.operation_id} has no bound"
