@@ -55,7 +55,8 @@ def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: 
         browser.click('button[name="person"]')
         browser.wait(lambda page: page.evaluate("document.activeElement.id") == "q", "the search box")
         saved(browser, "start")
-        while not (found := _asked(browser)):  # indexing is under way
+        while not (found := _asked(browser)):  # the first sync is under way
+            installed.status()
             browser.goto(address[1])
         answered = time.monotonic()
         saved(browser, "answer")
