@@ -173,7 +173,7 @@ def test_a_reader_asks_by_keyboard_sees_the_answer_grow_and_follows_a_citation(
     assert reader.look("root.activeElement.className") == "source"
     browser.press("Escape")
     reader.wait("!root.querySelector('dialog').open", "Escape closes the panel")
-    assert reader.look("root.activeElement.className") == "pill launcher"
+    reader.wait("root.activeElement?.className === 'pill launcher'", "the focus is back on the button")
     assert browser.complaints == []
 
 
