@@ -208,6 +208,7 @@ def _first_results(settings: Settings, figures: dict[str, Any]) -> Generator[Non
                 if ended.wait(0.2):
                     return
             figures["first_results_s"] = round(time.perf_counter() - started, 1)
+            _say("first results", figures)
 
     thread = threading.Thread(target=watch)
     thread.start()
