@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import hypothesis
@@ -42,7 +43,17 @@ def test_a_threshold_finds_the_same_whatever_is_hidden(paired_sites: PairedSites
 
 def test_every_route_answers_alike_whatever_is_hidden(paired_sites: PairedSites, show: Callable[[str], None]) -> None:
     """Realistic requests first, then what the OpenAPI document allows with bait among the values."""
-    for attack in (searches, questions, agents, other_interfaces, documents, lists, ledger, uploads_of_a_hidden_text):
+    for attack in (
+        searches,
+        questions,
+        pages,
+        agents,
+        other_interfaces,
+        documents,
+        lists,
+        ledger,
+        uploads_of_a_hidden_text,
+    ):
         attack(paired_sites)
     fuzz(paired_sites)
     show(paired_sites.table())
@@ -86,6 +97,16 @@ def questions(paired_sites: PairedSites) -> None:
         verdict = {"verdict": "bad", "expected_document": paired_sites.hidden[0]}
         pairs = [{"json": verdict | {"answer_id": one.json()["answer_id"]}} for one in asked]
         paired_sites.each("POST", "/api/feedback", pairs)
+
+
+def pages(paired_sites: PairedSites) -> None:
+    """Search on the page, with filters, and open the pages of one's own questions and of the sources."""
+    for query in QUERIES:
+        for chosen in ({}, {"source": "slack"}, {"type": "text/markdown"}, {"author": ANN}, {"days": "30"}):
+            address = urlencode({"q": query, **chosen})
+            paired_sites.ask("GET", f"/results?{address}", route="GET /results")
+    for page in ("/", "/history", "/sources", "/me"):
+        paired_sites.ask("GET", page)
 
 
 def agents(paired_sites: PairedSites) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,12 @@ class Visit:
 
     def titles(self) -> list[str]:
         return self.browser.evaluate("[...document.querySelectorAll('.result h2 a')].map(one => one.textContent)")
+
+    def harmless(self) -> None:
+        """Fail if anything of a document became an element or ran."""
+        made = "document.querySelectorAll('main img, main script:not(#data), [href^=\"javascript:\"]')"
+        assert self.browser.evaluate(f"[...{made}].map(one => one.outerHTML)") == []
+        assert self.browser.title != "hacked"
 
     def answered(self, number: int = 1) -> None:
         self.until(
@@ -129,6 +136,16 @@ def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
 
 
 def test_documents_run_nothing(visit: Visit) -> None:
+    """Of a page, a table, and a Slack message: title, path, people, channel, tags, headings, links and text."""
+    everywhere: dict[str, Any] = {
+        "owner": HOSTILE, "author": HOSTILE, "path": HOSTILE, "tags": {HOSTILE: HOSTILE, "topic": HOSTILE},
+        "url": "javascript:document.title='hacked'",
+    }  # fmt: skip
+    texts = [
+        f"# {HOSTILE}\n\n[descaled](javascript:document.title='hacked') ![{HOSTILE}](x) kettle img\n\n| {HOSTILE} |"
+    ]
+    visit.running.site.add(f"{HOSTILE} 2", texts, [ANN], places=[{"section_path": [HOSTILE]}], **everywhere)
+    visit.running.site.add(f"{HOSTILE} 3", texts, [ANN], source=SourceName.SLACK, source_id="T1/C1/1.2", **everywhere)
     visit.sign_in(ANN)
     visit.type("Hostile kettle descaled img")
     visit.until("[...document.querySelectorAll('.result')].some(one => one.textContent.includes('onerror'))")
@@ -136,8 +153,16 @@ def test_documents_run_nothing(visit: Visit) -> None:
     visit.answered()
     visit.browser.evaluate("[...document.querySelectorAll('.sources button')].at(-1).click()")
     visit.until("!document.getElementById('passage').hidden")
-    assert visit.browser.evaluate("document.querySelectorAll('main img, main script').length") == 0
-    assert visit.browser.title != "hacked"
+    visit.harmless()
+    read = "[...document.querySelectorAll('.result a[href^=\"/documents/\"]')].map(one => one.href)"
+    pages = {page for page in visit.browser.evaluate(read) if "chunk=" in page}
+    assert len(pages) >= 3
+    visit.running.settle()
+    (answer_id,) = visit.running.site.sql("SELECT answer_id::text FROM answers LIMIT 1")[0]
+    for page in (*pages, f"{visit.running.url}/history", f"{visit.running.url}/answers/{answer_id}"):
+        visit.browser.goto(page)
+        assert "kettle" in visit.browser.text
+        visit.harmless()
 
 
 def test_failures_are_said_and_can_be_repeated(visit: Visit) -> None:
