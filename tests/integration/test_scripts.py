@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
 from serving.web.static import FOLDER
 from tests.fixtures.npm import installed
 
@@ -15,7 +13,6 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_scripts_are_typed() -> None:
     place = installed("typescript", typescript="7.0.2")
     compiler = place / "node_modules" / "typescript" / "lib" / "tsc.js"
