@@ -114,8 +114,11 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients
 	@$(BIN)/python -m bench.soak
 
-screenshots: $(STAMP) ## Save pictures of the pages, with the sample company, in screenshots/
-	@SCREENSHOTS=screenshots $(BIN)/python -m pytest tests/integration/test_newcomer.py -q
+screenshots: $(STAMP) ## Save pictures of all pages in screenshots/, and renew those of the documentation
+	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/integration/test_newcomer.py \
+	  tests/integration/test_operator_pages_browser.py::test_every_page_fits_a_phone_and_is_accessible \
+	  tests/integration/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
+	@$(BIN)/python -m tests.fixtures.pictures screenshots
 
 bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, time to results, weight
 	@$(BIN)/python -m bench.page $(ARGS)

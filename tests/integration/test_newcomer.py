@@ -1,11 +1,7 @@
-"""The first two minutes: start with the sample company, open the printed address, sign in with a click, ask, open a citation.
-
-`SCREENSHOTS=FOLDER` saves what the person sees, on a desktop and a phone, light and dark (`make screenshots`).
-"""
+"""The first two minutes: start with the sample company, open the printed address, sign in with a click, ask, open a citation."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +11,9 @@ import pytest
 
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.installed import Installed
+from tests.fixtures.pictures import saved
 
 QUESTION = "How many unused holidays may I carry over to the next year?"
-LOOKS = {"": (1280, False), "-dark": (1280, True), "-phone": (390, False), "-phone-dark": (390, True)}
 
 
 @pytest.fixture
@@ -25,18 +21,6 @@ def installed(tmp_path: Path) -> Iterator[Installed]:
     one = Installed(tmp_path / "home")
     yield one
     one.run("down")
-
-
-def saved(browser: Browser, name: str) -> None:
-    """Save pictures of the page, if a folder is named."""
-    folder = os.environ.get("SCREENSHOTS")
-    if not folder:
-        return
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for suffix, (width, dark) in LOOKS.items():
-        browser.look(width=width, dark=dark)
-        browser.screenshot(Path(folder) / f"{name}{suffix}.png")
-    browser.look()
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """The widget in a real browser, on a page of another origin with a strict content policy.
 
-`SCREENSHOTS=FOLDER` saves what a reader sees, on a desktop and a phone, light and dark.
+`SCREENSHOTS=FOLDER` saves what a reader sees, on a desktop and a phone, light and dark (`make screenshots`).
 """
 
 from __future__ import annotations
