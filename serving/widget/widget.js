@@ -410,7 +410,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
 
     #link(source, attributes, ...children) {
       if (!source.link) return h("div", { role: "note", ...attributes }, ...children);
-      const href = targetOf(source.link) ? { href: source.link } : { href: highlighting(source), target: "_blank", rel: "noopener" };
+      const href = { href: highlighting(source), target: "_blank", rel: "noopener" }; // in this tab, it would end the conversation
       const onclick = (event) => {
         const target = targetOf(source.link);
         if (!target || event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -177,6 +177,25 @@ def test_a_reader_asks_by_keyboard_sees_the_answer_grow_and_follows_a_citation(
     assert browser.complaints == []
 
 
+def test_a_citation_of_another_page_keeps_the_conversation(reader: Reader) -> None:
+    """Sites such as Docusaurus change the page without loading it, so where a link leads is known when it is followed."""
+    browser = reader.browser
+    reader.click(".launcher")
+    reader.ask()
+    followed = (
+        "(() => { let seen; addEventListener('click', (event) => { const { target, rel } = event.composedPath()[0];"
+        " seen = [event.defaultPrevented, target, rel]; event.preventDefault(); }, { once: true });"
+        " root.querySelector('.cite').click(); return seen; })()"
+    )
+    on_this_page, elsewhere = True, [False, "_blank", "noopener"]
+    assert reader.look(followed)[0] is on_this_page
+    browser.evaluate("history.pushState({}, '', '/elsewhere')")
+    assert reader.look(followed) == elsewhere
+    browser.evaluate("history.pushState({}, '', '/time-off')")
+    assert reader.look(followed)[0] is on_this_page
+    assert reader.look("root.querySelectorAll('.question').length") == 1
+
+
 def test_nothing_is_stored_and_nothing_foreign_is_loaded(reader: Reader) -> None:
     reader.click(".launcher")
     reader.ask()

@@ -113,8 +113,14 @@ def test_a_docusaurus_site_has_the_widget_by_one_entry_in_its_configuration(site
             browser.evaluate(
                 "document.querySelector('.pagination-nav__link, .menu__link:not(.menu__link--active)').click()"
             )
-            browser.wait(lambda _: "time-off" not in browser.url, "the next page, without a load")
+            shown = "!!document.querySelector('#carrying-days-over')"
+            browser.wait(lambda _: not browser.evaluate(shown), "the next page, without a load")
+            assert "time-off" not in browser.url
             assert browser.evaluate(f"{WIDGET}.querySelectorAll('.question').length") == 1  # the conversation goes on
             href = browser.evaluate(f"{WIDGET}.querySelector('.source').getAttribute('href')")
             assert href.startswith(f"{base_url}/working-here/time-off#carrying-days-over")
+            assert browser.evaluate(f"{WIDGET}.querySelector('.source').target") == "_blank"
+            browser.evaluate("history.back()")
+            browser.wait(lambda _: browser.evaluate(shown), "the page again")
+            assert browser.evaluate(f"({WIDGET}.querySelector('.cite').click(), {lit})") == 1
             assert browser.complaints == []
