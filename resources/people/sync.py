@@ -109,7 +109,8 @@ def _google(
     with connection.transaction():
         active = {user.email for user in listing.users if user.active}
         inactive = {user.email for user in listing.users} - active
-        earlier = set(accounts.active_people())
+        known = {one.email: one.active for one in accounts.known_people()}
+        earlier = {email for email, was_active in known.items() if was_active}
         gone = sorted(earlier - active - inactive)
         memberships = [one for one in flatten(groups, active) if one.email not in inactive]
         people.save_memberships(rows=memberships)
@@ -118,8 +119,9 @@ def _google(
             accounts.deactivate(emails=gone)
         else:
             report.held = len(gone)
-        # At the first sync nobody is known: people who are inactive then were off-boarded before.
-        for email in [*([] if report.held else gone), *sorted(inactive & earlier if earlier else inactive)]:
+        # Those whom it has never named may have keys and sessions here from before.
+        left = sorted(email for email in inactive if known.get(email, True))
+        for email in [*([] if report.held else gone), *left]:
             offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
         people.date(read_at=at)
     report.members = len(memberships)

@@ -40,9 +40,9 @@ ON CONFLICT (source) DO UPDATE SET directory_note = excluded.directory_note;
 INSERT INTO source_states (source, directory_at) VALUES (:source, :read_at)
 ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
 
--- name: active_people
--- Emails of the people whom a source last reported as active. Parameters: source. Index: primary key of people.
-SELECT email FROM people WHERE source = :source AND active;
+-- name: known_people
+-- The people of a source, as it last reported them. Parameters: source. Grain: person. Index: primary key.
+SELECT email, active FROM people WHERE source = :source;
 
 -- name: save_people!
 -- Save people as a source reports them. Parameters: source, rows jsonb (email, id, name, active). Grain: person.

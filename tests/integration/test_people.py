@@ -155,6 +155,22 @@ def test_a_suspended_user_is_refused_and_returns_without_keys_and_sessions(compa
     assert ended == [(ANN,)] * 3
 
 
+def test_someone_who_is_inactive_when_first_seen_is_off_boarded(company: Company) -> None:
+    company.sync()
+    left = "left@acme.com"
+    with session(company.site.settings.postgres_dsn) as connection:
+        api_keys.create(connection, left)
+    company.site.session(left)
+    company.google.drive.user(left, archived=True)
+    company.sync()
+    company.sync()  # ends nothing again
+    valid = "SELECT count(*) FROM api_keys WHERE email = %s AND revoked_at IS NULL"
+    assert company.site.sql(valid, left) == [(0,)]
+    assert company.site.sql("SELECT count(*) FROM sessions WHERE email = %s", left) == [(0,)]
+    ended = company.site.sql("SELECT detail ->> 'person' FROM audit_log WHERE action = 'offboard'")
+    assert ended == [(left,)]
+
+
 def test_a_group_that_cannot_be_read_keeps_its_members_until_they_are_stale(company: Company, asked: Running) -> None:
     company.sync()
     company.age(20)
