@@ -24,7 +24,7 @@ from serving.errors import HANDLERS
 from serving.opaque_ids import routed
 from serving.pages import docs_document, docs_file, docs_page
 from serving.routes.administration import end_any_session, list_all_keys, list_all_sessions, revoke_any_key
-from serving.routes.agents import end_agent, list_agents
+from serving.routes.agents import end_agent, end_any_agent, list_agents, list_all_agents
 from serving.routes.answers import ask, feedback, get_answer
 from serving.routes.audit import list_audit
 from serving.routes.book import ask_book, ask_selection, track
@@ -44,7 +44,14 @@ from serving.routes.me import me
 from serving.routes.notifications import drive_notifications
 from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
-from serving.routes.pages.admin import audit_log_page, keys_page, policies_page, questions_page, sessions_page
+from serving.routes.pages.admin import (
+    agents_page,
+    audit_log_page,
+    keys_page,
+    policies_page,
+    questions_page,
+    sessions_page,
+)
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
 from serving.routes.pages.document import view_document, view_original
@@ -187,6 +194,7 @@ def create_app(
         audit_log_page,
         keys_page,
         sessions_page,
+        agents_page,
         policies_page,
         questions_page,
         list_questions,
@@ -206,6 +214,8 @@ def create_app(
         mcp,
         *OAUTH_HANDLERS,
         list_agents,
+        list_all_agents,
+        end_any_agent,
         end_agent,
         widget_script,
         widget_token,

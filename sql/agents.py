@@ -31,9 +31,10 @@ class AgentOwner(msgspec.Struct, frozen=True):
 
 
 class ListedAgent(msgspec.Struct, frozen=True):
-    """A connected agent, as its person sees it."""
+    """A connected agent, and the person who connected it."""
 
     agent_id: str
+    email: str
     name: str
     redirect_uri: str
     created_at: datetime
@@ -88,4 +89,4 @@ class AgentReads(AsyncFamily, path="agents"):
         now: datetime,
     ) -> int: ...
     async def agents_end_of(self, *, email: str, provider: str) -> list[EndedAgent]: ...
-    async def agents_of(self, *, email: str, now: datetime) -> list[ListedAgent]: ...
+    async def agents_of(self, *, email: str | None, now: datetime) -> list[ListedAgent]: ...

@@ -133,7 +133,7 @@ class Agents:
             token_hash=secret_hash(secret), kind=kind, client_hash=client_hash(client_id)
         )
         if found is not None and found.used:
-            await self._end(found.agent_id, USED_TWICE)
+            await self.end(found.agent_id, None, by="concordance", reason=USED_TWICE)
             return None
         return found
 
@@ -175,24 +175,20 @@ class Agents:
         if ended is not None:
             await self._audit.record(agent_ended(ended, by="agent", reason="revoked by the agent"))
 
-    async def listed(self, email: str, now: datetime) -> list[ListedAgent]:
+    async def listed(self, email: str | None, now: datetime) -> list[ListedAgent]:
+        """Return the connected agents of this person, or of everyone if it is None."""
         return await self._reads.agents_of(email=email, now=now)
 
-    async def end(self, agent_id: str, email: str) -> EndedAgent | None:
-        """End a connection of this person. Returns None if there is none."""
+    async def end(self, agent_id: str, email: str | None, *, by: str, reason: str) -> EndedAgent | None:
+        """End a connection of this person, or of anyone if it is None. Returns None if there is none."""
         ended = await self._reads.agent_end(agent_id=agent_id, email=email)
         if ended is not None:
-            await self._audit.record(agent_ended(ended, by=email, reason="ended by its user"))
+            await self._audit.record(agent_ended(ended, by=by, reason=reason))
         return ended
 
     async def end_all(self, email: str, provider: str, reason: str) -> None:
         """End what a person allowed with a provider that no longer vouches for them."""
         for ended in await self._reads.agents_end_of(email=email, provider=provider):
-            await self._audit.record(agent_ended(ended, by="concordance", reason=reason))
-
-    async def _end(self, agent_id: str, reason: str) -> None:
-        ended = await self._reads.agent_end(agent_id=agent_id, email=None)
-        if ended is not None:
             await self._audit.record(agent_ended(ended, by="concordance", reason=reason))
 
 

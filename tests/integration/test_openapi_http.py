@@ -25,6 +25,7 @@ NOT_FOUND = dict.fromkeys(
         "endSession",
         "endAgent",
         "endAnySession",
+        "endAnyAgent",
         "revokeAnyKey",
         "decideHeldDeletions",
         "decideQuestion",

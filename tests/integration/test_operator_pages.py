@@ -30,6 +30,7 @@ PAGES = {
     "/admin/questions": {"administrator", "curator"},
     "/admin/keys": {"administrator"},
     "/admin/sessions": {"administrator"},
+    "/admin/agents": {"administrator"},
     "/admin/policies": {"administrator"},
 }
 SESSION = "00000000-0000-4000-8000-00000000dead"
@@ -43,6 +44,8 @@ ACTIONS: dict[tuple[str, str], tuple[set[str], Any]] = {
     ("DELETE", "/api/admin/keys/none"): ({"administrator"}, None),
     ("GET", "/api/admin/sessions"): ({"administrator"}, None),
     ("DELETE", f"/api/admin/sessions/{SESSION}"): ({"administrator"}, None),
+    ("GET", "/api/admin/agents"): ({"administrator"}, None),
+    ("DELETE", f"/api/admin/agents/{SESSION}"): ({"administrator"}, None),
 }
 
 
@@ -136,7 +139,8 @@ def test_names_and_reasons_are_text(running: Running, site: Site) -> None:
     site.sql("INSERT INTO audit_log (email, action, detail) VALUES ('x', 'y', %s)", json.dumps({SCRIPT: [SCRIPT]}))
     site.sql("UPDATE source_states SET paused_at = now(), paused_reason = %s", SCRIPT)
     site.sql("INSERT INTO api_keys (key_id, key_hash, email) VALUES ('k', 'h', %s)", SCRIPT)
-    for path in ("/sources", "/sources/slack", "/admin", "/admin/keys", "/admin/sessions"):
+    site.agent(SCRIPT, SCRIPT)
+    for path in ("/sources", "/sources/slack", "/admin", "/admin/keys", "/admin/sessions", "/admin/agents"):
         answer = fetched(running, path, "administrator")
         assert SCRIPT not in answer.text, path
         assert all(one.attributes.get("src") for one in LexborHTMLParser(answer.text).css("script"))
@@ -210,6 +214,27 @@ def test_administrators_revoke_keys_and_end_sessions(running: Running, site: Sit
     running.settle()
     rows = site.sql("SELECT email, action, detail ->> 'by' FROM audit_log WHERE detail ->> 'by' IS NOT NULL ORDER BY 2")
     assert rows == [("bot@acme.com", "key_revoke", admin), ("ann@acme.com", "session_ended", admin)]
+
+
+def test_administrators_end_agents_of_anyone(running: Running, site: Site) -> None:
+    admin, ann = PEOPLE["administrator"], "ann@acme.com"
+    agent_id, other = site.agent(ann, "Claude"), site.agent("bob@acme.com", "Cursor")
+    said = text(running, "/admin/agents", "administrator")
+    assert all(one in said for one in (ann, "Claude", "bob@acme.com", "Cursor", "agent.example"))
+    listed = running.request("GET", "/api/admin/agents", admin).json()["agents"]
+    assert {(one["agent_id"], one["email"], one["name"]) for one in listed} == {
+        (agent_id, ann, "Claude"),
+        (other, "bob@acme.com", "Cursor"),
+    }
+    for path in (f"/api/admin/agents/{agent_id}", "/api/admin/agents/none"):
+        assert running.request("DELETE", path, ann).status_code == 403
+    assert running.request("DELETE", f"/api/admin/agents/{agent_id}", admin).json()["status"] == "ended"
+    assert running.request("DELETE", f"/api/admin/agents/{agent_id}", admin).status_code == 404
+    assert running.request("DELETE", "/api/admin/agents/none", admin).status_code == 404
+    assert site.sql("SELECT agent_id::text FROM agents") == [(other,)]
+    running.settle()
+    rows = site.sql("SELECT email, detail ->> 'by', detail ->> 'reason' FROM audit_log WHERE action = 'agent_ended'")
+    assert rows == [(ann, admin, "ended by an administrator")]
 
 
 def test_the_audit_page_filters_and_goes_on(running: Running, site: Site) -> None:

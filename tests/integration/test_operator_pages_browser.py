@@ -25,6 +25,7 @@ PAGES = {
     "/admin": ADMIN,
     "/admin/keys": ADMIN,
     "/admin/sessions": ADMIN,
+    "/admin/agents": ADMIN,
     "/admin/policies": ADMIN,
     "/admin/questions": ADMIN,
 }
@@ -49,6 +50,7 @@ def running(site: Site, slack_site: SlackSite) -> Iterator[Running]:
     )
     with session(site.settings.postgres_dsn) as connection:
         api_keys.create(connection, "bot@acme.com", ["group:ops@acme.com"])
+    site.agent(OPERATOR, CHANNEL)
     with site.running() as running:
         yield running
 

@@ -54,14 +54,20 @@ def test_the_account_page_says_what_counts_and_where_it_comes_from(site: Site, r
     site.session(BOB)
     here = site.session(ANN)
     site.session(ANN)
+    agent_id = site.agent(ANN, SCRIPT)
+    site.agent(BOB, "Agent of another")
     shown = page_of(running, here)
+    assert SCRIPT not in shown
+    assert "agent.example" in shown
+    assert "Agent of another" not in shown
     assert "Group crew@acme.com" in shown
     assert "read 2 h ago" in shown
     assert "through all@acme.com" in shown
     assert "This browser" in shown
     assert BOB not in shown
     assert len(page(running, "/me").css("[data-session]")) == 2
-    assert page(running, "/me", None, 401).css("[data-session]") == []
+    assert [one.attributes["data-agent"] for one in page(running, "/me").css("[data-agent]")] == [agent_id]
+    assert page(running, "/me", None, 401).css("[data-session], [data-agent]") == []
 
 
 def page_of(running: Running, session: dict[str, str]) -> str:

@@ -169,9 +169,10 @@ def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str
     assert desk.site.sql("SELECT count(*) FROM uploads WHERE deleted_at IS NULL") == [(0,)]
 
 
-def test_other_sessions_are_ended_on_the_account_page(desk: Desk, axe: str) -> None:
+def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe: str) -> None:
     for _ in range(3):
         desk.site.session(ANN)
+    desk.site.agent(ANN, "Claude")
     desk.open("/me")
     desk.check(axe)
     desk.press("[data-session]")
@@ -181,5 +182,9 @@ def test_other_sessions_are_ended_on_the_account_page(desk: Desk, axe: str) -> N
     desk.press("dialog .danger")
     desk.until("!document.querySelector('[data-session]')", "all others are over")
     assert desk.site.sql("SELECT count(*) FROM sessions WHERE email = %s", ANN) == [(1,)]
+    desk.press("[data-agent]")
+    desk.press("dialog .danger")
+    desk.until("!document.querySelector('[data-agent]')", "the agent is disconnected")
+    assert desk.site.sql("SELECT count(*) FROM agents") == [(0,)]
     desk.browser.click("form.account button")
     assert "You are signed out" in desk.browser.text

@@ -79,7 +79,9 @@ def may(running: Running, who: str) -> dict[str, bool]:
             "POST", "/api/sources/slack/check", json={"settings": {"slack_bot_token": "none"}}
         ).status_code
         == 200,
-        "keys and sessions of others": {ask("GET", f"/api/admin/{one}").status_code for one in ("keys", "sessions")}
+        "keys, sessions and agents of others": {
+            ask("GET", f"/api/admin/{one}").status_code for one in ("keys", "sessions", "agents")
+        }
         == {200},
         "read the audit log": ask("GET", "/api/audit").status_code == 200,
         "list the question set, accept and remove questions": ask("GET", "/api/questions").status_code == 200,

@@ -29,6 +29,7 @@ NO_INPUT = {
     "listAgents",
     "listAllKeys",
     "listAllSessions",
+    "listAllAgents",
     "listHeldDeletions",
     "connectGoogle",
     "googleCallback",

@@ -1,4 +1,4 @@
-"""The pages for administrators: the audit log (for auditors, too), API keys, browser sessions, roles and retention."""
+"""The pages for administrators: the audit log (for auditors, too), API keys, browser sessions, agents, roles and retention."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from resources.settings.limits import RetentionSettings
 from serving.access.roles import require
 from serving.deps import Services
 from serving.routes.administration import all_keys, all_sessions
+from serving.routes.agents import all_agents
 from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
 from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
 from serving.routes.questions import question_page
@@ -36,6 +37,7 @@ def _page(
         tabs += [
             Link("/admin/keys", "Keys"),
             Link("/admin/sessions", "Sessions"),
+            Link("/admin/agents", "Agents"),
             Link("/admin/policies", "Roles and retention"),
         ]
     return view(
@@ -98,6 +100,20 @@ async def sessions_page(request: Request[Any, Any, Any], services: NamedDependen
     access = await _administrator(request, services)
     sessions = await all_sessions(services)
     return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
+
+
+@get(
+    "/admin/agents",
+    operation_id="agentsPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def agents_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """List the agents that people have connected. For administrators."""
+    access = await _administrator(request, services)
+    agents = await all_agents(services)
+    return _page("admin/agents.html", access, "/admin/agents", services, "admin.js", agents=agents)
 
 
 @get(

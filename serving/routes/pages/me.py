@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from resources.core.permissions import PUBLIC
 from serving.access.auth import credential_of
 from serving.deps import Services
+from serving.routes.agents import own_agents
 from serving.routes.me import own_identity
 from serving.routes.pages.visitor import PAGE_ERRORS, current_session, signed_in
 from serving.routes.sessions import own_sessions
@@ -18,7 +19,7 @@ from serving.web.render import view
 
 @get("/me", operation_id="mePage", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
 async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
-    """Show who the visitor is: groups with where they come from, roles and sessions."""
+    """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
     access = await signed_in(request, services)
     identity = await own_identity(services, access, credential_of(request))
     return view(
@@ -31,4 +32,6 @@ async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Ser
         now=services.clock(),
         roles=sorted(role.value for role in access.roles),
         sessions=await own_sessions(services, access, await current_session(request, services)),
+        agents=await own_agents(services, access),
+        agents_address=services.agents.resource,
     )

@@ -10,6 +10,41 @@ from concordance_client._generated import literals
 from concordance_client._model import Model
 
 
+class AgentEnded(Model):
+    """A connection that is over."""
+
+    agent_id: str
+    """ID of the connection."""
+    status: Literal["ended"]
+    """The connection is over."""
+
+
+class AgentEntry(Model):
+    """An agent that somebody has connected."""
+
+    agent_id: str
+    """ID of the connection, which is none of its tokens."""
+    name: str
+    """What the agent calls itself. Nobody has checked it."""
+    host: str
+    """Where the agent was connected: the host that received its code."""
+    created_at: str
+    """When its person allowed it."""
+    seen_at: str
+    """Last use, to the minute."""
+    expires_at: str
+    """When it ends at the latest."""
+    email: str
+    """The person in whose name it acts."""
+
+
+class AllAgents(Model):
+    """The latest 1000 agents of all people, newest first."""
+
+    agents: list[AgentEntry]
+    """Agents that are connected now."""
+
+
 class SessionEntry(Model):
     """A browser in which a person is signed in."""
 

@@ -117,6 +117,13 @@ class Operations(ABC):
             Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
         )
 
+    def end_any_agent(self, agent_id: str) -> models.AgentEnded:
+        """End the connection of an agent of anyone.
+
+        End all tokens of an agent of anyone at once. For administrators.
+        """
+        return self.send(Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True))
+
     def end_any_session(self, session_id: str) -> models.OthersSessionEnded:
         """End a browser session of anyone.
 
@@ -206,6 +213,13 @@ class Operations(ABC):
         Return the state of a job to the user who started it.
         """
         return self.send(Call("GET", f"/api/ingest/{quoted(job_id)}", models.IngestJob, repeatable=True))
+
+    def list_all_agents(self) -> models.AllAgents:
+        """List the agents that people have connected.
+
+        Return the connected agents of all people. For administrators.
+        """
+        return self.send(Call("GET", "/api/admin/agents", models.AllAgents, repeatable=True))
 
     def list_all_keys(self) -> models.KeyList:
         """List all API keys.
@@ -546,6 +560,15 @@ class AsyncOperations(ABC):
             Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
         )
 
+    async def end_any_agent(self, agent_id: str) -> models.AgentEnded:
+        """End the connection of an agent of anyone.
+
+        End all tokens of an agent of anyone at once. For administrators.
+        """
+        return await self.send(
+            Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True)
+        )
+
     async def end_any_session(self, session_id: str) -> models.OthersSessionEnded:
         """End a browser session of anyone.
 
@@ -635,6 +658,13 @@ class AsyncOperations(ABC):
         Return the state of a job to the user who started it.
         """
         return await self.send(Call("GET", f"/api/ingest/{quoted(job_id)}", models.IngestJob, repeatable=True))
+
+    async def list_all_agents(self) -> models.AllAgents:
+        """List the agents that people have connected.
+
+        Return the connected agents of all people. For administrators.
+        """
+        return await self.send(Call("GET", "/api/admin/agents", models.AllAgents, repeatable=True))
 
     async def list_all_keys(self) -> models.KeyList:
         """List all API keys.
