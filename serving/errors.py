@@ -7,7 +7,7 @@ only. Callers never see a stack trace: an unexpected error is logged under an id
 import errno
 import math
 import uuid
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response
@@ -18,6 +18,9 @@ from resources.core import errors
 from resources.logging import logger
 from resources.stores import disk
 from serving.invalid import FieldError, faults
+
+if TYPE_CHECKING:
+    from serving.deps import Services
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
@@ -233,52 +236,75 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
     return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _retry_after(error: errors.TemporaryError) -> dict[str, str]:
-    return {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after else {}
+class Explained(NamedTuple):
+    """What a caller is told of an error: the name of a problem type, a text, and headers or further members of the body."""
+
+    slug: str
+    detail: str
+    extra: dict[str, Any]
 
 
-def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """Map the exceptions of `resources.core.errors`."""
+def explain(error: Exception, services: "Services | None", **where: str) -> Explained:
+    """Return what a caller is told of an error. What only operators may know is logged instead, with `where` it happened."""
     detail = str(error)
     match error:
         case ProblemError():
-            return problem(request, error.slug, detail, headers=error.headers, **error.extra)
+            return Explained(error.slug, detail, {"headers": error.headers} | error.extra)
         case errors.BusyError():
-            return problem(request, "sync-busy", detail, job_id=error.job_id, merged=error.merged)
+            return Explained("sync-busy", detail, {"job_id": error.job_id, "merged": error.merged})
         case errors.InvalidRequestError():
-            return problem(request, "invalid-request", detail)
+            return Explained("invalid-request", detail, {})
         case errors.SkipDocumentError():
-            return problem(request, "unsupported-type", detail)
+            return Explained("unsupported-type", detail, {})
         case errors.AuthenticationError():
-            return problem(request, "token-invalid", detail, headers={"WWW-Authenticate": CHALLENGE})
+            return Explained("token-invalid", detail, {"headers": {"WWW-Authenticate": CHALLENGE}})
         case errors.QuotaExceededError():
-            return problem(request, "quota-exceeded", detail)
+            return Explained("quota-exceeded", detail, {})
         case errors.TooManyWaitingError():
-            return problem(request, "too-many-waiting", detail, headers=_retry_after(error))
+            return Explained("too-many-waiting", detail, _retry_after(error))
         case errors.StorageFullError():
-            return problem(request, "storage-full", detail)
+            return Explained("storage-full", detail, {})
         case errors.StorageReadOnlyError():
-            return problem(request, "storage-read-only", detail)
-        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(request):
-            log.error("disk_not_writable", path=request.url.path, reason=detail)
-            return problem(request, slug, NOTHING_SAVED[slug])
+            return Explained("storage-read-only", detail, {})
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(services):
+            return _nothing_saved(slug, detail, where)
+        case OSError() if error.errno in DISK_PROBLEMS:
+            return _nothing_saved(DISK_PROBLEMS[error.errno], detail, where | {"file": str(error.filename or "")})
         case errors.OverloadedError():
-            return problem(request, "overloaded", detail, headers=_retry_after(error))
+            return Explained("overloaded", detail, _retry_after(error))
         case errors.TemporaryError():
-            return problem(request, "service-unavailable", detail, headers=_retry_after(error))
+            return Explained("service-unavailable", detail, _retry_after(error))
         case errors.NotRunningError():
-            return problem(request, "service-unavailable", detail)
+            return Explained("service-unavailable", detail, {})
         case _:
-            return handle_unknown(request, error)
+            error_id = uuid.uuid4().hex[:12]
+            log.error("unexpected_error", error_id=error_id, **where, exc_info=error)
+            detail = f"An unexpected error was logged. Quote {error_id} to an administrator."
+            return Explained("internal", detail, {"error_id": error_id})
 
 
-def _disk_problem(request: Request[Any, Any, Any]) -> str | None:
+def _retry_after(error: errors.TemporaryError) -> dict[str, Any]:
+    return {"headers": {"Retry-After": str(max(1, math.ceil(error.retry_after)))}} if error.retry_after else {}
+
+
+def _disk_problem(services: "Services | None") -> str | None:
     """Return the problem type if a disk of this installation is known not to be writable."""
-    services: Any = request.app.state.get("services")
     states: set[str] = set() if services is None else {fault.state for fault in services.monitor.disk_faults}
     if disk.FULL in states:
         return "storage-full"
     return "storage-read-only" if states & {disk.READ_ONLY, disk.REFUSED} else None
+
+
+def _nothing_saved(slug: str, reason: str, where: dict[str, str]) -> Explained:
+    log.error("disk_not_writable", **where, reason=reason)
+    return Explained(slug, NOTHING_SAVED[slug], {})
+
+
+def handle(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """Map an exception of `resources.core.errors`, a full disk, or an unexpected error."""
+    services: Services | None = request.app.state.get("services")
+    told = explain(error, services, path=request.url.path, method=request.method)
+    return problem(request, told.slug, told.detail, **told.extra)
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:
@@ -307,7 +333,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
         log.debug("client_disconnected", path=request.url.path)
         return problem(request, "invalid-request", "The body of the request ended early.")
     if error.status_code >= 500:
-        return handle_unknown(request, error)
+        return handle(request, error)
     slug = _BY_STATUS.get(error.status_code, "invalid-request")
     detail = error.detail
     if slug == "not-found":
@@ -317,34 +343,15 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     return problem(request, slug, detail, headers=dict(error.headers or {}), status=error.status_code)
 
 
-def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """Log an unexpected error with its stack trace under an id, and return only that id."""
-    error_id = uuid.uuid4().hex[:12]
-    log.error("unexpected_error", error_id=error_id, path=request.url.path, method=request.method, exc_info=error)
-    detail = f"An unexpected error was logged. Quote {error_id} to an administrator."
-    return problem(request, "internal", detail, error_id=error_id)
-
-
 def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Response[dict[str, Any]]:
     """Refuse JSON that is nested more deeply than the decoder supports."""
     return problem(request, "invalid-request", "The JSON of the request is nested too deeply.")
 
 
-def handle_os(request: Request[Any, Any, Any], error: OSError) -> Response[dict[str, Any]]:
-    """Report a disk that is full or read-only; any other `OSError` is unexpected."""
-    if error.errno in DISK_PROBLEMS:
-        slug = DISK_PROBLEMS[error.errno]
-        log.error("disk_not_writable", path=request.url.path, file=str(error.filename or ""), reason=str(error))
-        return problem(request, slug, NOTHING_SAVED[slug])
-    return handle_unknown(request, error)
-
-
 HANDLERS: dict[Any, Any] = {
-    OSError: handle_os,
-    errors.ConcordanceError: handle_known,
     ValidationException: handle_validation,
     HTTPException: handle_http,
     RecursionError: handle_depth,
-    Exception: handle_unknown,
+    Exception: handle,
 }
 """Passed to `Litestar(exception_handlers=…)`."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from resources.core.domain import Access
-from resources.core.errors import ConcordanceError, ServiceUnavailableError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.core.permissions import is_unshared
 from resources.logging import logger
 from resources.settings import Settings
@@ -168,8 +168,11 @@ class Answers:
                         yield event
             except ConcordanceError as error:
                 log.warning("language_model_failed", error=str(error))
-                if not fallback:
-                    raise
+                if not fallback:  # the error itself names a host and settings
+                    wait = error.retry_after if isinstance(error, TemporaryError) else None
+                    raise ServiceUnavailableError(
+                        "The language model does not answer. Try again shortly.", wait
+                    ) from error
                 draft.warnings.append(MODEL_DOWN)
             else:
                 if draft.mode != "model" or supported(draft):

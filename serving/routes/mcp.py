@@ -16,7 +16,7 @@ from resources.core.errors import ConcordanceError
 from serving.access.auth import AGENTS
 from serving.agents.connections import MCP_PATH
 from serving.deps import Services
-from serving.errors import handle_known
+from serving.errors import handle
 from serving.routes.leaving import unless_left
 
 CHALLENGE = "WWW-Authenticate"
@@ -24,7 +24,7 @@ CHALLENGE = "WWW-Authenticate"
 
 def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response[dict[str, Any]]:
     """Tell a caller without a valid token where to get one. Source: RFC 9728 5.1."""
-    response, base = handle_known(request, error), request.app.state.services.settings.base_url
+    response, base = handle(request, error), request.app.state.services.settings.base_url
     if challenge := response.headers.get(CHALLENGE):
         metadata = f"{base}/.well-known/oauth-protected-resource{MCP_PATH}"
         response.headers[CHALLENGE] = f'{challenge}, resource_metadata="{metadata}"'

@@ -15,7 +15,7 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.deps import Services
-from serving.errors import PREFIX, ProblemError, handle_http, handle_known, handle_validation, rate_limited
+from serving.errors import PREFIX, ProblemError, handle, handle_http, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
 from serving.openapi import examples
 from serving.openapi.describe import described
@@ -146,7 +146,7 @@ def _named(response: Problem) -> Problem:
 
 
 def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Problem:
-    return _named(handle_known(request, error))
+    return _named(handle(request, error))
 
 
 def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Problem:

@@ -104,6 +104,7 @@ def test_a_model_that_stays_down_is_a_clear_error(with_model: Running, model_ser
     response = with_model.request("POST", "/ask", READER, json={"query": "How does ROS 2 work?"})
     assert response.status_code == 503
     assert response.json()["type"] == "/problems/service-unavailable"
+    assert response.json()["detail"] == "The language model does not answer. Try again shortly."
     assert len(model_server.requests) == 4, "three retries"
 
 

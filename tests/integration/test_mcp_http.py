@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 import uuid
@@ -14,6 +15,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from resources.core.errors import (
+    AbortSyncError,
+    AuthorizationError,
+    ConfigurationError,
+    FailedDocumentError,
+    LostPartitionError,
+    OverloadedError,
+)
+from serving.errors import NOTHING_SAVED, not_found
 from serving.routes.mcp_tools import PART, TOOLS
 from tests.fixtures.agents import called, connected, refused
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
@@ -155,19 +165,36 @@ def test_searches_of_agents_count_against_the_search_rate(site: Site) -> None:
         assert running.request("POST", "/api/rag/search", ANN, json={"query": "ferry"}).status_code == 429
 
 
-def test_an_unexpected_error_shows_an_id_only(site: Site, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(*_given: Any) -> Any:
-        raise RuntimeError("secret of the code")
+def test_what_only_operators_may_know_reaches_no_agent(
+    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    secret = "CONCORDANCE_LAKE_URL=/srv/lake 10.0.0.7 bob@acme.com"
+    logged, full = "An unexpected error was logged. Quote ", NOTHING_SAVED["storage-full"]
+    cases: Sequence[tuple[Exception, str]] = [
+        (RuntimeError(secret), logged),
+        (ConfigurationError(secret), logged),
+        (AbortSyncError(secret), logged),
+        (AuthorizationError(secret), logged),
+        (LostPartitionError(secret), logged),
+        (FailedDocumentError(secret), logged),
+        (OSError(errno.ENOSPC, secret, "/srv/lake"), full),
+        (not_found(), "There is no such document, or you may not see it."),
+        (OverloadedError("Postgres is too busy to answer in time. Try again shortly.", 2), "Postgres is too busy"),
+    ]
 
-    monkeypatch.setitem(TOOLS, "search", TOOLS["search"]._replace(run=broken))
+    async def said(error: Exception) -> str:
+        async def broken(*_given: Any) -> Any:
+            raise error
 
-    async def session() -> str:
+        monkeypatch.setitem(TOOLS, "search", TOOLS["search"]._replace(run=broken))
         async with connected(running, site.token(ANN), mode="legacy") as client:
             return await refused(client, "search", query="ferry")
 
-    said = asyncio.run(session())
-    assert "secret" not in said
-    assert said.startswith("An unexpected error was logged. Quote ")
+    for error, expected in cases:
+        with subtests.test(error=type(error).__name__):
+            text = asyncio.run(said(error))
+            assert text.startswith(expected)
+            assert not any(word in text for word in secret.split())
 
 
 def test_the_transport_keeps_to_the_protocol(site: Site, running: Running, subtests: pytest.Subtests) -> None:
