@@ -60,7 +60,7 @@ check: $(STAMP) ## Check format, lint, types, imports, SQL and Dagster definitio
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/basedpyright
-	@$(BIN)/lint-imports --no-cache | tail -n 3
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/sqlfluff lint --disable-progress-bar --nocolor sql > $(VENV)/sqlfluff.txt || { cat $(VENV)/sqlfluff.txt; exit 1; }
 	@mkdir -p $(VENV)/dagster && touch $(VENV)/dagster/dagster.yaml
 	@DAGSTER_HOME=$(CURDIR)/$(VENV)/dagster $(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning

@@ -7,7 +7,8 @@ only. Callers never see a stack trace: an unexpected error is logged under an id
 import errno
 import math
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response
@@ -18,9 +19,6 @@ from resources.core import errors
 from resources.logging import logger
 from resources.stores import disk
 from serving.invalid import FieldError, faults
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
@@ -244,8 +242,11 @@ class Explained(NamedTuple):
     extra: dict[str, Any]
 
 
-def explain(error: Exception, services: "Services | None", **where: str) -> Explained:
-    """Return what a caller is told of an error. What only operators may know is logged instead, with `where` it happened."""
+def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], **where: str) -> Explained:
+    """Return what a caller is told of an error; `disk_faults` are those that are known.
+
+    What only operators may know is logged instead, with `where` it happened.
+    """
     detail = str(error)
     match error:
         case ProblemError():
@@ -266,7 +267,7 @@ def explain(error: Exception, services: "Services | None", **where: str) -> Expl
             return Explained("storage-full", detail, {})
         case errors.StorageReadOnlyError():
             return Explained("storage-read-only", detail, {})
-        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(services):
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(disk_faults):
             return _nothing_saved(slug, detail, where)
         case OSError() if error.errno in DISK_PROBLEMS:
             return _nothing_saved(DISK_PROBLEMS[error.errno], detail, where | {"file": str(error.filename or "")})
@@ -287,9 +288,9 @@ def _retry_after(error: errors.TemporaryError) -> dict[str, Any]:
     return {"headers": {"Retry-After": str(max(1, math.ceil(error.retry_after)))}} if error.retry_after else {}
 
 
-def _disk_problem(services: "Services | None") -> str | None:
+def _disk_problem(disk_faults: Iterable[disk.DiskFault]) -> str | None:
     """Return the problem type if a disk of this installation is known not to be writable."""
-    states: set[str] = set() if services is None else {fault.state for fault in services.monitor.disk_faults}
+    states = {fault.state for fault in disk_faults}
     if disk.FULL in states:
         return "storage-full"
     return "storage-read-only" if states & {disk.READ_ONLY, disk.REFUSED} else None
@@ -302,8 +303,9 @@ def _nothing_saved(slug: str, reason: str, where: dict[str, str]) -> Explained:
 
 def handle(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """Map an exception of `resources.core.errors`, a full disk, or an unexpected error."""
-    services: Services | None = request.app.state.get("services")
-    told = explain(error, services, path=request.url.path, method=request.method)
+    services: Any = request.app.state.get("services")
+    disk_faults = () if services is None else services.monitor.disk_faults
+    told = explain(error, disk_faults, path=request.url.path, method=request.method)
     return problem(request, told.slug, told.detail, **told.extra)
 
 
