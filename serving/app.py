@@ -70,6 +70,7 @@ from serving.routes.search import search
 from serving.routes.sessions import end_session, list_sessions
 from serving.routes.sign_in import finish_sign_in, sample_sign_in, sign_in, sign_out, start_sign_in
 from serving.routes.source_check import check_source
+from serving.routes.source_places import browse_source
 from serving.routes.sources import list_sources
 from serving.routes.sync import start_sync, sync_status
 from serving.routes.uploads import upload
@@ -165,6 +166,7 @@ def create_app(
         drive_notifications,
         list_sources,
         check_source,
+        browse_source,
         list_held_deletions,
         decide_held_deletions,
         list_audit,

@@ -80,14 +80,36 @@ class Reach:
     """Limitations, each with what to do about it."""
 
 
+class Place(NamedTuple):
+    """A drive, folder or channel to choose."""
+
+    id: str
+    name: str
+    opens: bool = False
+    """True if it may contain further places."""
+    readable: bool = True
+    """False if the source must first let the credentials in."""
+
+
+class Places(NamedTuple):
+    """Places to choose from, by name."""
+
+    found: tuple[Place, ...]
+    complete: bool = True
+    """False if there are more."""
+
+
 class Trial(NamedTuple):
     """How credentials are tried before they are set."""
 
     fields: tuple[str, ...]
     """Fields of `settings` that may be given."""
     run: Callable[[Settings, Mapping[str, str]], Reach]
-    """Return what the source would read with these values. Asks only the address in the settings, stores nothing, and takes at most half
-    a minute. Raises `ConcordanceError`, whose message never contains a value."""
+    """Return what the source would read with these values, or with the configured credentials if none is among them. Asks only the
+    address in the settings, stores nothing, and takes at most half a minute. Raises `ConcordanceError`, whose message never contains
+    a value."""
+    browse: Callable[[Settings, Mapping[str, str], str | None], Places] | None = None
+    """Return the places directly inside the one with this id, or the top ones without it, under the same rules."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,14 +44,15 @@ CLASSES: Mapping[str, RouteClass] = {
     "scim": RouteClass(20, per_caller=16, in_total=32, body_bytes=MB),
     "ingest": RouteClass(3, per_caller=8, in_total=16, body_bytes=8 * MB),
     "check": RouteClass(0.2, per_caller=2, in_total=4, body_bytes=64 * KB),
+    "browse": RouteClass(1, per_caller=2, in_total=4, body_bytes=64 * KB),
     "open": RouteClass(10, per_caller=64, in_total=128, body_bytes=16 * KB),
     "sign-in": RouteClass(3, per_caller=16, in_total=64, body_bytes=16 * KB),
     "event": RouteClass(30, per_caller=64, in_total=128, body_bytes=MB),
     "health": RouteClass(10, per_caller=64, in_total=1000, body_bytes=KB),
 }
-"""A check of credentials waits for another service. An upload streams to disk and takes about a megabyte of memory; an ingest is held
-in memory whole, so fewer may run at a time. Health checks have a class of their own because the supervisor restarts a service that does
-not answer them. Slack delivers at most 30,000 events an hour, from few addresses.
+"""A check of credentials, like browsing with them, waits for another service. An upload streams to disk and takes about a megabyte of
+memory; an ingest is held in memory whole, so fewer may run at a time. Health checks have a class of their own because the supervisor
+restarts a service that does not answer them. Slack delivers at most 30,000 events an hour, from few addresses.
 Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
 CLASS_OF: Mapping[str, str] = {
@@ -169,6 +170,7 @@ CLASS_OF: Mapping[str, str] = {
     "dagsterRights": "open",
     "askWidget": "widget",
     "checkSource": "check",
+    "browseSource": "browse",
 }
 
 UNLIMITED_FROM_UNKNOWN = {"health", "event"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Request, post
@@ -27,15 +28,17 @@ SECONDS = 40.0
 """Longer than any trial, whose calls have deadlines of their own."""
 SHOWN = 10
 """Names of drives or channels in the response."""
+Found = TypeVar("Found")
 Value = Annotated[str, Meta(max_length=16_384)]
 
 
 class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Values of settings to try. They are not stored, logged or returned."""
 
-    settings: Annotated[dict[Annotated[str, Meta(max_length=100)], Value], Meta(min_length=1, max_length=10)]
+    settings: Annotated[dict[Annotated[str, Meta(max_length=100)], Value], Meta(max_length=10)]
     """Values by setting, in lower case and without the prefix: `slack_bot_token`; `google_service_account_file` (the content of
-    the file) and `google_subject`; `google_client_id` and `google_client_secret`."""
+    the file) and `google_subject`; `google_client_id` and `google_client_secret`. `drive_roots` limits the count to these drives and
+    folders. Without any credential, those that are configured are tried."""
 
 
 class CheckedScope(msgspec.Struct, frozen=True):
@@ -104,22 +107,32 @@ async def check_source(
     services: NamedDependency[Services],
 ) -> SourceCheck:
     """Return what a source would read with these credentials. Only the vendor's address in the settings is asked. For operators."""
-    await require(services.audit, request.user, Role.OPERATOR)
-    spec = find(source)
-    if spec is None or spec.trial is None:
-        raise ProblemError("unknown-source", f"{source!r} cannot be tried. Sources: {', '.join(names())}.")
-    found, problem = await _tried(spec.label, spec.trial, services, data.settings)
+    spec, trial = await tried_source(request.user, source, services)
+    found, problem = await attempt(spec.label, partial(trial.run, services.settings, given(trial, data.settings)))
     detail = msgspec.json.encode({"source": spec.name.value, "worked": found is not None}).decode()
     await services.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
     return _failed(problem) if found is None else _report(spec, services, found)
 
 
-async def _tried(label: str, trial: Trial, services: Services, given: Mapping[str, str]) -> tuple[Reach | None, str]:
-    """Return what the credentials reach, or what is wrong with them."""
-    values = {name: value.strip() for name, value in given.items() if name in trial.fields}
+async def tried_source(access: Access, source: str, services: Services) -> tuple[SourceSpec, Trial]:
+    """Return a source whose credentials can be tried, to operators. Raises `role-required` and `unknown-source`."""
+    await require(services.audit, access, Role.OPERATOR)
+    spec = find(source)
+    if spec is None or spec.trial is None:
+        raise ProblemError("unknown-source", f"{source!r} cannot be tried. Sources: {', '.join(names())}.")
+    return spec, spec.trial
+
+
+def given(trial: Trial, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of settings that the trial knows."""
+    return {name: value.strip() for name, value in values.items() if name in trial.fields}
+
+
+async def attempt(label: str, run: Callable[[], Found]) -> tuple[Found | None, str]:
+    """Return what a call to the source finds, or what is wrong."""
     try:
         async with asyncio.timeout(SECONDS):
-            return await asyncio.to_thread(trial.run, services.settings, values), ""
+            return await asyncio.to_thread(run), ""
     except TimeoutError:
         return None, f"{label} did not answer in time. Try again."
     except ConcordanceError as error:

@@ -38,6 +38,7 @@ ACTIONS: dict[tuple[str, str], tuple[set[str], Any]] = {
     ("GET", "/api/held-deletions"): ({"administrator", "operator", "auditor"}, None),
     ("POST", "/api/held-deletions/slack"): ({"administrator", "operator"}, {"decision": "reject", "partition": "C9"}),
     ("POST", "/api/sources/slack/check"): ({"administrator", "operator"}, {"settings": {"slack_bot_token": "none"}}),
+    ("POST", "/api/sources/slack/places"): ({"administrator", "operator"}, {"settings": {"slack_bot_token": "none"}}),
     ("GET", "/api/questions"): ({"administrator", "curator"}, None),
     ("POST", "/api/questions/9"): ({"administrator", "curator"}, {"decision": "accept"}),
     ("GET", "/api/admin/keys"): ({"administrator"}, None),
@@ -153,6 +154,17 @@ def test_names_and_reasons_are_text(running: Running, site: Site) -> None:
     assert f"Revoke the key of {SCRIPT}?" in [
         one.attributes["data-title"] for one in shown(running, "/admin/keys", "administrator").css("[data-title]")
     ]
+
+
+def test_a_source_that_is_set_up_is_browsed_with_its_own_credentials(site: Site) -> None:
+    changes = {"drive_token": SecretStr("ya29-secret"), "drive_roots": ("my_drive", "0ATeam")}
+    roles = Settings(_env_file=None, roles=json.dumps({"operator": [PEOPLE["operator"]]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    site.settings = site.settings.model_copy(update={"roles": roles, **changes})
+    with site.running() as running:
+        page = shown(running, "/sources/google_drive/set-up", "operator")
+        assert [one.attributes["data-roots"] for one in page.css("form[data-roots]")] == ["my_drive,0ATeam"]
+        assert "ya29-secret" not in (page.html or "")
+        assert shown(running, "/sources/slack/set-up", "operator").css("form[data-check]:not(:has(input))") == []
 
 
 def test_approved_deletions_are_carried_out_by_a_sync(running: Running, site: Site) -> None:

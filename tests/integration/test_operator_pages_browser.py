@@ -13,6 +13,7 @@ from resources.stores.postgres import session
 from serving.access import api_keys
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.drive import DriveSite, service_account_file
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.slack import SlackSite
 
@@ -32,11 +33,11 @@ PAGES = {
 
 
 @pytest.fixture
-def running(site: Site, slack_site: SlackSite) -> Iterator[Running]:
+def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterator[Running]:
     """Files from a root of which most are gone, with a sync in progress."""
     holders = json.dumps({"operator": [OPERATOR], "administrator": [ADMIN]})
     roles = Settings(_env_file=None, roles=holders).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
-    changes = {"roles": roles, "slack_api_url": slack_site.url, "public_url": None}
+    changes = {"roles": roles, "slack_api_url": slack_site.url, "drive_api_url": drive_site.url, "public_url": None}
     site.settings = site.settings.model_copy(update=changes)
     for number in range(8):
         site.add(f"{number} {CHANNEL}", ["A plan."], [OPERATOR])
@@ -131,10 +132,58 @@ def test_an_operator_checks_slack_from_nothing(
     browser.fill("#slack_bot_token", slack_site.workspace.token)
     press(browser, ".check button")
     until(browser, "document.querySelector('.outcome pre')")
+    until(browser, "document.querySelector('#channel-name')")
+    browser.evaluate("document.querySelector('#channel-name').value = 'plan'")
+    browser.evaluate("document.querySelector('#channel-name').dispatchEvent(new Event('input'))")
     said = browser.evaluate("document.querySelector('.outcome').innerText")
-    assert "#general" in said
+    assert "invite it #plans" in said
+    assert "1 of 2 channels" in said
+    assert "/invite @" in said
     assert "CONCORDANCE_SLACK_BOT_TOKEN=<the Bot User OAuth Token>" in said
     assert slack_site.workspace.token not in said
+    clean(browser, running)
+
+
+def test_an_operator_chooses_folders_of_drive(
+    running: Running, browser: Browser, site: Site, drive_site: DriveSite, tmp_path: Path, axe: str
+) -> None:
+    drive = drive_site.drive
+    team = drive.shared_drive("Team", {drive.account: "organizer"})
+    plans = drive.folder(CHANNEL, team)
+    drafts = drive.folder("Drafts", plans)
+    drive.file("Plan.txt", plans, "The plan.")
+    drive.file("Other.txt", team, "Other.")
+    browser.look(width=390)
+    browser.signed_in(running.url, site.session(OPERATOR))
+    browser.goto(f"{running.url}/sources/google_drive/set-up")
+    key = service_account_file(tmp_path, "https://elsewhere.example").read_text()
+    browser.fill("#google_service_account_file", key)
+    press(browser, ".check button")
+    until(browser, f"document.querySelector('.tree input[value=\"{team}\"]')")
+    assert "2 files" in browser.text
+    assert "DRIVE_ROOTS=" not in browser.evaluate("document.querySelector('.outcome pre').innerText")
+    opened = f"document.querySelector('.tree input[value=\"{team}\"]').nextSibling.open = true"
+    browser.evaluate(opened)
+    until(browser, f"document.querySelector('.tree input[value=\"{plans}\"]')")
+    browser.evaluate(f"document.querySelector('.tree input[value=\"{plans}\"]').nextSibling.open = true")
+    until(browser, f"document.querySelector('.tree input[value=\"{drafts}\"]')")
+    press(browser, f".tree input[value='{drafts}']")
+    press(browser, f".tree input[value='{plans}']")
+    assert browser.evaluate(f"document.querySelector('.tree input[value=\"{drafts}\"]').disabled")
+    lines = browser.evaluate("document.querySelector('.outcome pre').innerText")
+    assert lines.splitlines() == [
+        "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE=</path/to/key.json>",
+        f"CONCORDANCE_DRIVE_ROOTS={plans}",
+    ]
+    browser.evaluate(
+        "[...document.querySelectorAll('.outcome button')].find((one) => one.textContent.startsWith('Estimate')).click()"
+    )
+    until(browser, "document.querySelector('.outcome').innerText.includes('1 file,')")
+    assert violations(browser, axe) == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    press(browser, ".chip button")
+    assert "DRIVE_ROOTS=" not in browser.evaluate("document.querySelector('.outcome pre').innerText")
+    assert "private_key" not in browser.url
     clean(browser, running)
 
 

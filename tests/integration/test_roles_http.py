@@ -79,6 +79,8 @@ def may(running: Running, who: str) -> dict[str, bool]:
             "POST", "/api/sources/slack/check", json={"settings": {"slack_bot_token": "none"}}
         ).status_code
         == 200,
+        "browse the drives and channels of a source": ask("POST", "/api/sources/slack/places", json={}).status_code
+        == 200,
         "keys, sessions and agents of others": {
             ask("GET", f"/api/admin/{one}").status_code for one in ("keys", "sessions", "agents")
         }

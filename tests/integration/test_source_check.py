@@ -45,7 +45,7 @@ def test_a_token_of_slack_tells_its_workspace_scopes_and_channels(slack: SlackSi
         found = check(running, "slack", slack_bot_token=SLACK_TOKEN)
         assert (found["ok"], found["places"]) == (True, ["#general"])
         assert slack.workspace.name in found["account"]
-        assert "1 other channels" in found["notes"][0]
+        assert "1 other channel. Write this in one to index it: /invite @" in found["notes"][0]
         assert {one["name"] for one in found["scopes"] if not one["granted"]} == {"team:read"}
         slack.workspace.set_scopes({"channels:read", "groups:read"})
         found = check(running, "slack", slack_bot_token=SLACK_TOKEN)

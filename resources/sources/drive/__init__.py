@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, parse_qs
 from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
-from resources.sources.spec import Capabilities, Check, Link, Reach, Scope, SourceSpec, Trial
+from resources.sources.spec import Capabilities, Check, Link, Places, Reach, Scope, SourceSpec, Trial
 
 _PATH = re.compile(r"/(?:d|folders)/([A-Za-z0-9_-]+)")
 
@@ -39,6 +39,12 @@ def _try(settings: Settings, values: Mapping[str, str]) -> Reach:
     return reach(settings, values)
 
 
+def _browse(settings: Settings, values: Mapping[str, str], inside: str | None) -> Places:
+    from resources.sources.drive.trial import places
+
+    return places(settings, values, inside)
+
+
 SPEC = SourceSpec(
     name=SourceName.GOOGLE_DRIVE,
     label="Google Drive",
@@ -51,5 +57,9 @@ SPEC = SourceSpec(
     link=_link,
     checks=_checks,
     scopes=(Scope("https://www.googleapis.com/auth/drive.readonly", "files, their contents and their permissions"),),
-    trial=Trial(("google_service_account_file", "google_subject", "google_client_id", "google_client_secret"), _try),
+    trial=Trial(
+        ("google_service_account_file", "google_subject", "google_client_id", "google_client_secret", "drive_roots"),
+        _try,
+        _browse,
+    ),
 )

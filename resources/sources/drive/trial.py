@@ -1,11 +1,11 @@
-"""Try Google credentials that are not set yet: whether Google accepts them, and the drives and files that they would open."""
+"""Try Google credentials: whether Google accepts them, and the drives, folders and files that they open."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NoReturn
 
@@ -16,10 +16,12 @@ from resources.core.errors import AuthorizationError, InvalidRequestError, Retry
 from resources.core.json import is_object
 from resources.core.retrying import Tally
 from resources.settings import Settings
-from resources.sources.drive.auth import Authority, token_url
+from resources.sources.drive import browsing
+from resources.sources.drive.auth import SCOPES, Authority, token_url
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.kinds import FOLDER
-from resources.sources.spec import Reach
+from resources.sources.drive.roots import TITLE
+from resources.sources.spec import Places, Reach
 
 SECONDS = 8
 """Longest wait for a response."""
@@ -33,33 +35,73 @@ _KEY_FIELDS = ("client_email", "private_key", "private_key_id")
 def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
     """Return what a service account with the key file's content `google_service_account_file` would read, for `google_subject` if given.
 
-    Of an OAuth client (`google_client_id`, `google_client_secret`), only Google's acceptance can be tried before a person consents.
+    Without any credential, those in the settings are used. `drive_roots` limits the count to these drives and folders. Of an OAuth client
+    (`google_client_id`, `google_client_secret`), only Google's acceptance can be tried before a person consents.
     """
     if values.get("google_client_id"):
         return _client(settings, values["google_client_id"], values.get("google_client_secret", ""))
-    subject = values.get("google_subject") or None
-    key = _key(values.get("google_service_account_file", ""))
-    quick = settings.model_copy(update={"retry_seconds": ()})
-    authority = Authority.of_key(quick, key, permissions.email(subject) if subject else None, Tally(), SECONDS)
-    client = DriveClient(quick, authority, Tally(), sleep=_refuse_to_wait, timeout=SECONDS)
+    client, account, own = _opened(settings, values)
     until = time.monotonic() + TOTAL_SECONDS
-    drives = list(
-        islice(_before(until, client.pages("drives.list", "drives", pageSize=100, fields=_DRIVES)), MOST_DRIVES)
-    )
+    if roots := browsing.ids(values.get("drive_roots", "")):
+        return _chosen(client, account, roots, until)
+    drives = list(islice(_before(until, browsing.drives(client)), MOST_DRIVES))
     files = list(islice(_before(until, client.pages("files.list", "files", **_FILES)), MOST_FILES))
-    own = ["My Drive"] if subject else []
+    mine = [TITLE] if own else []
     return Reach(
-        account=subject or key["client_email"],
-        granted=frozenset({"https://www.googleapis.com/auth/drive.readonly"}),
-        places=(*own, *sorted(str(one.get("name")) for one in drives)),
+        account=account,
+        granted=_GRANTED,
+        places=(*mine, *sorted(str(one.get("name")) for one in drives)),
         documents=len(files),
-        size=sum(int(one.get("size") or 0) for one in files),
+        size=_size(files),
         complete=len(files) < MOST_FILES and len(drives) < MOST_DRIVES and time.monotonic() < until,
-        notes=() if drives or files else (_NOTHING.format(key["client_email"]),),
+        notes=() if drives or files else (_NOTHING.format(account),),
     )
 
 
-_DRIVES = "nextPageToken,drives(id,name)"
+def places(settings: Settings, values: Mapping[str, str], inside: str | None) -> Places:
+    """Return the drives or folders to choose from, with the credentials of `reach`."""
+    if values.get("google_client_id"):
+        raise InvalidRequestError("Folders can be chosen once a person has connected their account.")
+    client, _, own = _opened(settings, values)
+    return browsing.level(client, inside, own=own and not settings.drive_users)
+
+
+def _chosen(client: DriveClient, account: str, roots: Sequence[str], until: float) -> Reach:
+    named = dict(zip(roots, browsing.names(client, roots), strict=True))
+    seen = [one for one in roots if named[one] is not None]
+    files = list(islice(browsing.files_below(client, seen, until), MOST_FILES))
+    return Reach(
+        account=account,
+        granted=_GRANTED,
+        places=tuple(name for name in named.values() if name is not None),
+        documents=len(files),
+        size=_size(files),
+        complete=len(files) < MOST_FILES and time.monotonic() < until,
+        notes=tuple(f"The account does not see {one}. Share it with {account}." for one in roots if named[one] is None),
+    )
+
+
+def _opened(settings: Settings, values: Mapping[str, str]) -> tuple[DriveClient, str, bool]:
+    """Return a client, the email of its account, and True if that has a My Drive of its own."""
+    quick = settings.model_copy(update={"retry_seconds": ()})
+    subject = values.get("google_subject") or None
+    if subject or values.get("google_service_account_file"):
+        key = _key(values.get("google_service_account_file", ""))
+        person = permissions.email(subject) if subject else None
+        authority = Authority.of_key(quick, key, person, Tally(), SECONDS)
+        own = subject is not None
+    else:
+        authority = Authority(quick, Tally(), timeout=SECONDS)
+        own = bool(settings.google_subject or settings.drive_token or settings.google_service_account_file is None)
+    client = DriveClient(quick, authority, Tally(), sleep=_refuse_to_wait, timeout=SECONDS)
+    return client, authority.account, own
+
+
+def _size(files: Sequence[JSON]) -> int:
+    return sum(int(one.get("size") or 0) for one in files)
+
+
+_GRANTED = frozenset(SCOPES)
 _FILES = {
     "corpora": "allDrives",
     "includeItemsFromAllDrives": True,

@@ -6,7 +6,7 @@ from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.slack import links
-from resources.sources.spec import Capabilities, Check, Reach, Scope, SourceSpec, Trial
+from resources.sources.spec import Capabilities, Check, Places, Reach, Scope, SourceSpec, Trial
 
 
 def _open(settings: Settings, memory: Memory) -> Source:
@@ -26,6 +26,12 @@ def _try(settings: Settings, values: Mapping[str, str]) -> Reach:
     from resources.sources.slack.trial import reach
 
     return reach(settings, values)
+
+
+def _browse(settings: Settings, values: Mapping[str, str], inside: str | None) -> Places:
+    from resources.sources.slack.trial import places
+
+    return places(settings, values, inside)
 
 
 SPEC = SourceSpec(
@@ -50,5 +56,5 @@ SPEC = SourceSpec(
         Scope("usergroups:read", "user groups, as groups", required=False),
         Scope("team:read", "ID and address of the workspace, for links", required=False),
     ),
-    trial=Trial(("slack_bot_token",), _try),
+    trial=Trial(("slack_bot_token",), _try, _browse),
 )

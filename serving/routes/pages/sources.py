@@ -119,6 +119,7 @@ async def set_up_page(
         here="/sources",
         spec=spec,
         configured=spec.configured(services.settings),
+        roots=services.settings.drive_roots,
         base=services.settings.base_url,
     )
 

@@ -1,26 +1,32 @@
-/** Set a source up: copy what its vendor asks for, check the credentials, and print the lines for `.env`. */
+/** Set a source up: copy what its vendor asks for, check the credentials, choose folders, and print the lines for `.env`. */
 
 import { call } from "./api.js";
+import { channels, folders } from "./choose.js";
 import { element, loading } from "./dom.js";
+
+/** @typedef {{settings: Record<string, string>, chosen: Map<string, string>}} State The credentials to use, and the chosen folders */
 
 /**
  * The lines of `.env` for a form; secrets are left for the person to write.
- * @param {HTMLFormElement} form
+ * @param {HTMLFormElement} form @param {State} state
  */
-function lines(form) {
-  const fields = /** @type {(HTMLInputElement | HTMLTextAreaElement)[]} */ ([...form.querySelectorAll("input, textarea")]);
-  return fields
+function lines(form, { chosen }) {
+  const fields = /** @type {(HTMLInputElement | HTMLTextAreaElement)[]} */ ([...form.querySelectorAll("[name]")]);
+  const given = fields
     .filter((field) => field.value.trim())
     .map((field) => `CONCORDANCE_${field.name.toUpperCase()}=${field.dataset.write ? `<${field.dataset.write}>` : field.value.trim()}`);
+  return chosen.size > 0 ? [...given, `CONCORDANCE_DRIVE_ROOTS=${[...chosen.keys()].join(",")}`] : given;
 }
 
-/** @param {any} found What the service says of the credentials @param {HTMLFormElement} form */
-function report(found, form) {
+/** @param {string} source @param {Record<string, string>} settings */
+async function check(source, settings) {
+  return (await call(`/api/sources/${source}/check`, { method: "POST", body: { settings } })).json();
+}
+
+/** @param {any} found What the service says of the credentials @param {HTMLFormElement} form @param {State} state */
+function report(found, form, state) {
   if (!found.account) return [element("p", { role: "alert" }, found.problem)];
-  const first = found.first_sync;
   const count = `${found.place_count.toLocaleString("en")}${found.complete ? "" : " or more"}`;
-  /** @param {number | null} value @param {string} unit */
-  const figure = (value, unit) => (value === null ? null : element("li", {}, `${value.toLocaleString("en")} ${unit}`));
   return [
     element("h3", {}, found.ok ? `It works: ${found.account}` : found.account),
     found.problem && element("p", { role: "alert" }, found.problem),
@@ -33,25 +39,77 @@ function report(found, form) {
         ),
       ),
     found.place_count > 0 && element("p", {}, `It would read ${count}: ${found.places.join(", ")}${found.place_count > found.places.length ? ", …" : ""}`),
-    first &&
-      element(
-        "div",
-        {},
-        element("h3", {}, "The first sync"),
-        element(
-          "ul",
-          { class: "plain-list" },
-          element("li", {}, `${first.documents.toLocaleString("en")}${found.complete ? "" : " or more"} files, ${megabytes(first.size)}`),
-          figure(first.passages, "passages, about"),
-          figure(first.tokens, "tokens to embed, about"),
-          first.cost_usd !== null && element("li", {}, `${first.cost_usd.toFixed(2)} US dollars, about`),
-          first.time && element("li", {}, `${first.time}, about`),
-        ),
-        element("p", { class: "tiny soft" }, first.basis),
-      ),
-    ...found.notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note)),
-    found.ok && next(lines(form)),
+    found.ok && form.dataset.check === "slack" && channels("slack", state.settings),
+    ...(found.ok && found.first_sync ? choice(found, form, state) : [...notes(found), found.ok && next(lines(form, state), form)]),
   ];
+}
+
+/** Choose folders; the estimate and the lines follow the choice. @param {any} found @param {HTMLFormElement} form @param {State} state */
+function choice(found, form, state) {
+  const { chosen } = state;
+  const summary = element("div", { role: "status" });
+  const outcome = element("div", {}, .../** @type {Node[]} */ (estimate(found)));
+  const env = element("div", {}, next(lines(form, state), form));
+  let counted = [...chosen.keys()].join();
+  const show = () => {
+    env.replaceChildren(next(lines(form, state), form));
+    summary.replaceChildren(...described(chosen, show));
+    if (counted !== [...chosen.keys()].join()) outcome.replaceChildren(element("button", { type: "button", class: "quiet", onclick: count }, "Estimate the first sync"));
+  };
+  const count = async () => {
+    const roots = [...chosen.keys()].join();
+    outcome.replaceChildren(loading());
+    try {
+      const again = await check("google_drive", { ...state.settings, ...(roots ? { drive_roots: roots } : {}) });
+      counted = roots;
+      outcome.replaceChildren(...(again.account ? /** @type {Node[]} */ (estimate(again)) : [element("p", { role: "alert" }, again.problem)]));
+      if (roots !== [...chosen.keys()].join()) show();
+    } catch (error) {
+      outcome.replaceChildren(element("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+    }
+  };
+  summary.replaceChildren(...described(chosen, show));
+  return [element("h3", {}, "Choose what is read"), folders("google_drive", state.settings, chosen, show), summary, outcome, env];
+}
+
+/** What is chosen, with a button to leave each out again. @param {Map<string, string>} chosen @param {() => void} changed */
+function described(chosen, changed) {
+  if (chosen.size === 0) return [element("p", { class: "tiny soft" }, "Nothing is chosen: everything that the account sees is read, and what it will see later.")];
+  /** @param {string} id */
+  const remove = (id) => {
+    const box = /** @type {HTMLInputElement | null} */ (document.querySelector(`.tree input[value="${CSS.escape(id)}"]`));
+    if (box) return box.click();
+    chosen.delete(id);
+    changed();
+  };
+  const chips = [...chosen].map(([id, name]) => element("li", { class: "chip" }, name, element("button", { type: "button", "aria-label": `Leave out ${name}`, onclick: () => remove(id) }, "×")));
+  return [element("ul", { class: "chips", "aria-label": "Chosen" }, ...chips)];
+}
+
+/** @param {any} found */
+function estimate(found) {
+  const first = found.first_sync;
+  /** @param {number | null} value @param {string} unit */
+  const figure = (value, unit) => value !== null && element("li", {}, `about ${value.toLocaleString("en")} ${unit}`);
+  return [
+    element("h3", {}, "The first sync"),
+    element(
+      "ul",
+      { class: "plain-list" },
+      element("li", {}, `${first.documents.toLocaleString("en")}${found.complete ? "" : " or more"} ${first.documents === 1 && found.complete ? "file" : "files"}, ${megabytes(first.size)}`),
+      figure(first.passages, "passages"),
+      figure(first.tokens, "tokens to embed"),
+      first.cost_usd > 0 && element("li", {}, `about ${first.cost_usd.toFixed(2)} US dollars`),
+      first.time && element("li", {}, `about ${first.time}`),
+    ),
+    element("p", { class: "tiny soft" }, first.basis),
+    ...notes(found),
+  ];
+}
+
+/** @param {any} found */
+function notes(found) {
+  return found.notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note));
 }
 
 /** @param {number} bytes */
@@ -59,8 +117,9 @@ function megabytes(bytes) {
   return bytes < 1e6 ? "less than 1 MB" : bytes < 1e9 ? `${Math.round(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** @param {string[]} wanted */
-function next(wanted) {
+/** @param {string[]} wanted @param {HTMLFormElement} form */
+function next(wanted, form) {
+  if (wanted.length === 0) return form.dataset.roots ? element("p", {}, "To read everything, remove ", element("code", {}, "CONCORDANCE_DRIVE_ROOTS"), " from .env and run ", element("code", {}, "concordance restart"), ".") : "";
   const text = wanted.join("\n");
   return element(
     "div",
@@ -78,11 +137,14 @@ document.addEventListener("submit", async (event) => {
   const outcome = /** @type {HTMLElement} */ (form.querySelector(".outcome"));
   const button = /** @type {HTMLButtonElement} */ (form.querySelector("button:not([type])"));
   const settings = Object.fromEntries([.../** @type {any} */ (new FormData(form))].filter(([, value]) => String(value).trim()));
+  const roots = form.dataset.roots?.split(",").filter(Boolean) ?? [];
+  const state = { settings, chosen: new Map(roots.map((id) => [id, id])) };
   button.disabled = true;
   outcome.replaceChildren(loading());
   try {
-    const answer = await call(`/api/sources/${form.dataset.check}/check`, { method: "POST", body: { settings } });
-    outcome.replaceChildren(.../** @type {Node[]} */ (report(await answer.json(), form).filter(Boolean)));
+    const asked = roots.length > 0 ? { ...settings, drive_roots: roots.join(",") } : settings;
+    const found = await check(form.dataset.check, asked);
+    outcome.replaceChildren(.../** @type {Node[]} */ (report(found, form, state).filter(Boolean)));
   } catch (error) {
     outcome.replaceChildren(element("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
   } finally {

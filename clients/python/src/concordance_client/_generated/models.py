@@ -1130,6 +1130,30 @@ class SourceCheck(Model):
     """Limitations, each with what to do about it."""
 
 
+class SourcePlace(Model):
+    """A drive, folder or channel."""
+
+    id: str
+    """Its ID at the source, `my_drive` or `shared_drives`."""
+    name: str
+    """Its name."""
+    opens: bool
+    """True if it may contain further places."""
+    readable: bool
+    """False if the source must first let the credentials in: a channel without the app."""
+
+
+class SourcePlaces(Model):
+    """Places to choose from."""
+
+    problem: str | None
+    """Why they cannot be listed and what to do; null if they can."""
+    places: list[SourcePlace]
+    """Up to 500 drives or folders by name, or 1000 channels, those that are readable first."""
+    complete: bool
+    """False if there are more."""
+
+
 class SourcesEvent(Model):
     """The data of the event `sources`, the first of a stream."""
 

@@ -31,6 +31,17 @@ class Operations(ABC):
             Call("POST", "/api/ask", models.AnswerResponse, body={"query": query, **options}, repeatable=True)
         )
 
+    def browse_source(self, source: str, **options: Unpack[params.BrowseSourceOptions]) -> models.SourcePlaces:
+        """Browse drives, folders or channels.
+
+        Return the places directly inside one, as the source shows them to these credentials. For operators.
+        """
+        return self.send(
+            Call(
+                "POST", f"/api/sources/{quoted(source)}/places", models.SourcePlaces, body={**options}, repeatable=False
+            )
+        )
+
     def change_document(self, doc_id: str, **options: Unpack[params.ChangeDocumentOptions]) -> models.ChangeResponse:
         """Change title, tags and sharing of an upload.
 
@@ -468,6 +479,17 @@ class AsyncOperations(ABC):
         """
         return await self.send(
             Call("POST", "/api/ask", models.AnswerResponse, body={"query": query, **options}, repeatable=True)
+        )
+
+    async def browse_source(self, source: str, **options: Unpack[params.BrowseSourceOptions]) -> models.SourcePlaces:
+        """Browse drives, folders or channels.
+
+        Return the places directly inside one, as the source shows them to these credentials. For operators.
+        """
+        return await self.send(
+            Call(
+                "POST", f"/api/sources/{quoted(source)}/places", models.SourcePlaces, body={**options}, repeatable=False
+            )
         )
 
     async def change_document(

@@ -128,6 +128,17 @@ class AskOptions(TypedDict, total=False):
     """The format of `citation.text`. Default: `"inline"`."""
 
 
+class BrowseSourceOptions(TypedDict, total=False):
+    """Options of `browse_source`."""
+
+    settings: Mapping[str, str]
+    """Credentials as for `POST /api/sources/{source}/check`. Empty: those that are configured. They are not stored,
+    logged or returned.
+    """
+    inside: str | None
+    """ID of the place to open; null for the top."""
+
+
 class ChangeDocumentOptions(TypedDict, total=False):
     """Options of `change_document`."""
 

@@ -1,0 +1,90 @@
+"""Drives and folders to choose from, a level at a time, and the files below the chosen ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from resources.core.errors import InvalidRequestError
+from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.kinds import FOLDER
+from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, TITLE
+from resources.sources.spec import Place, Places
+
+MOST = 500
+"""Folders of a level."""
+TOGETHER = 40
+"""Folders whose children are listed in one query, which keeps its address short."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_EVERYWHERE: dict[str, Any] = {"corpora": "allDrives", "includeItemsFromAllDrives": True, "supportsAllDrives": True}
+
+
+def drives(client: DriveClient) -> Iterator[JSON]:
+    """Yield the shared drives that the account sees."""
+    return client.pages("drives.list", "drives", pageSize=100, fields="nextPageToken,drives(id,name)")
+
+
+def level(client: DriveClient, inside: str | None, *, own: bool) -> Places:
+    """Return the folders directly inside a place, or the top without one; with `own`, the account has a My Drive to choose."""
+    if inside is None:
+        top = Place(SHARED_DRIVES, "All shared drives", opens=True)
+        return Places((Place(MY_DRIVE, TITLE, opens=True), top) if own else (top,))
+    found = drives(client) if inside == SHARED_DRIVES else _folders(client, inside)
+    some = list(islice(found, MOST + 1))
+    named = (Place(str(one["id"]), str(one.get("name")), opens=True) for one in some[:MOST])
+    return Places(tuple(sorted(named, key=lambda one: one.name.casefold())), complete=len(some) <= MOST)
+
+
+def ids(text: str) -> list[str]:
+    """Return the roots of a comma list. Raises `InvalidRequestError`."""
+    return [_checked(one.strip()) for one in text.split(",") if one.strip()]
+
+
+def names(client: DriveClient, roots: Sequence[str]) -> list[str | None]:
+    """Return the name of each root; None for what the account does not see."""
+    known = {str(one["id"]): str(one.get("name")) for one in drives(client)}
+    known |= {MY_DRIVE: TITLE, SHARED_DRIVES: "All shared drives"}
+    others = [one for one in roots if one not in known]
+    many = [{"fileId": one, "fields": "id,name", "supportsAllDrives": True} for one in others]
+    seen = client.visible("files.get", many) if many else []
+    known |= {one: str(file.get("name")) for one, file in zip(others, seen, strict=True) if file is not None}
+    return [known.get(one) for one in roots]
+
+
+def files_below(client: DriveClient, roots: Sequence[str], until: float) -> Iterator[JSON]:
+    """Yield id and size of the files in these roots and all folders below, each once; ends early at `until`, a monotonic time."""
+    waiting = [one for one in roots if one != SHARED_DRIVES]
+    if SHARED_DRIVES in roots:
+        waiting += [str(one["id"]) for one in drives(client)]
+    seen = set(waiting)
+    while waiting:
+        some, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
+        query = f"({_children(some)}) and trashed = false"
+        fields = "nextPageToken,files(id,size,mimeType)"
+        for one in client.pages("files.list", "files", q=query, pageSize=1000, fields=fields, **_EVERYWHERE):
+            if time.monotonic() > until:
+                return
+            if one.get("mimeType") != FOLDER:
+                yield one
+            elif one["id"] not in seen:
+                seen.add(one["id"])
+                waiting.append(one["id"])
+
+
+def _folders(client: DriveClient, inside: str) -> Iterator[JSON]:
+    query = f"{_children([_checked(inside)])} and mimeType = '{FOLDER}' and trashed = false"
+    fields = "nextPageToken,files(id,name)"
+    return client.pages("files.list", "files", q=query, orderBy="name", pageSize=MOST + 1, fields=fields, **_EVERYWHERE)
+
+
+def _children(folders: Collection[str]) -> str:
+    return " or ".join(f"'{'root' if one == MY_DRIVE else one}' in parents" for one in folders)
+
+
+def _checked(place: str) -> str:
+    if not _ID.fullmatch(place):
+        raise InvalidRequestError("A drive or folder is named by its ID: the last part of its address in Drive.")
+    return place
