@@ -19,6 +19,8 @@ class RecentSync(msgspec.Struct, frozen=True):
     synced: int
     failed: int
     seconds: float
+    run_id: str | None
+    """Dagster's run; None before one took the job."""
 
 
 class Receipt(msgspec.Struct, frozen=True):

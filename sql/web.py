@@ -19,6 +19,7 @@ from sql.web_rows import (
     DocumentPage,
     Entry,
     Figure,
+    FirstSyncRow,
     IngestState,
     Match,
     Memberships,
@@ -140,6 +141,7 @@ class WebReads(AsyncFamily, path="serving"):
         comment: str | None,
         expected_doc_id: str | None,
     ) -> str | None: ...
+    async def first_syncs(self) -> list[FirstSyncRow]: ...
     async def full_text(
         self,
         *,

@@ -333,6 +333,14 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str | None
 
 
+class FirstSyncRow(msgspec.Struct, frozen=True):
+    """The running first sync of a source."""
+
+    source: str
+    documents: int
+    done: int
+
+
 class SyncErrorRow(msgspec.Struct, frozen=True):
     """An error of a sync."""
 

@@ -42,6 +42,8 @@ class Card(NamedTuple):
     checked: str | None
     """How long ago the permissions of the stalest root or channel were read."""
     syncs: Plot | None
+    run: str | None
+    """Dagster's run of the running or latest sync."""
     errors: Sequence[SyncErrorRow]
 
     @property
@@ -77,6 +79,7 @@ def card(
         max(0, len(partitions) - MOST_PARTITIONS),
         age_of(min(checks), now) if checks else None,
         _syncs(recent) if len(recent) >= LEAST_SYNCS else None,
+        recent[-1].run_id if recent else None,
         errors,
     )
 

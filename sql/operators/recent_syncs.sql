@@ -5,7 +5,8 @@ SELECT
     j.started_at,
     j.synced,
     j.failed,
-    extract(EPOCH FROM coalesce(j.completed_at, now()) - j.started_at)::float8 AS seconds
+    extract(EPOCH FROM coalesce(j.completed_at, now()) - j.started_at)::float8 AS seconds,
+    j.run_id
 FROM unnest(%(sources)s::text []) AS s (source)
 INNER JOIN sync_jobs AS j
     ON

@@ -167,6 +167,21 @@ def test_a_source_that_is_set_up_is_browsed_with_its_own_credentials(site: Site)
         assert shown(running, "/sources/slack/set-up", "operator").css("form[data-check]:not(:has(input))") == []
 
 
+def test_syncs_lead_to_their_runs_in_dagster_if_browsers_reach_it(site: Site) -> None:
+    roles = Settings(_env_file=None, roles=json.dumps({"auditor": [PEOPLE["auditor"]]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    changes = {"roles": roles, "slack_bot_token": SecretStr("xoxb-test")}
+    site.sql("INSERT INTO sync_jobs (source, status, completed_at, run_id) VALUES ('slack', 'success', now(), 'r1')")
+    for address, links in (("https://dagster.example", ["/dagster?next=%2Fruns%2Fr1"]), (None, [])):
+        more = {"dagster_public_url": address, "dagster_url": "http://dagster.internal"}
+        site.settings = site.settings.model_copy(update=changes | more)
+        with site.running() as running:
+            page = shown(running, "/sources/slack", "auditor")
+            assert [one.attributes["href"] for one in page.css("a[href^='/dagster?']")] == links
+            if links:
+                opened = fetched(running, links[0], "auditor").headers["location"]
+                assert opened.startswith("https://dagster.example/runs/r1?")
+
+
 def test_approved_deletions_are_carried_out_by_a_sync(running: Running, site: Site) -> None:
     def decide(decision: str, **more: str) -> httpx.Response:
         body = {"decision": decision, **more}

@@ -188,3 +188,15 @@ def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe
     assert desk.site.sql("SELECT count(*) FROM agents") == [(0,)]
     desk.browser.click("form.account button")
     assert "You are signed out" in desk.browser.text
+
+
+def test_a_question_during_a_first_sync_says_that_documents_are_still_read(desk: Desk, axe: str) -> None:
+    desk.site.sql("INSERT INTO sync_jobs (source, status, documents, done) VALUES ('slack', 'running', 100, 40)")
+    desk.open("/?q=lantern")
+    desk.press("#ask")
+    desk.until(
+        "document.querySelector('#answer .note')?.textContent.startsWith('Slack is still')", "a note with the answer"
+    )
+    assert "No data found" in desk.browser.text
+    assert "100" not in desk.browser.evaluate("document.querySelector('main').textContent")
+    desk.check(axe)

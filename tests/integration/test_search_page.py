@@ -6,6 +6,7 @@ import httpx
 from selectolax.lexbor import LexborHTMLParser
 
 from resources.core.domain import SourceName
+from resources.settings import Settings
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -43,6 +44,26 @@ def test_each_person_finds_what_that_person_may_read(site: Site, running: Runnin
     nothing = page(running, "/?q=kettle", "eve@other.com")
     assert titles(nothing) == []
     assert "Nothing found" in nothing.css_first("#results").text()
+
+
+def test_a_first_sync_is_said_to_everyone_and_counted_for_operators_alone(site: Site) -> None:
+    roles = Settings(_env_file=None, roles='{"operator": ["olga@acme.com"]}').roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    site.settings = site.settings.model_copy(update={"roles": roles})
+    site.sql("INSERT INTO sync_jobs (source, status, documents, done) VALUES ('slack', 'running', 100, 40)")
+    site.sql("INSERT INTO sync_jobs (source, status, completed_at) VALUES ('files', 'failed', now())")
+    with site.running() as running:
+
+        def said(who: str) -> str | None:
+            note = page(running, "/results?q=kettle", who).css_first("#reading")
+            return note.text() if note else None
+
+        assert said(ANN) == "Slack is still being read. Try again in a moment."
+        assert said("olga@acme.com") == "Slack is still being read: 40 of 100 documents. Try again in a moment."
+        site.sql("INSERT INTO sync_jobs (source, status) VALUES ('files', 'running')")
+        assert said(ANN) == "Files and Slack are still being read. Try again in a moment."
+        site.sql("INSERT INTO sync_jobs (source, status, completed_at) VALUES ('files', 'success', now())")
+        site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE source = 'slack'")
+        assert said("olga@acme.com") is None
 
 
 def test_filters_stay_in_the_address_and_narrow(site: Site, running: Running) -> None:

@@ -21,6 +21,7 @@ from serving.retrieval.query import MAX_QUERY
 from serving.routes.pages.visitor import PAGE_ERRORS, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
 from serving.understanding.phrases import KINDS, Kind
+from serving.web.first_syncs import still_reading
 from serving.web.formats import kind
 from serving.web.render import view
 
@@ -129,7 +130,8 @@ async def _values(services: Services, access: Access, search: Wanted) -> dict[st
     base = {"base": services.settings.base_url}
     if not search.query:
         return _empty(search) | base
-    return _shown(search, await found(services, _request(search, services), access)) | base
+    response = await found(services, _request(search, services), access)
+    return _shown(search, response) | base | {"reading": await still_reading(services, access)}
 
 
 @get("/", operation_id="home", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)

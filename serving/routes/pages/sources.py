@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from resources.core.domain import Access, Role
+from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
 from resources.sources import find, names
@@ -63,6 +64,7 @@ async def sources_page(request: Request[Any, Any, Any], services: NamedDependenc
         now=services.clock(),
         minutes=services.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
+        dagster=browser_address(services.settings) is not None,
         guided=SET_UPS,
     )
 
@@ -91,6 +93,7 @@ async def source_card(
         now=services.clock(),
         minutes=services.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
+        dagster=browser_address(services.settings) is not None,
         guided=SET_UPS,
     )
 

@@ -1,0 +1,20 @@
+"""What the search page says while a source is read for the first time, so that missing documents surprise nobody."""
+
+from __future__ import annotations
+
+from resources.core.domain import Access, Role
+from resources.sources import label
+from serving.deps import Services
+from sql.web import WebReads
+
+
+async def still_reading(services: Services, access: Access) -> str | None:
+    """Return a sentence on the first syncs that are running, None if there are none. Counts are for operators and auditors."""
+    found = await WebReads(services.database).first_syncs()
+    if not found:
+        return None
+    names = " and ".join(label(one.source) for one in found)
+    documents, done = sum(one.documents for one in found), sum(one.done for one in found)
+    counted = documents and access.has(Role.OPERATOR, Role.AUDITOR)
+    count = f": {done:,} of {documents:,} documents" if counted else ""
+    return f"{names} {'is' if len(found) == 1 else 'are'} still being read{count}. Try again in a moment."
