@@ -41,16 +41,19 @@ from serving.routes.ingest import ingest_status, start_ingest
 from serving.routes.listing import list_collections, list_documents
 from serving.routes.mcp import mcp
 from serving.routes.me import me
+from serving.routes.not_useful import propose_question
 from serving.routes.notifications import drive_notifications
 from serving.routes.oauth import OAUTH_HANDLERS
 from serving.routes.originals import get_original
 from serving.routes.pages.admin import (
     agents_page,
     audit_log_page,
+    feedback_page,
     keys_page,
     policies_page,
     questions_page,
     sessions_page,
+    take_downs_page,
 )
 from serving.routes.pages.answers import history, view_answer
 from serving.routes.pages.dagster import dagster_session, open_dagster
@@ -138,6 +141,7 @@ def create_app(
         share_answer,
         unshare_answer,
         feedback,
+        propose_question,
         rag_search,
         search_files,
         chat,
@@ -199,6 +203,8 @@ def create_app(
         agents_page,
         policies_page,
         questions_page,
+        feedback_page,
+        take_downs_page,
         list_questions,
         decide_question,
         view_document,

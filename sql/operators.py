@@ -77,6 +77,18 @@ class SetQuestion(msgspec.Struct, frozen=True):
     titles: list[str]
 
 
+class NotUseful(msgspec.Struct, frozen=True):
+    """An answer that was marked not useful; `state` is that of its question in the question set, None if it is not there."""
+
+    feedback_id: str
+    created_at: datetime
+    email: str
+    question: str
+    in_conversation: bool
+    found: bool
+    state: str | None
+
+
 class EvaluationRun(msgspec.Struct, frozen=True):
     """The figures of a run of the question set; null where no question names a document to find."""
 
@@ -96,6 +108,7 @@ class OperatorReads(AsyncFamily, path="operators"):
     async def questions(
         self, *, state: str | None, after: int, most: int, principals: list[str], fresh_since: datetime
     ) -> list[SetQuestion]: ...
+    async def feedback(self, *, before_at: datetime | None, before_id: str | None, most: int) -> list[NotUseful]: ...
     async def evaluations(self, *, most: int) -> list[EvaluationRun]: ...
     async def month(self, *, month: str) -> Month | None: ...
 

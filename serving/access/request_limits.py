@@ -119,6 +119,7 @@ CLASS_OF: Mapping[str, str] = {
             "exportMe",
             "decideHeldDeletions",
             "decideQuestion",
+            "proposeQuestion",
             "revokeAnyKey",
             "endAnySession",
             "endAnyAgent",

@@ -9,6 +9,37 @@ ON CONFLICT (md5(question), email, never) DO UPDATE SET
     doc_ids = excluded.doc_ids, groups = excluded.groups, state = excluded.state
 RETURNING question_id;
 
+-- name: propose^
+-- Propose the question of an answer that was marked not useful, with a document that the asker could read by the principals of then.
+-- Questions of conversations are left out: what they were searched as may repeat earlier answers. An accepted question stays as it is.
+-- Parameters: feedback_id, doc_id, added_by.
+INSERT INTO questions (question, doc_ids, email, groups, state, origin, added_by)
+SELECT
+    a.question,
+    ARRAY[d.doc_id] AS doc_ids,
+    a.email,
+    ARRAY(
+        SELECT p.name
+        FROM unnest(a.principals) AS p (name)
+        WHERE
+            starts_with(p.name, 'group:')
+            -- groups from the directory are looked up at each evaluation
+            AND NOT EXISTS (SELECT 1 FROM directory AS k WHERE k.email = a.email AND k.principal = p.name)
+        ORDER BY p.name
+    ) AS groups,
+    'proposed' AS state,
+    'feedback' AS origin,
+    :added_by AS added_by
+FROM feedback AS f
+INNER JOIN answers AS a ON f.answer_id = a.answer_id
+INNER JOIN checked_documents AS d ON d.doc_id = :doc_id
+WHERE
+    f.feedback_id = :feedback_id AND f.verdict = 'bad'
+    AND d.state = 'live' AND d.permissions && a.principals AND NOT d.departed && a.principals
+    AND a.standalone IS NULL AND length(a.question) BETWEEN 1 AND 1000
+ON CONFLICT (md5(question), email, never) DO UPDATE SET doc_ids = excluded.doc_ids WHERE questions.state = 'proposed'
+RETURNING question_id;
+
 -- name: accept
 -- Accept proposed questions. Parameters: ids bigint[].
 UPDATE questions SET state = 'accepted' WHERE question_id = ANY(:ids::bigint []) AND state = 'proposed'

@@ -73,6 +73,7 @@ READS: dict[str, dict[str, Any]] = {
         "most": 51,
     },
     "directory": {"email": BOB, "token_id": "none", **FRESH},
+    "first_syncs": {},
     "document": {"doc_ids": [NOBODY], **FRESH},
     "document_by_page": {
         "doc_ids": [],

@@ -29,6 +29,7 @@ NOT_FOUND = dict.fromkeys(
         "revokeAnyKey",
         "decideHeldDeletions",
         "decideQuestion",
+        "proposeQuestion",
         "getAnswer",
         "shareAnswer",
         "unshareAnswer",

@@ -14,6 +14,7 @@ from serving.access import api_keys
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.drive import DriveSite, service_account_file
+from tests.fixtures.feedback import rated
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.slack import SlackSite
 
@@ -29,6 +30,8 @@ PAGES = {
     "/admin/agents": ADMIN,
     "/admin/policies": ADMIN,
     "/admin/questions": ADMIN,
+    "/admin/feedback": ADMIN,
+    "/admin/take-downs": ADMIN,
 }
 
 
@@ -48,6 +51,13 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
     site.sql(
         "INSERT INTO sync_jobs (source, status, started_at, stage, documents, done, passages)"
         " VALUES ('files', 'running', now() - interval '1 min', 'indexed', 100, 40, 90)"
+    )
+    rated(site, OPERATOR, CHANNEL)
+    owner = json.dumps({"owner": CHANNEL})
+    site.sql(
+        "INSERT INTO audit_log (email, action, doc_ids, detail) VALUES (%s, 'take_down', ARRAY[gen_random_uuid()], %s)",
+        ADMIN,
+        owner,
     )
     with session(site.settings.postgres_dsn) as connection:
         api_keys.create(connection, "bot@acme.com", ["group:ops@acme.com"])
@@ -195,4 +205,16 @@ def test_an_administrator_revokes_a_key(running: Running, browser: Browser, site
     press(browser, "dialog .danger")
     until(browser, "document.querySelector('tr.over')")
     assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
+    clean(browser, running)
+
+
+def test_a_question_is_proposed_from_feedback(running: Running, browser: Browser, site: Site) -> None:
+    document = site.add("Plans", ["The plan."], [OPERATOR, ADMIN])
+    browser.look()
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/admin/feedback")
+    browser.fill("[name=document]", f"{running.url}/documents/{document}")
+    press(browser, "[data-feedback] button")
+    until(browser, "document.getElementById('status').textContent.includes('is proposed')")
+    assert site.sql("SELECT question, doc_ids::text[] FROM questions") == [(CHANNEL, [document])]
     clean(browser, running)

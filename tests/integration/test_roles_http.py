@@ -86,7 +86,10 @@ def may(running: Running, who: str) -> dict[str, bool]:
         }
         == {200},
         "read the audit log": ask("GET", "/api/audit").status_code == 200,
-        "list the question set, accept and remove questions": ask("GET", "/api/questions").status_code == 200,
+        "list the question set and feedback, propose, accept and remove questions": ask(
+            "GET", "/api/questions"
+        ).status_code
+        == 200,
         "take down uploads of others": removed.status_code == 200,
         "share uploads with anyone": shared.status_code == 202,
         "look at Dagster": dagster in ("viewer", "admin"),

@@ -1,4 +1,4 @@
-"""The pages for administrators: the audit log (for auditors, too), API keys, browser sessions, agents, roles and retention."""
+"""The pages of administration: audit log, question set, feedback, take-downs, API keys, sessions, agents, roles and retention."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from serving.deps import Services
 from serving.routes.administration import all_keys, all_sessions
 from serving.routes.agents import all_agents
 from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
+from serving.routes.not_useful import not_useful
 from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
 from serving.routes.questions import question_page
 from serving.web.render import Link, administration, view
 from sql.operators import OperatorReads
+from sql.web import WebReads
 
 FILTERS = ("email", "action", "since", "until")
-QUESTIONS, RUNS = 50, 12
-"""Questions of a page, and runs that are shown."""
+QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
+"""Questions of a page, and the latest runs and take-downs that are shown."""
 
 
 def _page(
@@ -32,7 +34,11 @@ def _page(
 ) -> Response[str]:
     tabs = [Link("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
     if access.has(Role.CURATOR):
-        tabs.append(Link("/admin/questions", "Questions"))
+        tabs += [
+            Link("/admin/questions", "Questions"),
+            Link("/admin/feedback", "Feedback"),
+            Link("/admin/take-downs", "Take-downs"),
+        ]
     if access.has():
         tabs += [
             Link("/admin/keys", "Keys"),
@@ -156,6 +162,37 @@ async def questions_page(request: Request[Any, Any, Any], services: NamedDepende
         accepted=accepted,
         runs=runs,
     )
+
+
+@get(
+    "/admin/feedback",
+    operation_id="feedbackPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def feedback_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """List the questions whose answers were marked not useful, without the answers. For curators."""
+    access = await signed_in(request, services)
+    found = await not_useful(services, access, QUESTIONS, request.query_params.get("cursor"))
+    return _page("admin/feedback.html", access, "/admin/feedback", services, "admin.js", found=found)
+
+
+@get(
+    "/admin/take-downs",
+    operation_id="takeDownsPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    exception_handlers=PAGE_ERRORS,
+)
+async def take_downs_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """List the uploads and pushed documents that curators took down, without their titles. For curators."""
+    access = await signed_in(request, services)
+    await require(services.audit, access, Role.CURATOR)
+    events = await WebReads(services.database).audit_events(
+        email=None, action="take_down", since=None, until=None, before_at=None, before_id=None, most=TAKE_DOWNS
+    )
+    return _page("admin/take_downs.html", access, "/admin/take-downs", services, events=events, most=TAKE_DOWNS)
 
 
 async def _administrator(request: Request[Any, Any, Any], services: Services) -> Access:

@@ -109,7 +109,7 @@ function actions(done) {
     try {
       await call("/api/feedback", { method: "POST", body: { verdict, answer_id: done.answer_id } });
       button.parentElement?.querySelectorAll("[aria-pressed]").forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
-      said.textContent = "Thank you.";
+      said.textContent = verdict === "bad" ? "Thank you. Curators see your question, not the answer." : "Thank you.";
     } catch (error) {
       said.textContent = error instanceof Problem ? error.message : "That did not work. Try again.";
     }

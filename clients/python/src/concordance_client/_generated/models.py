@@ -1008,6 +1008,13 @@ class QuestionList(Model):
     """The parameter `cursor` of the next page; null on the last one."""
 
 
+class QuestionProposed(Model):
+    """A question that was proposed for the question set."""
+
+    id: int
+    """Number of the question."""
+
+
 class RestartEvent(Model):
     """The data of the event `restart`: discard the text so far, and go on with the tokens that follow."""
 

@@ -362,6 +362,22 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
 
+    def propose_question(self, feedback_id: str, document: str) -> models.QuestionProposed:
+        """Propose a question from feedback.
+
+        Propose the question of an answer that was marked not useful, with the document that answers it. For
+        curators and administrators.
+        """
+        return self.send(
+            Call(
+                "POST",
+                f"/api/feedback/{quoted(feedback_id)}/question",
+                models.QuestionProposed,
+                body={"document": document},
+                repeatable=False,
+            )
+        )
+
     def push_document(self, source: str, id: str, **options: Unpack[params.PushDocumentOptions]) -> models.PushResponse:
         """Push a document.
 
@@ -830,6 +846,22 @@ class AsyncOperations(ABC):
         Return the caller's own principals, and where each comes from.
         """
         return await self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
+
+    async def propose_question(self, feedback_id: str, document: str) -> models.QuestionProposed:
+        """Propose a question from feedback.
+
+        Propose the question of an answer that was marked not useful, with the document that answers it. For
+        curators and administrators.
+        """
+        return await self.send(
+            Call(
+                "POST",
+                f"/api/feedback/{quoted(feedback_id)}/question",
+                models.QuestionProposed,
+                body={"document": document},
+                repeatable=False,
+            )
+        )
 
     async def push_document(
         self, source: str, id: str, **options: Unpack[params.PushDocumentOptions]
