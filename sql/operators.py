@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 import msgspec
 
@@ -21,6 +21,15 @@ class RecentSync(msgspec.Struct, frozen=True):
     seconds: float
     run_id: str | None
     """Dagster's run; None before one took the job."""
+
+
+class SyncDay(msgspec.Struct, frozen=True):
+    """The syncs of a source on a day; `gap` is in seconds, None without two successful syncs."""
+
+    source: str
+    day: date
+    synced: int
+    gap: float | None
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -104,6 +113,7 @@ class OperatorReads(AsyncFamily, path="operators"):
     """Reads of the pages."""
 
     async def recent_syncs(self, *, sources: list[str], most: int) -> list[RecentSync]: ...
+    async def sync_days(self, *, sources: list[str], since: datetime) -> list[SyncDay]: ...
     async def receipts(self, *, most: int) -> list[Receipt]: ...
     async def questions(
         self, *, state: str | None, after: int, most: int, principals: list[str], fresh_since: datetime

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from resources.core.durations import age_of
 from serving.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot
-from sql.operators import RecentSync
+from serving.web.source_days import Days, days
+from sql.operators import RecentSync, SyncDay
 from sql.web_rows import SyncErrorRow
 
+Row = TypeVar("Row", RecentSync, SyncDay)
 LATE_AFTER = 3
 """Scheduled syncs that may be missed before a source is called late."""
 MOST_PARTITIONS = 100
@@ -42,6 +44,7 @@ class Card(NamedTuple):
     checked: str | None
     """How long ago the permissions of the stalest root or channel were read."""
     syncs: Plot | None
+    days: Days | None
     run: str | None
     """Dagster's run of the running or latest sync."""
     errors: Sequence[SyncErrorRow]
@@ -63,6 +66,7 @@ def card(
     report: SourceReport,
     running: Running | None,
     recent: Sequence[RecentSync],
+    by_day: Sequence[SyncDay],
     errors: Sequence[SyncErrorRow],
     now: datetime,
     every: timedelta,
@@ -79,6 +83,7 @@ def card(
         max(0, len(partitions) - MOST_PARTITIONS),
         age_of(min(checks), now) if checks else None,
         _syncs(recent) if len(recent) >= LEAST_SYNCS else None,
+        days(by_day, report.last_sync_at, now, LATE_AFTER * every),
         recent[-1].run_id if recent else None,
         errors,
     )
@@ -104,9 +109,9 @@ def state(report: SourceReport, now: datetime, every: timedelta) -> State:
     return State("Up to date", "good")
 
 
-def by_source(recent: Sequence[RecentSync]) -> Mapping[str, list[RecentSync]]:
-    found: dict[str, list[RecentSync]] = {}
-    for one in recent:
+def by_source(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for one in rows:
         found.setdefault(one.source, []).append(one)
     return found
 

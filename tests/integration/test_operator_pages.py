@@ -185,6 +185,20 @@ def test_syncs_lead_to_their_runs_in_dagster_if_browsers_reach_it(site: Site) ->
                 assert opened.startswith("https://dagster.example/runs/r1?")
 
 
+def test_days_of_syncs_are_drawn_with_the_longest_time_between_them(running: Running, site: Site) -> None:
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, started_at, completed_at, synced)"
+        " SELECT 'slack', 'success', at, at + interval '1 min', 7 FROM generate_series(now() - interval '4 days', now()"
+        " - interval '1 day', interval '20 min') AS s (at)"
+    )
+    page = shown(running, "/sources/slack", "auditor")
+    plots = {one.attributes["aria-label"] or "": one.css("rect") for one in page.css("figure svg")}
+    (gaps,) = (bars for label, bars in plots.items() if label.startswith("Longest time between syncs by day"))
+    (read,) = (bars for label, bars in plots.items() if label.startswith("Documents read by day"))
+    assert (len(gaps), len(read)) == (5, 5)
+    assert ["at most 20 min" in one.text() for one in gaps[1:-2]] == [True, True]
+
+
 def test_approved_deletions_are_carried_out_by_a_sync(running: Running, site: Site) -> None:
     def decide(decision: str, **more: str) -> httpx.Response:
         body = {"decision": decision, **more}

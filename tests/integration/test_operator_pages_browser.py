@@ -52,6 +52,10 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
         "INSERT INTO sync_jobs (source, status, started_at, stage, documents, done, passages)"
         " VALUES ('files', 'running', now() - interval '1 min', 'indexed', 100, 40, 90)"
     )
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, started_at, completed_at, synced)"
+        " SELECT 'files', 'success', at, at, 7 FROM generate_series(now() - interval '9 days', now() - interval '10 min', interval '20 min') AS s (at)"
+    )
     rated(site, OPERATOR, CHANNEL)
     owner = json.dumps({"owner": CHANNEL})
     site.sql(

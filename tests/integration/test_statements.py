@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -24,6 +24,7 @@ TYPES: dict[str, Any] = {
     "int8": int,
     "float8": float,
     "timestamptz": datetime,
+    "date": date,
     "jsonb": Json,
     "bytea": bytes,
     "float4": float,

@@ -14,6 +14,8 @@ from serving.ledger import LastJob, Partition, Paused, SourceReport, Totals
 from serving.metrics import Metrics
 from serving.web.plots import HEIGHT, Point, plot, searches
 from serving.web.source_cards import MOST_PARTITIONS, card, state
+from serving.web.source_days import days
+from sql.operators import SyncDay
 from sql.web_rows import Figure
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -66,7 +68,7 @@ def test_the_state_of_a_source(facts: dict[str, Any], words: str) -> None:
 
 def test_roots_with_something_to_look_at_come_first_and_none_is_dropped_silently() -> None:
     many = [part(f"{number:03}") for number in range(MOST_PARTITIONS)]
-    shown = card(report(partitions=[*many, part("z", failed=1)]), None, [], [], NOW, EVERY)
+    shown = card(report(partitions=[*many, part("z", failed=1)]), None, [], [], [], NOW, EVERY)
     assert shown.partitions[0].partition == "z"
     assert (len(shown.partitions), shown.hidden) == (MOST_PARTITIONS, 1)
 
@@ -107,3 +109,29 @@ def test_a_first_sync_is_extrapolated_from_past_ones() -> None:
     assert (found.passages, found.tokens, found.cost_usd, found.time) == (4000, 400_000, 20.0, "8 min")
     monitor.totals = []
     assert first_sync(1000, 5, cast("Services", SimpleNamespace(monitor=monitor))).time is None
+
+
+def test_days_without_a_sync_and_a_sync_that_is_overdue_are_marked() -> None:
+    today = NOW.date()
+    found = [
+        SyncDay("slack", today - timedelta(3), 1200, None),
+        SyncDay("slack", today - timedelta(2), 10, 900.0),
+        SyncDay("slack", today, 5, 600.0),
+    ]
+    shown = days(found, NOW - timedelta(hours=2), NOW, 3 * EVERY)
+    assert shown is not None
+    assert (shown.number, shown.read.summary) == (4, "1,215 documents in 4 days")
+    assert [one.bad for one in shown.gaps.bars] == [False, False, True, True]
+    assert shown.gaps.summary == "At most 2.0 h between two syncs; 2 of 4 days were late"
+    assert [one.title.partition(": ")[2] for one in shown.gaps.bars] == [
+        "first sync",
+        "at most 15 min between syncs",
+        "no successful sync",
+        "at most 2.0 h between syncs",
+    ]
+    assert shown.gaps.bars[2].height == HEIGHT
+
+
+def test_a_few_days_make_no_plot() -> None:
+    assert days([], None, NOW, EVERY) is None
+    assert days([SyncDay("slack", NOW.date() - timedelta(1), 1, None)], NOW, NOW, EVERY) is None

@@ -25,6 +25,7 @@ from serving.routes.sources import reports
 from serving.web.plots import searches
 from serving.web.render import view
 from serving.web.source_cards import Card, Running, by_source, card
+from serving.web.source_days import since
 from sql.operators import CommandReads, OperatorReads
 from sql.web import WebReads
 from sql.web_rows import SyncErrorRow
@@ -130,17 +131,20 @@ async def set_up_page(
 async def _cards(services: Services, access: Access, found: Sequence[SourceReport]) -> list[Card]:
     """Return the cards of these sources; errors of documents are for operators."""
     wanted = [one.source for one in found]
-    recent = by_source(await OperatorReads(services.database).recent_syncs(sources=wanted, most=RECENT_SYNCS))
+    reads, now = OperatorReads(services.database), services.clock()
+    recent = by_source(await reads.recent_syncs(sources=wanted, most=RECENT_SYNCS))
+    by_day = by_source(await reads.sync_days(sources=wanted, since=since(now)))
     running = {
         row.source: Running(progress(row), row.done, row.documents)
         for row in await CommandReads(services.database).running()
     }
-    now, every = services.clock(), timedelta(minutes=services.settings.sync_minutes)
+    every = timedelta(minutes=services.settings.sync_minutes)
     return [
         card(
             one,
             running.get(one.source),
             recent.get(one.source, []),
+            by_day.get(one.source, []),
             await _errors(services, one) if access.has(Role.OPERATOR) else [],
             now,
             every,
