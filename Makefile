@@ -13,7 +13,7 @@ CODE := sql resources assets orchestration serving
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-all test-real check format lock client soak clean
+.PHONY: help setup demo up down test test-all test-real check format lock client soak clean screenshots
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -116,7 +116,6 @@ soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, ki
 
 screenshots: $(STAMP) ## Save pictures of all pages in screenshots/, and renew those of the documentation
 	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/integration/test_newcomer.py \
-	  tests/integration/test_operator_pages_browser.py::test_every_page_fits_a_phone_and_is_accessible \
 	  tests/integration/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
 	@$(BIN)/python -m tests.fixtures.pictures screenshots
 

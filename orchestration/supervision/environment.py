@@ -3,6 +3,7 @@
 A service gets only the secrets that it uses, and from our own environment only what programs need to run.
 """
 
+import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from resources import sample_people
 from resources.core.errors import ConfigurationError
@@ -163,16 +164,18 @@ def _given(settings: Settings, names: Collection[str]) -> dict[str, str]:
     environment = variables.grouped({name: getattr(settings, name) for name in names})
     for name in {*names, "home"} - variables.NOT_ALONE:
         value = getattr(settings, name)
-        if name in {"file_roots", "widgets"}:
-            value = "[" + ",".join(one.model_dump_json(exclude_unset=True) for one in value) + "]"
         if value is not None:
             environment[f"CONCORDANCE_{name.upper()}"] = _text(value)
     return environment
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(value)
     if isinstance(value, tuple):
-        return ",".join(str(part) for part in cast("tuple[object, ...]", value))
+        entries = cast("tuple[object, ...]", value)
+        models = [one.model_dump_json(exclude_unset=True) for one in entries if isinstance(one, BaseModel)]
+        return f"[{','.join(models)}]" if models else ",".join(map(str, entries))
     if isinstance(value, Path):
         return str(value.absolute())  # the child may run in another folder
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

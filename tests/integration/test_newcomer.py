@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -9,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import pictures
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.installed import Installed
 from tests.fixtures.pictures import saved
 
+OPERATOR = "helen.marsh@larkmoor.example"
 QUESTION = "How many unused holidays may I carry over to the next year?"
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Iterator[Installed]:
     one = Installed(tmp_path / "home")
+    if pictures.wanted():
+        one.environment["CONCORDANCE_ROLES"] = json.dumps({"operator": [OPERATOR], "administrator": [OPERATOR]})
     yield one
     one.run("down")
 
@@ -54,6 +59,13 @@ def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: 
         for name in ("history", "upload", "me"):
             browser.goto(f"{address[1]}/{name}")
             saved(browser, name)
+        if pictures.wanted():
+            browser.forget()
+            browser.goto(f"{address[1]}/sign-in")
+            browser.click('button[name="person"][value="helen"]')
+            for name, path in {"sources": "sources", "set-up": "sources/slack/set-up", "admin": "admin"}.items():
+                browser.goto(f"{address[1]}/{path}")
+                saved(browser, name)
         browser.complaints[:] = [one for one in browser.complaints if "favicon" not in one]
         assert browser.complaints == []
     show(

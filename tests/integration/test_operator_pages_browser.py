@@ -54,7 +54,8 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
     )
     site.sql(
         "INSERT INTO sync_jobs (source, status, started_at, completed_at, synced)"
-        " SELECT 'files', 'success', at, at, 7 FROM generate_series(now() - interval '9 days', now() - interval '10 min', interval '20 min') AS s (at)"
+        " SELECT 'files', 'success', at, at, 7"
+        " FROM generate_series(now() - interval '9 days', now() - interval '10 min', interval '20 min') AS s (at)"
     )
     rated(site, OPERATOR, CHANNEL)
     owner = json.dumps({"owner": CHANNEL})

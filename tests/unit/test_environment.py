@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from orchestration.supervision.environment import (
     NEEDS,
@@ -22,6 +25,23 @@ from resources.core.errors import ConfigurationError
 from resources.settings import FileRoot, Settings, Widget, load, variables
 from resources.settings.limits import Prompts
 from resources.sources import configured
+
+PARTS = {
+    "file_roots": json.dumps([{"name": "a", "url": "file:///srv/a", "tenant": "acme", "dataset": "a", "permissions": []}]),
+    "widgets": json.dumps([{"name": "docs", "origins": ["https://docs.acme.com"], "collection": "handbook"}]),
+    "roles": json.dumps({"administrator": ["ada@acme.com", "group:it@acme.com"], "curator": ["bob@acme.com"]}),
+    "drive_labels": json.dumps({"secretLabel": "exclude", "own-Label": "no_model"}),
+    "drive_users": "*, -*@sales.acme.com",
+    "google_service_account_file": "/etc/key.json",
+    "google_subject": "ada@acme.com",
+    "drive_roots": "my_drive, 0ACompany",
+    "upload_share_domains": "acme.com, acme.de",
+    "allowed_hosts": "kb.acme.com, kb.acme.de",
+    "oidc_providers": json.dumps([{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "kb"}]),
+    "limits": "cors_origins=https://a.acme.com https://b.acme.com, embedding_prompts={\"query\": \"query: \"}, search_rate_limit=7",
+    "retention": "retention_runs=9d",
+}  # fmt: skip
+"""Settings with parts, and what they need."""
 
 
 def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,3 +203,29 @@ def test_a_wrong_limit_is_named(limits: str, message: str, tmp_path: Path, monke
     monkeypatch.setenv("CONCORDANCE_LIMITS", limits)
     with pytest.raises(ConfigurationError, match=message):
         load()
+
+
+def test_all_settings_with_parts_are_tried() -> None:
+    plain = {name for name, one in Settings.model_fields.items() if not _has_parts(one.annotation)}
+    assert set(Settings.model_fields) - plain - variables.NOT_ALONE <= set(PARTS)
+
+
+@pytest.mark.parametrize("service", [None, "serving", "run-workers"])
+def test_settings_with_parts_reach_services_as_given(
+    service: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"home": str(tmp_path), **PARTS}.items():
+        monkeypatch.setenv(f"CONCORDANCE_{name.upper()}", value)
+    given = load()
+    made = child_environment(given) if service is None else service_environment(given, service)
+    for name, value in made.items():
+        if name.startswith("CONCORDANCE_"):
+            monkeypatch.setenv(name, value)
+    read = load()
+    for name in given.model_fields_set:
+        assert getattr(read, name) == getattr(given, name), name
+
+
+def _has_parts(annotation: Any) -> bool:
+    origin = getattr(annotation, "__origin__", annotation)
+    return isinstance(origin, type) and issubclass(origin, Mapping | tuple | list | set | BaseModel)
