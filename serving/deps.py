@@ -37,6 +37,7 @@ from serving.access.sign_ins import SignIns
 from serving.agents.connections import Agents
 from serving.answers.model import language_model
 from serving.answers.service import Answers
+from serving.assistant.worker import SlackAssistant
 from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
@@ -187,6 +188,7 @@ class Services:
             clock=clock,
             model=model,
         )
+        self.slack_assistant = SlackAssistant(self)
 
     async def launch(
         self,
@@ -268,10 +270,13 @@ class Services:
         self.background.start()
         self.audit.start()
         self.monitor.start()
+        if self.shared.worker == 0:
+            self.slack_assistant.start()
         log.info("serving_started", embedder=self.embedder.model or None)
 
     async def close(self) -> None:
         """Write what is queued, then close every connection."""
+        await self.slack_assistant.stop()
         await self.sync_requests.stop()
         await self.answers.close()
         for provider in self.providers.values():

@@ -2,7 +2,7 @@
 
 It is a separate process so that no other holds the app-level token and its failure disturbs no search. An event is acknowledged once it
 is stored: Slack redelivers events that a killed process did not store, and repeated events have no effect. Syncs, which need the bot
-token and Dagster's secret, are left to the sensor for waiting events.
+token and Dagster's secret, are left to the sensor for waiting events, and questions to the HTTP service.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -23,7 +24,8 @@ from resources.core.errors import ConcordanceError, ConfigurationError, Temporar
 from resources.logging import configure, logger
 from resources.settings import Settings, load
 from resources.slack_socket import SocketState, address
-from resources.sources.slack.events import Envelope
+from resources.sources.slack.envelope import Envelope
+from resources.sources.slack.questions import Interaction
 from serving.access.rights import Rights
 from serving.database import Database
 from serving.slack_connection import SlackConnection
@@ -102,7 +104,7 @@ class SlackSocketReceiver:
 
     async def _handle(self, connection: SlackConnection, request: SocketModeRequest) -> None:
         """Store an event, then acknowledge it. An event that cannot be stored is not acknowledged."""
-        if request.type == "events_api" and not await self._store(request):
+        if request.type in {"events_api", "interactive"} and not await self._store(request):
             self.state.failed += 1
             return
         try:
@@ -114,17 +116,21 @@ class SlackSocketReceiver:
         self.state.stored += 1
 
     async def _store(self, request: SocketModeRequest) -> bool:
+        payload: Any = cast("Any", request).payload
         try:
-            envelope = msgspec.convert(cast("Any", request).payload, Envelope)
+            if request.type == "interactive":
+                store = partial(self._events.rate, msgspec.convert(payload, Interaction))
+            else:
+                store = partial(self._events.process, msgspec.convert(payload, Envelope))
         except msgspec.ValidationError as error:
             log.warning("slack_event_malformed", envelope_id=request.envelope_id, reason=str(error))
             return True  # redelivery would not help
         for wait in (*STORE_RETRY, None):
             try:
                 async with self._slots:
-                    await self._events.process(envelope)
+                    await store()
             except TemporaryError as error:
-                log.warning("slack_event_not_stored", event_id=envelope.event_id, reason=str(error))
+                log.warning("slack_event_not_stored", envelope_id=request.envelope_id, reason=str(error))
             else:
                 return True
             if wait is not None:

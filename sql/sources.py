@@ -168,6 +168,19 @@ class Events(Family, path="events/events.sql"):
     def forget(self, *, days: int) -> int: ...
     def waiting(self, *, source: str, seconds: float) -> list[WaitingEvent]: ...
     def asked(self, *, event_ids: list[str]) -> int: ...
+    def ask(
+        self,
+        *,
+        channel: str,
+        ts: str,
+        event_id: str,
+        team: str,
+        account: str,
+        thread: str,
+        direct: bool,
+        question: str,
+    ) -> str | None: ...
+    def rate(self, *, channel: str, reply_ts: str, account: str, verdict: str) -> str | None: ...
 
 
 class Channels(Family, path="events/channels.sql"):

@@ -26,6 +26,7 @@ pytest_plugins = [
     "tests.fixtures.llm",
     "tests.fixtures.slack",
     "tests.fixtures.slack_desk",
+    "tests.fixtures.assistant",
     "tests.fixtures.step",
     "tests.fixtures.paired_sites",
 ]

@@ -13,7 +13,7 @@ BATCH_ROWS = 5000
 """Rows deleted per statement. Each statement is its own transaction, so that locks are short."""
 
 TABLES: dict[str, tuple[str, ...]] = {
-    "answers": ("answers",),
+    "answers": ("answers", "slack_questions"),
     "questions": ("questions",),
     "conversations": ("conversations",),
     "feedback": ("feedback",),

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from slack_sdk.signature import SignatureVerifier
 
 from resources.core.errors import InvalidRequestError
-from resources.sources.slack.events import Envelope
+from resources.sources.slack.envelope import Envelope
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.openapi.describe import described
@@ -37,7 +37,7 @@ class SlackReply(msgspec.Struct, frozen=True):
     challenge: str | UnsetType = UNSET
     """Of a `url_verification`: its challenge."""
     outcome: str | UnsetType = UNSET
-    """Of any other event: `recorded`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
+    """Of any other event: `recorded`, `question`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
 
 
 @post(
@@ -59,7 +59,10 @@ class SlackReply(msgspec.Struct, frozen=True):
     ),
 )
 async def slack_events(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[SlackReply]:
-    """Record a signed event, hide the documents that it concerns, and request a sync. A repeated event has no effect."""
+    """Record a signed event, hide the documents that it concerns, and request a sync. A question is answered in Slack.
+
+    A repeated event has no effect.
+    """
     secret = services.settings.slack_signing_secret
     if secret is None:
         raise UnauthorizedError(

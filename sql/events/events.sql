@@ -126,3 +126,18 @@ WHERE
 -- name: asked!
 -- Record that a sync was requested. Parameters: event_ids text[].
 UPDATE source_events SET asked_at = now() WHERE event_id = ANY(:event_ids);
+
+-- name: ask
+-- Store a question. Parameters: channel, ts, event_id, team, account, thread, direct, question.
+-- Returns the message's time unless it was stored before.
+INSERT INTO slack_questions (channel, ts, event_id, team, account, thread, direct, question)
+VALUES (:channel, :ts, :event_id, :team, :account, :thread, :direct, :question)
+ON CONFLICT DO NOTHING
+RETURNING ts;
+
+-- name: rate
+-- Store what the person who asked says of an answer; the first rating counts. Parameters: channel, reply_ts, account, verdict.
+-- Returns the question's time unless it was rated before, or somebody else asked. Index: slack_questions_reply.
+UPDATE slack_questions SET verdict = :verdict
+WHERE channel = :channel AND reply_ts = :reply_ts AND account = :account AND verdict IS NULL
+RETURNING ts;

@@ -1,4 +1,5 @@
--- Purpose: store feedback on one of the user's own answers or searches. Returns no row for another user's.
+-- Purpose: store feedback on one of the user's own answers or searches. Returns no row for another user's,
+-- or for feedback that is stored already.
 -- If it names a document (the expected one; with `good`, those that the answer cites) which this user may read now, the user's
 -- question becomes a proposed question for the question set. The result does not show this.
 -- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
@@ -39,6 +40,7 @@ stored AS (
     WHERE
         (%(answer_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice = 0))
         AND (%(query_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice > 0))
+    ON CONFLICT (feedback_id) DO NOTHING
     RETURNING feedback_id, email
 ),
 

@@ -5,6 +5,11 @@
 -- Grain: answer. Index: answers_at.
 DELETE FROM answers WHERE answer_id IN (SELECT answer_id FROM answers WHERE created_at < :before ORDER BY created_at LIMIT :most);
 
+-- name: prune_slack_questions!
+-- Grain: question asked in Slack. Index: slack_questions_received.
+DELETE FROM slack_questions
+WHERE (channel, ts) IN (SELECT channel, ts FROM slack_questions WHERE received_at < :before ORDER BY received_at LIMIT :most);
+
 -- name: prune_questions!
 -- Proposals that were not accepted; accepted questions stay until they are removed. Grain: question.
 DELETE FROM questions

@@ -509,3 +509,58 @@ def test_same_seed_same_ids() -> None:
     first, second = Workspace(seed=3, clock=time.time), Workspace(seed=3)
     assert first.user("Ada", None) == second.user("Ada", None)
     assert first.bot == second.bot != Workspace(seed=4).bot
+
+
+@pytest.fixture
+def writing(slack_site: SlackSite) -> None:
+    slack_site.workspace.set_scopes(slack_site.workspace.scopes | {"chat:write", "im:history"})
+
+
+@pytest.mark.usefixtures("writing")
+def test_an_app_writes_in_threads_and_changes_what_it_wrote(
+    client: WebClient, slack_site: SlackSite, general: str, ada: str
+) -> None:
+    asked = slack_site.workspace.post(general, ada, "When is lunch?")
+    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": "At <https://x.example|noon> &amp; later."}}]
+    posted = client.chat_postMessage(channel=general, thread_ts=asked, text="Noon.", blocks=blocks)
+    assert posted["message"]["bot_id"] == client.auth_test()["bot_id"]
+    client.chat_update(channel=general, ts=posted["ts"], text="At one.")
+    thread = client.conversations_replies(channel=general, ts=asked)
+    assert texts(thread) == ["When is lunch?", "At one."]
+    assert refusal(client.chat_update, channel=general, ts=asked, text="Never.") == "cant_update_message"
+    assert refusal(client.chat_update, channel=general, ts=OLD, text="Never.") == "message_not_found"
+    client.chat_postEphemeral(channel=general, user=ada, text="Psst.")
+    assert slack_site.workspace.whispers == [(general, ada, "Psst.")]
+    direct = slack_site.workspace.direct(ada)
+    client.chat_postMessage(channel=direct, text="Hello.")
+    assert texts(client.conversations_history(channel=direct)) == ["Hello."]
+    assert client.users_info(user=ada)["user"]["profile"]["email"] == "Ada@larkmoor.example"
+    assert refusal(client.users_info, user="U0NOBODY") == "user_not_found"
+
+
+@pytest.mark.usefixtures("writing")
+@pytest.mark.parametrize(
+    ("blocks", "error"),
+    [
+        ("{", "invalid_blocks_format"),
+        ([{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3001}}], "invalid_blocks"),
+        ([{"type": "section", "text": {"type": "mrkdwn", "text": ""}}], "invalid_blocks"),
+        ([{"type": "section", "text": {"type": "mrkdwn", "text": "a < b"}}], "invalid_blocks"),
+        ([{"type": "section", "text": {"type": "mrkdwn", "text": "x"}, "block_id": "a"}] * 2, "invalid_blocks"),
+        ([{"type": "section", "text": {"type": "mrkdwn", "text": "x"}}] * 51, "invalid_blocks"),
+        ([{"type": "actions", "elements": [{"type": "button"}]}], "invalid_blocks"),
+        ([{"type": "video"}], "invalid_blocks"),
+    ],
+)
+def test_blocks_that_slack_would_refuse(client: WebClient, general: str, blocks: Any, error: str) -> None:
+    assert refusal(client.chat_postMessage, channel=general, text="x", blocks=blocks) == error
+
+
+def test_writing_needs_its_scope_and_a_place(client: WebClient, slack_site: SlackSite, general: str, ada: str) -> None:
+    assert refusal(client.chat_postMessage, channel=general, text="x") == "missing_scope"
+    slack_site.workspace.set_scopes(slack_site.workspace.scopes | {"chat:write"})
+    assert refusal(client.chat_postMessage, channel="C0NOWHERE", text="x") == "channel_not_found"
+    assert refusal(client.chat_postMessage, channel=general, text="x", thread_ts=OLD) == "thread_not_found"
+    assert refusal(client.conversations_history, channel=slack_site.workspace.direct(ada)) == "missing_scope"
+    slack_site.workspace.archive(general)
+    assert refusal(client.chat_postMessage, channel=general, text="x") == "is_archived"

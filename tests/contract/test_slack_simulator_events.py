@@ -217,3 +217,35 @@ def test_an_address_that_does_not_echo_the_challenge_is_refused(slack_site: Slac
     answer = httpx.post(f"{base}/simulator/set_request_url", json={"url": f"{base}/nothing"})
     assert answer.status_code == 400
     assert "challenge" in answer.json()["error"]
+
+
+def test_mentions_direct_messages_and_buttons_reach_the_app(
+    slack_site: SlackSite, listener: Listener, ada: str, general: str
+) -> None:
+    slack = slack_site.workspace
+    slack.post(general, ada, f"<@{slack.bot}> not heard as a question without the scope")
+    slack.post(slack.direct(ada), ada, "not heard")
+    assert listener.next().payload["event"]["type"] == "message"
+    slack.set_scopes(slack.scopes | {"app_mentions:read", "im:history"})
+    slack.post(general, ada, f"<@{slack.bot}> why?")
+    slack.post(slack.direct(ada), ada, "And why?")
+    heard = [listener.next().payload["event"] for _ in range(3)]
+    assert [(one["type"], one.get("channel_type")) for one in heard] == [
+        ("message", "channel"),
+        ("app_mention", None),
+        ("message", "im"),
+    ]
+    button = {"type": "button", "action_id": "yes", "text": {"type": "plain_text", "text": "Yes"}}
+    ts = slack.post(general, slack.bot, "Sure?", blocks=[{"type": "actions", "elements": [button]}])
+    assert listener.next().payload["event"]["bot_id"] == slack.users[slack.bot].bot_id
+    slack.press(general, ts, ada, "yes")
+    pressed = listener.next()
+    assert (pressed.type, pressed.payload["type"], pressed.payload["user"]["id"]) == (
+        "interactive",
+        "block_actions",
+        ada,
+    )
+    assert pressed.payload["container"]["message_ts"] == ts
+    assert [one["action_id"] for one in pressed.payload["actions"]] == ["yes"]
+    with pytest.raises(LookupError):
+        slack.press(general, ts, ada, "no")

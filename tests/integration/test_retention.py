@@ -36,6 +36,8 @@ def aged(installation: Installation) -> Installation:
             f"INSERT INTO sync_errors (job_id, source_id, stage, reason, at) SELECT job_id, 'x', 'raw', 'r', {at} FROM sync_jobs"
             f" WHERE completed_at < {at} + interval '1 second' ON CONFLICT DO NOTHING",
             f"INSERT INTO ingest_jobs VALUES (gen_random_uuid(), gen_random_uuid(), 'a@x.example', 1, {at})",
+            "INSERT INTO slack_questions (channel, ts, event_id, team, account, thread, direct, received_at)"
+            f" SELECT 'C1', t::text, t::text, 'T1', 'U1', t::text, FALSE, t FROM (SELECT {at} AS t) AS a",
             f"INSERT INTO audit_log (at, email, action) VALUES ({at}, 'a@x.example', 'search')",
             f"INSERT INTO grant_audit (at, source, doc_id, principal, change) VALUES ({at}, 'files', gen_random_uuid(), 'public', 'added')",
         ):

@@ -32,6 +32,7 @@ HOLDERS = {
     "dagster-daemon": {"postgres_url"},
     "serving": STORES
     | {
+        "slack_bot_token",
         "slack_signing_secret",
         "oidc_providers",
         "secret_key",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,19 +22,7 @@ from resources.settings import Settings
 from resources.slack_socket import SocketState
 from resources.sources.slack.checks import checks
 from resources.sources.slack.simulator import events
-from tests.fixtures.slack_desk import SlackDesk, eventually
-
-
-@contextmanager
-def receiver(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a receiver until the end of the block; it must end cleanly unless it was killed."""
-    command = [sys.executable, "-m", "serving.slack_socket"]
-    process = subprocess.Popen(command, env=child_environment(settings), stdin=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, -signal.SIGKILL)
+from tests.fixtures.slack_desk import SlackDesk, eventually, receiver
 
 
 def connected(settings: Settings) -> bool:

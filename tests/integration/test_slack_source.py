@@ -122,6 +122,19 @@ def test_user_groups_name_their_full_members(office: Office) -> None:
     assert groups() == []
 
 
+def test_what_the_app_itself_writes_is_not_indexed(office: Office) -> None:
+    general = office.workspace.channel("general", [office.ada, office.ben])
+    asked = office.post(general, "When is lunch?", user=office.ada)
+    office.post(general, "At noon, says the bot.", user=office.workspace.bot, thread=asked)
+    office.post(general, "Thanks.", user=office.ada, thread=asked)
+    robot = office.workspace.user("Robot", None, bot=True)
+    office.post(general, "Build failed.", user=robot)
+    office.sync()
+    said = [message["text"] for held in office.index.conversations(general).values() for message in held]
+    assert sorted(said) == ["Build failed.", "Thanks.", "When is lunch?"]
+    office.index.check(office.workspace)
+
+
 def test_a_token_without_the_scope_for_user_groups_keeps_working(office: Office) -> None:
     office.workspace.usergroup("bakers", [office.ada])
     office.workspace.set_scopes(office.workspace.scopes - {"usergroups:read"})

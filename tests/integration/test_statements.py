@@ -13,7 +13,20 @@ import msgspec
 import psycopg
 import pytest
 
-from sql import ROOT, agents, commands, evaluation, operators, people, provisioning, signing_in, sources, sync, web
+from sql import (
+    ROOT,
+    agents,
+    assistant,
+    commands,
+    evaluation,
+    operators,
+    people,
+    provisioning,
+    signing_in,
+    sources,
+    sync,
+    web,
+)
 from sql.family import ArrayText, Declared, Json, JsonText, Statements
 
 TYPES: dict[str, Any] = {
@@ -53,11 +66,24 @@ FILTERED = {
     ),
     "ChunkText.chunk_text",
     "SourceTotals.source",
+    "UnstoredRating.verdict",
 }
 """Columns that may be null in the table, but not in these results."""
 FAMILIES = [
     one
-    for module in (agents, commands, evaluation, operators, people, provisioning, signing_in, sources, sync, web)
+    for module in (
+        agents,
+        assistant,
+        commands,
+        evaluation,
+        operators,
+        people,
+        provisioning,
+        signing_in,
+        sources,
+        sync,
+        web,
+    )
     for one in vars(module).values()
     if isinstance(one, type) and issubclass(one, Statements) and one.__module__ == module.__name__
 ]

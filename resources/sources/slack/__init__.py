@@ -16,10 +16,12 @@ def _open(settings: Settings, memory: Memory) -> Source:
 
 
 def _checks(settings: Settings, running: bool) -> Iterator[Check]:
-    if running and settings.slack_app_token is not None:
-        from resources.sources.slack.checks import checks
+    from resources.sources.slack.checks import assistant_check, checks
 
+    if running and settings.slack_app_token is not None:
         yield from checks(settings)
+    if settings.slack_bot_token is not None and (settings.slack_app_token or settings.slack_signing_secret):
+        yield assistant_check(settings)
 
 
 def _try(settings: Settings, values: Mapping[str, str]) -> Reach:
@@ -55,6 +57,9 @@ SPEC = SourceSpec(
         Scope("files:read", "files shared in messages"),
         Scope("usergroups:read", "user groups, as groups", required=False),
         Scope("team:read", "ID and address of the workspace, for links", required=False),
+        Scope("chat:write", "answers in Slack", required=False),
+        Scope("app_mentions:read", "questions in channels", required=False),
+        Scope("im:history", "questions in direct messages", required=False),
     ),
     trial=Trial(("slack_bot_token",), _try, _browse),
 )

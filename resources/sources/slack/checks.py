@@ -1,15 +1,19 @@
-"""Findings of `concordance doctor` about the receiver of Slack's events."""
+"""Findings of `concordance doctor` about the receiver of Slack's events, and about the assistant."""
 
 from collections.abc import Iterator
 
 from resources.core.domain import SourceName
+from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 from resources.slack_socket import ask
+from resources.sources.slack.trial import opened
 from resources.sources.spec import Check
 from resources.stores.postgres import session
 from sql.sources import Events
 
-NAME = "slack events"
+NAME, ASSISTANT = "slack events", "slack assistant"
+ASKS = {"app_mentions:read": "mentions", "im:history": "direct messages"}
+"""Scopes of which one is enough for questions, and where it lets people ask."""
 
 
 def checks(settings: Settings) -> Iterator[Check]:
@@ -28,6 +32,23 @@ def checks(settings: Settings) -> Iterator[Check]:
         yield Check(NAME, False, detail, remedy)
     else:
         yield Check(NAME, True, f"connected by Socket Mode; {state.stored} events since it started")
+
+
+def assistant_check(settings: Settings) -> Check:
+    """Report where people may ask the app, by the scopes of the bot token."""
+    try:
+        client, _ = opened(settings, {})
+        client.call("auth.test")
+    except ConcordanceError as error:
+        return Check(ASSISTANT, False, str(error))
+    granted = client.scopes or frozenset()
+    asked = [where for scope, where in ASKS.items() if scope in granted]
+    if asked and "chat:write" not in granted:
+        remedy = "Add the scope chat:write to the app and install it again (docs/slack-assistant.md)."
+        return Check(ASSISTANT, False, "the app hears questions and may not answer them", remedy)
+    if not asked:
+        return Check(ASSISTANT, True, "off: the app has no scope for questions (docs/slack-assistant.md)")
+    return Check(ASSISTANT, True, f"answers questions in {' and '.join(asked)}")
 
 
 def _app(settings: Settings) -> str | None:

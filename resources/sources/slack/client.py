@@ -104,6 +104,10 @@ class SlackClient:
         """Return a method's response. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
         return call_with_retry(lambda: self._once(method, arguments), self.tally, waits=self._waits, sleep=self._sleep)
 
+    def call_once(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Return a method's response like `call`, without retries: for calls that may have been carried out although they failed."""
+        return self._once(method, arguments)
+
     def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Yield the entries under `key` in a method's responses, page by page."""
         cursor = ""

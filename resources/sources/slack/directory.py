@@ -70,6 +70,14 @@ def load(client: SlackClient, team: str) -> People:
     return People(team, accounts)
 
 
+def is_of_workspace(team: str, account: dict[str, Any]) -> bool:
+    """Return True if an account reads no more than the workspace's full members do: one of them, a bot, or a deactivated account."""
+    if account.get("deleted"):
+        return True
+    guest = account.get("is_restricted") or account.get("is_ultra_restricted") or account.get("is_stranger")
+    return not guest and (account.get("id") in BOTS or _of_team(team, account))
+
+
 def usergroups(client: SlackClient) -> list[dict[str, Any]] | None:
     """Return the user groups that are enabled, with their users; None without the scope, or on a plan that has none.
 

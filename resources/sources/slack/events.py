@@ -12,9 +12,11 @@ import msgspec
 
 from resources.core.domain import SourceName
 from resources.core.json import is_object, object_of
+from resources.sources.slack.envelope import Envelope
+from resources.sources.slack.questions import Interaction, question_of, rating_of
 from resources.sources.slack.windows import LONGEST, micros, stamp
 from resources.stores.postgres import Connection
-from sql.sources import Events
+from sql.sources import App, Events
 
 SLACK = SourceName.SLACK.value
 CONVERTED = frozenset({"channel_convert_to_private", "group_convert_to_private"})
@@ -35,30 +37,6 @@ PLAIN = frozenset(
 FILES = frozenset({"file_deleted", "file_change", "file_unshared"})
 CHANNELS = frozenset({"channel", "group"})
 """Kinds of conversations that the connector reads; direct messages are none of them."""
-
-
-class _Authorization(msgspec.Struct):
-    team_id: str | None = None
-    user_id: str | None = None
-
-
-class Envelope(msgspec.Struct):
-    """An event as Slack delivers it, over HTTP or a socket."""
-
-    type: str
-    event_id: str = ""
-    api_app_id: str = ""
-    team_id: str | None = None
-    context_team_id: str | None = None
-    authorizations: list[_Authorization] = []
-    event: dict[str, Any] = {}
-    challenge: str | None = None
-
-    @property
-    def teams(self) -> set[str]:
-        """The workspaces that the event is meant for: of a shared channel, it may come from another one."""
-        named = {self.team_id, self.context_team_id, *(one.team_id for one in self.authorizations)}
-        return {team for team in named if team}
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,18 +97,32 @@ class Withholds(Protocol):
 def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Recorded:
     """Write an event down and hide what it concerns, in one transaction. An event that is known already does nothing.
 
-    Somebody who left a channel loses it in the same transaction.
+    Somebody who left a channel loses it in the same transaction. A question is stored for the assistant.
     """
-    touch = touch_of(envelope)
-    if touch is None or not envelope.event_id:
+    question = question_of(envelope)
+    touch = None if question else touch_of(envelope)
+    if (touch is None and question is None) or not envelope.event_id:
         return Recorded("not_indexed")
     registry = Events(connection)
-    teams = {principal.partition(":")[2] for principal in registry.teams()} & envelope.teams
+    teams, app = _teams(registry) & envelope.teams, registry.app(source=SLACK)
     if not teams:
         return Recorded("other_team")
-    app = registry.app(source=SLACK)
-    if app is not None and app.app_id is not None and app.app_id != envelope.api_app_id:
+    if _is_other(app, envelope.api_app_id):
         return Recorded("other_app")
+    if question is not None:
+        stored = registry.ask(
+            channel=question.channel,
+            ts=question.ts,
+            event_id=envelope.event_id,
+            team=min(teams),
+            account=question.account,
+            thread=question.thread,
+            direct=question.direct,
+            question=question.text,
+        )
+        return Recorded("repeated" if stored is None else "question")
+    if touch is None or _is_own(app, envelope.event):
+        return Recorded("not_indexed")
     with connection.transaction():
         channels = _channels(registry, touch)
         if not channels and not touch.opens:
@@ -160,6 +152,39 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
         if narrowed:
             rights.narrow(narrowed)
     return Recorded("recorded", hidden)
+
+
+def record_rating(connection: Connection, interaction: Interaction) -> Recorded:
+    """Store a rating of an answer. Only the first one of the person who asked counts."""
+    rating = rating_of(interaction)
+    if rating is None:
+        return Recorded("not_indexed")
+    registry = Events(connection)
+    if interaction.team is None or interaction.team.id not in _teams(registry):
+        return Recorded("other_team")
+    if _is_other(registry.app(source=SLACK), interaction.api_app_id):
+        return Recorded("other_app")
+    stored = registry.rate(
+        channel=rating.channel, reply_ts=rating.reply_ts, account=rating.account, verdict=rating.verdict
+    )
+    return Recorded("repeated" if stored is None else "rating")
+
+
+def _teams(registry: Events) -> set[str]:
+    return {principal.partition(":")[2] for principal in registry.teams()}
+
+
+def _is_other(app: App | None, app_id: str) -> bool:
+    """Return True if an event is for another app than the one that reads the source, as far as that is known."""
+    return app is not None and app.app_id is not None and app.app_id != app_id
+
+
+def _is_own(app: App | None, event: dict[str, Any]) -> bool:
+    """Return True for a message of the app itself, which is not indexed."""
+    if app is None or not app.bot_id:
+        return False
+    messages = (event, object_of(event.get("message")), object_of(event.get("previous_message")))
+    return any(one.get("bot_id") == app.bot_id for one in messages)
 
 
 def _channels(registry: Events, touch: Touch) -> list[str]:

@@ -64,9 +64,14 @@ def is_root(raw: dict[str, Any]) -> bool:
     return not is_reply(raw) and int(raw.get("reply_count") or 0) > 0
 
 
-def parse_message(raw: dict[str, Any], names: Names, *, thread: str | None = None) -> Message | None:
-    """Return the message of a user or bot, or None for system messages, deleted messages and empty ones."""
+def parse_message(raw: dict[str, Any], names: Names, *, own_bot: str = "", thread: str | None = None) -> Message | None:
+    """Return the message of a user or bot, or None for system messages, deleted messages and empty ones.
+
+    Messages of our own bot are left out as well: its answers are not sources of others.
+    """
     subtype = str(raw.get("subtype") or "")
+    if own_bot and raw.get("bot_id") == own_bot:
+        return None
     if subtype in SYSTEM or subtype.startswith(SYSTEM_PREFIXES) or "ts" not in raw:
         return None
     files = tuple(

@@ -9,15 +9,21 @@ import time
 from collections.abc import Callable, Mapping
 
 PER_MINUTE: Mapping[str, int] = {
+    "chat.postEphemeral": 100,
+    "chat.postMessage": 60,
+    "chat.update": 50,
+    "conversations.info": 50,
     "conversations.history": 50,
     "conversations.list": 20,
     "conversations.members": 100,
     "conversations.replies": 50,
     "usergroups.list": 20,
+    "users.info": 100,
     "users.list": 20,
 }
-"""Calls per minute: tier 2 guarantees 20, tier 3 50, tier 4 100. An app sold outside Slack's Marketplace has 1 for history
-and replies; it is slowed by the 429s. Source: https://docs.slack.dev/apis/web-api/rate-limits and each method's page."""
+"""Calls per minute: tier 2 guarantees 20, tier 3 50, tier 4 100; a channel takes a message a second. An app sold outside Slack's
+Marketplace has 1 for history and replies; it is slowed by the 429s. Source: https://docs.slack.dev/apis/web-api/rate-limits and each
+method's page."""
 BURST = 10
 """Calls that may be made at once after a quiet time: "bursts are welcome" on that page, without a number."""
 

@@ -37,8 +37,10 @@ class ChannelBatchBuilder:
         gap: int,
         file_limit: int,
         author: Callable[[str], str | None],
+        own_bot: str = "",
     ) -> None:
         self.channel = channel
+        self._own_bot = own_bot
         self._client = client
         self._ledger = ledger
         self._names = names
@@ -69,7 +71,7 @@ class ChannelBatchBuilder:
         self._known = self._ledger.threads(page.low, page.high)
         own = [raw for raw in page.messages if not is_reply(raw)]
         self._roots = {micros(raw["ts"]): raw for raw in own if is_root(raw)}
-        self._outside = [message for raw in own if not is_root(raw) and (message := parse_message(raw, self._names))]
+        self._outside = [message for raw in own if not is_root(raw) and (message := self._parse(raw))]
         self.shown |= self._roots.keys()
         self.threads = []
         self.ended = self._known.keys() - self._roots.keys()
@@ -99,7 +101,7 @@ class ChannelBatchBuilder:
             self._forget(root, before)
         if not raws or (before is None and count == 0):
             return 0
-        messages = [message for raw in raws if (message := parse_message(raw, self._names, thread=name))]
+        messages = [message for raw in raws if (message := self._parse(raw, name))]
         known = [part.window for part in before.parts] if before else []
         if messages and not known:
             known = [Window(root, messages[0].at, 1)]  # a thread is identified by its parent, even a deleted one
@@ -147,6 +149,9 @@ class ChannelBatchBuilder:
             cursor=cursor,
             listing=kind,
         )
+
+    def _parse(self, raw: dict[str, Any], thread: str | None = None) -> Message | None:
+        return parse_message(raw, self._names, own_bot=self._own_bot, thread=thread)
 
     def _report(self, window: Window, held: Sequence[Message], before: Part | None, *, thread: bool) -> Part:
         """Report a document unless it is unchanged; always report its files, so that a failed one is retried."""

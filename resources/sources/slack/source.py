@@ -191,6 +191,7 @@ class Slack(Source):
             gap=gap,
             file_limit=self._settings.max_file_bytes,
             author=author,
+            own_bot=self._identity.bot,
         )
         lookback = duration(self._settings.slack_lookback) // SECOND
         return ChannelSync(self._client, ledger, builder, budget, mentions, events, gap=gap, lookback=lookback)

@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"xox[bp]-[A-Za-z0-9-]{4,500}")
 
 def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
     """Return what the token `slack_bot_token` would read, or that of the settings."""
-    client, token = _opened(settings, values)
+    client, token = opened(settings, values)
     who = client.call("auth.test")
     account = f"{who.get('team') or who.get('team_id')} ({who.get('url')})"
     try:
@@ -53,14 +53,15 @@ def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
 
 def places(settings: Settings, values: Mapping[str, str], _: str | None) -> Places:
     """Return the channels, first those that the token reads. Slack has no levels."""
-    client, token = _opened(settings, values)
+    client, token = opened(settings, values)
     channels = list(islice(_channels(client), MOST_CHANNELS))
     found = [Place(str(one.get("id")), str(one.get("name")), readable=_reads(token, one)) for one in channels]
     found.sort(key=lambda one: (not one.readable, one.name))
     return Places(tuple(found[:MOST_SHOWN]), complete=len(channels) <= MOST_SHOWN)
 
 
-def _opened(settings: Settings, values: Mapping[str, str]) -> tuple[SlackClient, str]:
+def opened(settings: Settings, values: Mapping[str, str]) -> tuple[SlackClient, str]:
+    """Return a client that never waits long, and its token: the one in `values`, or without any value that of the settings."""
     token = values.get("slack_bot_token", "")
     if not token and not values and settings.slack_bot_token is not None:
         token = settings.slack_bot_token.get_secret_value()

@@ -7,6 +7,7 @@ control, `/` a page that describes it.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -48,6 +49,7 @@ class SlackApp:
         """URL to post events to. Without it, events go to Socket Mode connections."""
         self._rates = Rates(timer)
         workspace.listeners.append(self._deliver)
+        workspace.interactions.append(partial(self.sockets.deliver, kind="interactive"))
 
     def set_request_url(self, url: str | None) -> None:
         """Post events to an address from now on, or to none. Raises `ValueError` unless it echoes a challenge."""

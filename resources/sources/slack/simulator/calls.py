@@ -67,7 +67,10 @@ class MethodCall:
         inside = found is not None and self.workspace.bot in found.members
         if found is None or (found.private and not inside):
             raise RefusalError("channel_not_found")
-        self.demand(("groups:" if found.private else "channels:") + ("history" if history else "read"))
+        self.demand(
+            ("im:" if found.direct else "groups:" if found.private else "channels:")
+            + ("history" if history else "read")
+        )
         if history and not inside:
             raise RefusalError("not_in_channel")
         return found

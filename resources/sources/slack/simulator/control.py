@@ -15,7 +15,7 @@ from resources.sources.slack.simulator.model import Workspace
 OPERATIONS = (
     "user", "deactivate", "reactivate", "set_name", "set_guest", "usergroup", "disable_usergroup",
     "channel", "join", "leave", "invite_bot", "remove_bot", "make_private", "archive", "unarchive", "rename",
-    "post", "edit", "delete", "upload", "delete_file",
+    "post", "edit", "delete", "upload", "delete_file", "direct", "press",
     "revoke", "renew", "set_scopes", "set_throttle", "messages", "readers",
 )  # fmt: skip
 """Methods of `Workspace` that may be called over HTTP. Channels and users are given by id or name."""
@@ -26,6 +26,9 @@ memory. Connect with <code>CONCORDANCE_SLACK_API_URL={base}/api</code> and <code
 <p>Events go to Socket Mode connections (<code>CONCORDANCE_SLACK_APP_TOKEN={app_token}</code>). To have them posted instead, set
 <code>CONCORDANCE_SLACK_SIGNING_SECRET={secret}</code> and <code>POST /simulator/set_request_url</code> with
 <code>{{"url": "http://…/api/slack/events"}}</code>.</p>
+<p>To ask the app, add the scopes <code>chat:write</code>, <code>app_mentions:read</code> and <code>im:history</code>
+(<code>POST /simulator/set_scopes</code>), and post <code>&lt;@{bot}&gt; …</code> in a channel, or anything in a user's direct messages
+(<code>POST /simulator/direct</code> returns their id).</p>
 <h2>Channels</h2><ul>{channels}</ul>"""
 
 
@@ -70,6 +73,7 @@ def page(workspace: Workspace, base: str) -> Response:
             first=escape(channels[0].name if channels else "general"),
             app_token=escape(workspace.app_token),
             secret=escape(workspace.signing_secret),
+            bot=workspace.bot,
             channels=listed or "<li>none yet</li>",
         )
     return http.page("Slack simulator", text, workspace, OPERATIONS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from resources.sources.slack.simulator.records import SlackMessage, to_ts
+from resources.sources.slack.simulator.records import SlackMessage, User, to_ts
 
 if TYPE_CHECKING:
     from resources.sources.slack.simulator.model import SimulatedChannel, Workspace
@@ -37,6 +37,35 @@ def posted(channel: SimulatedChannel, message: SlackMessage) -> Json:
     subtype = message.subtype or ("file_share" if message.files else None)
     shape = _in(channel) | _message(message)
     return shape | {"subtype": subtype} if subtype else shape
+
+
+def mentioned(channel: SimulatedChannel, message: SlackMessage) -> Json:
+    """Return the event of a message that mentions the app, which comes in addition to that of the message."""
+    return _message(message) | {"type": "app_mention", "channel": channel.id}
+
+
+def pressed(workspace: Workspace, channel: SimulatedChannel, message: SlackMessage, user: User, action: str) -> Json:
+    """Return what is sent for a button of a message. Raises `LookupError` if the message has no such button.
+
+    Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload
+    """
+    blocks: list[Json] = [block for block in message.blocks or () if block.get("type") == "actions"]
+    found = [(block, one) for block in blocks for one in block["elements"] if one.get("action_id") == action]
+    if not found:
+        raise LookupError(f"the message has no button {action!r}")
+    block, button = found[0]
+    ts = to_ts(message.micros)
+    return {
+        "type": "block_actions",
+        "team": {"id": workspace.team, "domain": workspace.domain},
+        "user": {"id": user.id, "name": user.name, "team_id": user.team},
+        "api_app_id": workspace.app_id,
+        "container": {"type": "message", "message_ts": ts, "channel_id": channel.id, "is_ephemeral": False},
+        "trigger_id": secrets.token_hex(8),
+        "channel": {"id": channel.id, "name": channel.name},
+        "message": _message(message) | {"blocks": message.blocks},
+        "actions": [button | {"block_id": block.get("block_id"), "action_ts": to_ts(workspace.now())}],
+    }
 
 
 def changed(channel: SimulatedChannel, message: SlackMessage, before: Json) -> Json:
@@ -82,7 +111,8 @@ def snapshot(message: SlackMessage) -> Json:
 
 
 def _in(channel: SimulatedChannel) -> Json:
-    return {"type": "message", "channel": channel.id, "channel_type": "group" if channel.private else "channel"}
+    kind = "im" if channel.direct else "group" if channel.private else "channel"
+    return {"type": "message", "channel": channel.id, "channel_type": kind}
 
 
 def _kind(channel: SimulatedChannel, team: str) -> Json:
@@ -93,6 +123,8 @@ def _message(message: SlackMessage) -> Json:
     shape: Json = {"type": "message", "user": message.user, "text": message.text, "ts": to_ts(message.micros)}
     if message.parent is not None or message.replies:
         shape["thread_ts"] = to_ts(message.parent or message.micros)
+    if message.bot_id is not None:
+        shape["bot_id"] = message.bot_id
     if message.subtype == "tombstone":
         shape["subtype"] = "tombstone"
     if message.edited is not None:

@@ -1,4 +1,4 @@
-"""The methods of the Web API that a read-only client needs. Each returns Slack's response or raises `RefusalError`.
+"""The methods of the Web API that the connector and the assistant need. Each returns Slack's response or raises `RefusalError`.
 
 They follow their pages under https://docs.slack.dev/reference/methods and, where those are silent, what clients observed: see the notes.
 """
@@ -6,7 +6,7 @@ They follow their pages under https://docs.slack.dev/reference/methods and, wher
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from resources.sources.slack.simulator import shapes
+from resources.sources.slack.simulator import shapes, writing
 from resources.sources.slack.simulator.calls import MethodCall, RefusalError, cursor, time_of
 from resources.sources.slack.simulator.model import Workspace
 from resources.sources.slack.simulator.records import EVENTS, SlackFile
@@ -80,6 +80,13 @@ def _users_list(call: MethodCall) -> Json:
     }
 
 
+def _users_info(call: MethodCall) -> Json:
+    found = call.workspace.users.get(call.required("user"))
+    if found is None:
+        raise RefusalError("user_not_found")
+    return {"user": shapes.user(call.workspace, found)}
+
+
 def _usergroups_list(call: MethodCall) -> Json:
     """List user groups; without pages, in no order. Source: https://docs.slack.dev/reference/methods/usergroups.list"""
     shown = [
@@ -108,7 +115,7 @@ def _conversations_list(call: MethodCall) -> Json:
     seen = [
         channel
         for _, channel in sorted(workspace.channels.items())
-        if ("private_channel" if channel.private else "public_channel") in kinds
+        if ("im" if channel.direct else "private_channel" if channel.private else "public_channel") in kinds
         and (not channel.private or workspace.bot in channel.members)
     ]
     found, metadata = call.page("team", seen, [channel.id for channel in seen], call.limit(*_LIST))
@@ -178,12 +185,16 @@ def _page(messages: list[Json], after: int | None) -> Json:
 METHODS: dict[str, tuple[Callable[[MethodCall], Json], str]] = {
     "auth.test": (_auth_test, ""),
     "bots.info": (_bots_info, "users:read"),
+    "chat.postEphemeral": (writing.post_ephemeral, "chat:write"),
+    "chat.postMessage": (writing.post_message, "chat:write"),
+    "chat.update": (writing.update, "chat:write"),
     "conversations.history": (_conversations_history, ""),
     "conversations.info": (_conversations_info, ""),
     "conversations.list": (_conversations_list, ""),
     "conversations.members": (_conversations_members, ""),
     "conversations.replies": (_conversations_replies, ""),
     "usergroups.list": (_usergroups_list, "usergroups:read"),
+    "users.info": (_users_info, "users:read"),
     "users.list": (_users_list, "users:read"),
 }
 """Each method with its required scope; scopes for channels depend on the channel's kind and are checked inside."""

@@ -23,6 +23,7 @@ class SimulatedChannel:
     creator: str
     created: int
     private: bool = False
+    direct: bool = False
     archived: bool = False
     topic: str = ""
     purpose: str = ""
@@ -51,6 +52,10 @@ class Workspace(Directory):
         self._last = 0
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """Told of each event, in its envelope; called under the lock, so they must not wait."""
+        self.interactions: list[Callable[[dict[str, Any]], None]] = []
+        """Told of each button that is pressed, likewise."""
+        self.whispers: list[tuple[str, str, str]] = []
+        """Messages that the app showed to one user alone: channel, user and text."""
 
     # Channels
 
@@ -75,6 +80,17 @@ class Workspace(Directory):
         )
         self.channels[made.id] = made
         return made.id
+
+    @locked
+    def direct(self, user: str) -> str:
+        """Return the id of the user's direct messages with the bot; opens them if needed."""
+        found = self.find_user(user).id
+        known = next((one for one in self.channels.values() if one.direct and found in one.members), None)
+        if known is None:
+            id_ = self.new_id("D")
+            known = SimulatedChannel(id_, id_, found, self.now(), private=True, direct=True, members={found, self.bot})
+            self.channels[id_] = known
+        return known.id
 
     @locked
     def join(self, channel: str, user: str) -> None:
@@ -171,13 +187,40 @@ class Workspace(Directory):
         shared = tuple(self.files[file].id for file in files)
         micros = self._tick(found) if ts is None else to_micros(ts)
         message = SlackMessage(
-            micros, writer, text, subtype, parent, files=shared, blocks=blocks, attachments=attachments
+            micros,
+            writer,
+            text,
+            subtype,
+            parent,
+            files=shared,
+            blocks=blocks,
+            attachments=attachments,
+            bot_id=self.users[writer].bot_id,
         )
         found.timeline.add(message)
         for file in shared:
             self._shared[file].append((found, micros))
         self._report(found, events.posted(found, message))
+        if f"<@{self.bot}>" in text and not found.direct and "app_mentions:read" in self.scopes:
+            self._report(found, events.mentioned(found, message))
         return to_ts(micros)
+
+    @locked
+    def rewrite(self, channel: str, ts: str, text: str, blocks: list[Any] | None) -> None:
+        """Replace a message of the bot."""
+        found = self.find_channel(channel)
+        message = self._message(found, ts)
+        before = events.snapshot(message)
+        message.text, message.blocks, message.edited = text, blocks, (message.user, self.now())
+        self._report(found, events.changed(found, message, before))
+
+    @locked
+    def press(self, channel: str, ts: str, user: str, action: str) -> None:
+        """Press a button of a message, named by its `action_id`. Raises `LookupError` if the message has no such button."""
+        found, presser = self.find_channel(channel), self.find_user(user)
+        pressed = events.pressed(self, found, self._message(found, ts), presser, action)
+        for listener in self.interactions:
+            listener(pressed)
 
     @locked
     def edit(self, channel: str, ts: str, text: str) -> None:
@@ -238,7 +281,7 @@ class Workspace(Directory):
 
     @locked
     def messages(self, channel: str) -> list[Truth]:
-        """Return every existing message written by a user, including replies, oldest first."""
+        """Return every existing message written by a user, including replies, oldest first; not those of the app itself."""
         return [
             Truth(
                 to_ts(message.micros),
@@ -248,7 +291,7 @@ class Workspace(Directory):
                 tuple(file for file in message.files if not self.files[file].deleted),
             )
             for message in self.find_channel(channel).timeline
-            if message.written
+            if message.written and message.user != self.bot
         ]
 
     @locked
@@ -293,7 +336,8 @@ class Workspace(Directory):
             channel.timeline.add(SlackMessage(self._tick(channel), user, text, subtype))
 
     def _report(self, channel: SimulatedChannel, event: dict[str, Any], *, always: bool = False) -> None:
-        if self.listeners and (always or self.bot in channel.members):
+        heard = self.bot in channel.members and (not channel.direct or "im:history" in self.scopes)
+        if self.listeners and (always or heard):
             envelope = events.envelope(self, event)
             for listener in self.listeners:
                 listener(envelope)

@@ -12,12 +12,16 @@ PER_MINUTE: dict[str, int] = {
     "apps.connections.open": 1,
     "auth.test": 300,  # "special": hundreds a minute
     "bots.info": 50,
+    "chat.postEphemeral": 100,
+    "chat.postMessage": 60,  # one a second in a channel; here for the workspace
+    "chat.update": 50,
     "conversations.history": 50,  # 1 (of 15 messages) for apps sold outside the Marketplace; internal apps keep tier 3
     "conversations.info": 50,
     "conversations.list": 20,
     "conversations.members": 100,
     "conversations.replies": 50,
     "usergroups.list": 20,
+    "users.info": 100,
     "users.list": 20,
 }
 """Calls per minute by method: tier 1 is 1, tier 2 is 20, tier 3 is 50, tier 4 is 100."""

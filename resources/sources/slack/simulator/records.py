@@ -92,6 +92,7 @@ class SlackMessage:
     blocks: list[Any] | None = None
     attachments: list[Any] | None = None
     edited: tuple[str, int] | None = None
+    bot_id: str | None = None
     replies: list[int] = field(default_factory=list[int])
     threaded: bool = False
     """True if it ever had a reply: Slack then keeps showing `thread_ts`, with a count of 0."""

@@ -84,7 +84,8 @@ def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
     return {
         "id": found.id,
         "name": found.name,
-        "is_private": found.private,
+        "is_private": found.private and not found.direct,
+        "is_im": found.direct,
         "is_archived": found.archived,
         "is_member": workspace.bot in found.members and not found.archived,
         "is_shared": shared,

@@ -35,6 +35,7 @@ class _Delivery:
 
     envelope_id: str
     payload: dict[str, Any]
+    kind: str
     due: float = 0.0
     attempts: int = 0
     link: _Link | None = None
@@ -56,7 +57,7 @@ class Sockets:
         self.sent = 0
         """Envelopes sent so far, including retries."""
         self.acknowledged: list[str] = []
-        """Ids of events, in the order of their acknowledgements."""
+        """Ids of events and triggers, in the order of their acknowledgements."""
         self.deaf = 0
         """Number of acknowledgements that will be lost from now on."""
         self._lock = threading.RLock()
@@ -81,10 +82,10 @@ class Sockets:
             self._tickets.add(ticket)
         return f"{base.replace('http', 'ws', 1)}{PATH}?ticket={ticket}&app_id={self.app_id}"
 
-    def deliver(self, payload: dict[str, Any]) -> None:
-        """Send an event to a connected client, as soon as there is one."""
+    def deliver(self, payload: dict[str, Any], kind: str = "events_api") -> None:
+        """Send an event, or with the kind `interactive` a pressed button, to a connected client, as soon as there is one."""
         with self._lock:
-            self._waiting.append(_Delivery(secrets.token_hex(16), payload))
+            self._waiting.append(_Delivery(secrets.token_hex(16), payload, kind))
             del self._waiting[:-KEPT]
         self._wake()
 
@@ -131,7 +132,7 @@ class Sockets:
                 return
             for delivery in [one for one in self._waiting if one.envelope_id == envelope_id]:
                 self._waiting.remove(delivery)
-                self.acknowledged.append(str(delivery.payload["event_id"]))
+                self.acknowledged.append(str(delivery.payload.get("event_id") or delivery.payload["trigger_id"]))
 
     def _drop(self, link: _Link) -> None:
         with self._lock:
@@ -178,7 +179,7 @@ def _shape(delivery: _Delivery) -> dict[str, Any]:
     return {
         "envelope_id": delivery.envelope_id,
         "payload": delivery.payload,
-        "type": "events_api",
+        "type": delivery.kind,
         "accepts_response_payload": False,
         "retry_attempt": again,
         "retry_reason": "timeout" if again else "",

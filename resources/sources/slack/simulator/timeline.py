@@ -52,6 +52,7 @@ class Timeline:
         if message.replies:
             message.subtype, message.user, message.text = "tombstone", SLACKBOT, DELETED_TEXT
             message.files, message.blocks, message.attachments, message.edited = (), None, None, None
+            message.bot_id = None
             return
         self._drop(message)
         if message.parent is not None:

@@ -1,0 +1,126 @@
+"""Slack's conversations, for the assistant: writes messages, and finds out who reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from resources.core.errors import AbortSyncError, LostPartitionError, RateLimitedError, RetryLaterError
+from resources.core.json import list_of, object_of
+from resources.core.retrying import Tally
+from resources.settings import Settings
+from resources.sources.slack.client import SlackClient, ThreadNotFoundError
+from resources.sources.slack.directory import is_of_workspace
+from resources.sources.slack.permissions import workspace
+from serving.assistant.messages import SlackMessage, mark
+from sql.assistant import AssistantReads
+
+CALL_SECONDS = 10
+"""Longest wait for a response of Slack."""
+RETRY_WAITS = (0.5, 2.0)
+MOST_WAIT = 30.0
+"""A call for which Slack demands a longer wait fails; the question is claimed again later."""
+MOST_ASKED_FOR = 50
+"""Members whom Slack is asked about one by one: bots, and people who joined since the last sync."""
+NO_PREVIEWS = {"unfurl_links": "false", "unfurl_media": "false"}
+"""Arguments of `chat.postMessage` alone. Source: https://docs.slack.dev/reference/methods/chat.postMessage"""
+SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared", "is_im")
+"""What a channel is that people from elsewhere may read. Source: https://docs.slack.dev/reference/objects/conversation-object"""
+
+
+def _wait(seconds: float) -> None:
+    if seconds > MOST_WAIT:
+        raise RetryLaterError(f"Slack asks to wait {seconds:.0f} s.")
+    time.sleep(seconds)
+
+
+def client(settings: Settings) -> SlackClient | None:
+    """Return a client that waits briefly, or None without a bot token or a way to receive events."""
+    receives = settings.slack_app_token is not None or settings.slack_signing_secret is not None
+    if settings.slack_bot_token is None or not receives:
+        return None
+    token = settings.slack_bot_token.get_secret_value()
+    if not token.startswith("xoxb-"):  # a person's token would answer in that person's name
+        return None
+    return SlackClient(token, settings.slack_api_url, Tally(), waits=RETRY_WAITS, sleep=_wait, timeout=CALL_SECONDS)
+
+
+class Conversations:
+    """Reads and writes conversations with the bot's token. Every method raises what `SlackClient.call` raises."""
+
+    def __init__(self, slack: SlackClient, reads: AssistantReads) -> None:
+        self._slack = slack
+        self._reads = reads
+
+    async def post(self, channel: str, thread: str, question: str, message: SlackMessage) -> str:
+        """Write the reply to the question with the time `question`, and return its own time.
+
+        If a response is lost, the message may have been written: it is looked for before it is written again.
+        """
+        arguments = {"channel": channel, "thread_ts": thread, **_shape(message), **NO_PREVIEWS}
+        for wait in (*RETRY_WAITS, None):
+            try:
+                return str((await asyncio.to_thread(self._slack.call_once, "chat.postMessage", **arguments))["ts"])
+            except RetryLaterError as error:
+                if wait is None:
+                    raise
+                await asyncio.sleep(wait)
+                limited = isinstance(error, RateLimitedError)  # the next call waits as long as Slack demands
+                if not limited and (found := await self.find_reply(channel, thread, question)) is not None:
+                    return found
+        raise AssertionError
+
+    async def update(self, channel: str, ts: str, message: SlackMessage) -> None:
+        await self._call("chat.update", channel=channel, ts=ts, **_shape(message))
+
+    async def whisper(self, channel: str, thread: str, account: str, text: str) -> None:
+        """Write a message that only one person sees, and that Slack does not keep."""
+        await self._call("chat.postEphemeral", channel=channel, thread_ts=thread, user=account, text=text)
+
+    async def find_reply(self, channel: str, thread: str, question: str) -> str | None:
+        """Return the time of our reply to a question: a process may have ended before it recorded it."""
+        try:
+            replies = await asyncio.to_thread(self._slack.replies, channel, thread)
+        except ThreadNotFoundError:
+            return None
+        for one in replies:
+            blocks = [object_of(block) for block in list_of(one.get("blocks"))]
+            if one.get("bot_id") and any(block.get("block_id") == mark(question) for block in blocks):
+                return str(one["ts"])
+        return None
+
+    async def is_for_members(self, channel: str, team: str, fresh_since: datetime) -> bool:
+        """Return True if everybody who reads a channel is a full member of the workspace. What cannot be found out counts as False."""
+        try:
+            found = object_of((await self._call("conversations.info", channel=channel)).get("channel"))
+            if not found or any(found.get(name) for name in SHARED):
+                return False
+            members = await asyncio.to_thread(self._slack.members, channel)
+            return await self._are_members(members, team, fresh_since)
+        except (AbortSyncError, LostPartitionError):
+            return False
+
+    async def _are_members(self, accounts: Sequence[str], team: str, fresh_since: datetime) -> bool:
+        known = await self._reads.full_members(
+            accounts=list(accounts), principal=workspace(team), fresh_since=fresh_since
+        )
+        others = set(accounts).difference(known)
+        if not accounts or len(others) > MOST_ASKED_FOR:
+            return False
+        for account in sorted(others):
+            user = object_of((await self._call("users.info", user=account)).get("user"))
+            if not is_of_workspace(team, user):
+                return False
+        return True
+
+    async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        return await asyncio.to_thread(self._slack.call, method, **arguments)
+
+
+def _shape(message: SlackMessage) -> dict[str, Any]:
+    """Return a message's arguments. Slack is told to link and mention nothing by itself."""
+    return {"text": message.text, "blocks": json.dumps(message.blocks), "parse": "none", "link_names": "false"}

@@ -1,0 +1,184 @@
+"""Write answers as Slack's messages: Block Kit with Slack's markup. Pure.
+
+What an answer says may come from documents that anybody wrote. So all of it is escaped, Slack is told to link and mention nothing by
+itself (`verbatim`), and the only links are those of the citations.
+Source: https://docs.slack.dev/messaging/formatting-message-text, https://docs.slack.dev/reference/block-kit/blocks
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from resources.sources.slack.questions import VERDICTS
+from serving.answers.schemas import AnswerResponse
+from serving.citations.links import is_web
+from serving.results import Result
+
+SECTION_CHARACTERS = 3000
+"""Source: https://docs.slack.dev/reference/block-kit/blocks/section-block"""
+MOST_SECTIONS = 10
+"""Of text, far below the 50 blocks of a message; what is longer is cut off."""
+MOST_SOURCES = 15
+TITLE_CHARACTERS, ADDRESS_CHARACTERS = 150, 2000
+
+THINKING = "Looking for an answer …"
+UNKNOWN = (
+    "Sorry, I can't answer you here. I answer members of this workspace whose email Slack has confirmed. "
+    "Please ask whoever runs Concordance here."
+)
+HELP = "Ask me a question, and I look for the answer in the company's documents."
+TOO_LONG = "Sorry, I can't look for that. Please ask in at most 1,000 characters."
+FAILED = "Sorry, I could not answer: search is not available at the moment. Please ask again in a few minutes."
+LATE = "Sorry, I could not answer in time. Please ask again."
+RATED = "Thank you, your rating was saved."
+NOTHING = "I found nothing about this in the documents that you may read."
+NOTHING_HERE = (
+    "I found nothing about this in the documents that everybody here may read. "
+    "Ask me in a direct message: there I look in everything that you may read."
+)
+ONLY_DIRECT = "I answer this in a direct message only: ask me there."
+EVERYBODY = (
+    "Answered from documents that everybody here may read. In a direct message, I look in everything that you may read."
+)
+_LABELS = {"good": "Useful", "bad": "Not useful"}
+
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_BULLET = re.compile(r"^(\s*)[-*+]\s+", re.MULTILINE)
+_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
+_CITATION = re.compile(r"\[(\d{1,4})\]")
+_SPACES = re.compile(r"\s+")
+
+
+class SlackMessage(NamedTuple):
+    """A message: its blocks, and the text of its notification, which never quotes a document."""
+
+    text: str
+    blocks: list[dict[str, Any]]
+
+
+def mark(ts: str) -> str:
+    """Return the `block_id` by which the reply to a question is recognised."""
+    return f"concordance-{ts}"
+
+
+def plain(text: str, ts: str) -> SlackMessage:
+    """Return a message of ours to the question `ts`."""
+    return SlackMessage(text, [_section(escape(text)) | {"block_id": mark(ts)}])
+
+
+def limited(seconds: float, ts: str) -> SlackMessage:
+    return plain(
+        f"You have asked many questions in a short time. Please ask again in {max(1, round(seconds))} seconds.", ts
+    )
+
+
+def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> SlackMessage:
+    """Return the reply to the question `ts`. `direct`: only the person who asked reads it. `buttons`: it can be rated."""
+    if not given.found:
+        message = plain(NOTHING if direct else NOTHING_HERE, ts)
+        notes = _notes(given)
+    else:
+        cited = [one for one in given.sources if one.citation.index in given.cited][:MOST_SOURCES]
+        links = {one.citation.index: _address(one.citation.link) for one in cited}
+        sections = [_section(part) for part in parts(markup(given.answer, links))]
+        sections[0]["block_id"] = mark(ts)
+        message = SlackMessage("Here is an answer to your question.", sections + _sources(cited))
+        notes = [*_notes(given), *([] if direct else [EVERYBODY])]
+    blocks = message.blocks + ([_context(notes)] if notes else [])
+    return message._replace(blocks=blocks + ([_buttons()] if buttons else []))
+
+
+def escape(text: str) -> str:
+    """Escape Slack's control characters, so that nothing in a text is a link or a mention."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def markup(text: str, links: Mapping[int, str]) -> str:
+    """Return an answer in Slack's markup; the citations with an address in `links` open it."""
+    text = escape(text)
+    text = _HEADING.sub(r"*\1*", text)
+    text = _BULLET.sub(r"\1• ", text)
+    text = _BOLD.sub(r"*\1*", text)
+    return _CITATION.sub(lambda found: _citation(found, links), text)
+
+
+def parts(text: str) -> list[str]:
+    """Split markup into texts that fit a section, between lines or words, and never in a link or an escaped character."""
+    found: list[str] = []
+    text = text.strip()
+    while len(text) > SECTION_CHARACTERS and len(found) < MOST_SECTIONS - 1:
+        cut = _cut(text, SECTION_CHARACTERS)
+        found.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    if len(text) > SECTION_CHARACTERS:
+        text = text[: _cut(text, SECTION_CHARACTERS - 2)].rstrip() + " …"
+    return [*found, text] if text else found
+
+
+def _cut(text: str, most: int) -> int:
+    """Return where to cut, at most after `most` characters. Outside of links, `<` and `>` are escaped."""
+    opened = text.rfind("<", 0, most)
+    limit = opened if opened > text.rfind(">", 0, most) else most
+    for separator in ("\n", " "):
+        cut = text.rfind(separator, limit // 2, limit)
+        if cut > 0 and text.rfind("<", 0, cut) <= text.rfind(">", 0, cut):
+            return cut
+    escaped = text.rfind("&", max(0, limit - 4), limit)
+    return limit if escaped < 0 or ";" in text[escaped:limit] else escaped
+
+
+def _citation(found: re.Match[str], links: Mapping[int, str]) -> str:
+    address = links.get(int(found[1]))
+    return f"<{address}|{found[0]}>" if address else found[0]
+
+
+def _address(link: str) -> str:
+    """Return a link as it can stand in Slack's markup; empty for what is no web address, or too long for a section."""
+    address = quote(link, safe="%/:?#[]@!$&'()*+,;=~").replace("&", "&amp;")
+    return address if is_web(link) and len(address) <= ADDRESS_CHARACTERS else ""
+
+
+def _title(text: str) -> str:
+    text = _SPACES.sub(" ", text).strip()
+    text = text if len(text) <= TITLE_CHARACTERS else f"{text[:TITLE_CHARACTERS].rstrip()}…"
+    return escape(text.replace("|", "¦"))
+
+
+def _sources(cited: Sequence[Result]) -> list[dict[str, Any]]:
+    lines: list[str] = []
+    for one in cited:
+        title, address = _title(one.citation.text), _address(one.citation.link)
+        lines.append(f"<{address}|{title}>" if address else title)
+    return [_section(part) for part in parts("\n".join(lines))] if lines else []
+
+
+def _notes(given: AnswerResponse) -> list[str]:
+    notes = [one.message for one in given.warnings]
+    unsupported = [one.text for one in given.sentences if not one.supported]
+    if unsupported:
+        notes.append(f"Not supported by these sources, so check it: {' … '.join(unsupported)}")
+    if given.held_back:
+        notes.append(f"Left out: {given.held_back} documents whose permissions were checked too long ago.")
+    return notes
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": _mrkdwn(text)}
+
+
+def _context(notes: Iterable[str]) -> dict[str, Any]:
+    text = parts("\n".join(escape(_SPACES.sub(" ", note)) for note in notes))[0]
+    return {"type": "context", "elements": [_mrkdwn(text)]}
+
+
+def _mrkdwn(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _buttons() -> dict[str, Any]:
+    buttons = [
+        {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": _LABELS[verdict]}}
+        for action, verdict in VERDICTS.items()
+    ]
+    return {"type": "actions", "block_id": "concordance-rating", "elements": buttons}

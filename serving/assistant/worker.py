@@ -1,0 +1,92 @@
+"""Claims the questions that wait, and answers several at a time.
+
+Questions are stored by whoever receives Slack's events. A claim holds for some seconds and is renewed while its question is answered:
+a question whose process ended is answered by the next one, in the same message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from resources.core.errors import ConcordanceError, TemporaryError
+from resources.logging import logger
+from serving.assistant.answering import Answering
+from serving.assistant.conversations import Conversations, client
+from serving.background import cancel
+from sql.assistant import AssistantReads, ClaimedQuestion
+
+if TYPE_CHECKING:
+    from serving.deps import Services
+
+LOOK_SECONDS = 1.0
+CONCURRENCY = 4
+"""Questions that are answered at a time."""
+LEASE_SECONDS = 30.0
+RATINGS = 20
+"""Ratings that are stored between two looks for questions."""
+
+log = logger("serving")
+
+
+class SlackAssistant:
+    """Answers questions until it is stopped. Runs in the leader alone, once it serves, and only if Slack is set up."""
+
+    def __init__(self, services: Services) -> None:
+        slack = client(services.settings)
+        self._reads = AssistantReads(services.database)
+        self._answering = None if slack is None else Answering(services, Conversations(slack, self._reads))
+        self._task: asyncio.Task[None] | None = None
+        self._answers: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        if self._answering is not None:
+            self._task = asyncio.create_task(self._run(self._answering), name="slack-assistant")
+
+    async def stop(self) -> None:
+        """Stop at once. Questions in progress are claimed again after their lease."""
+        await cancel(self._task)
+        for task in list(self._answers):
+            await cancel(task)
+
+    async def _run(self, answering: Answering) -> None:
+        failing = False
+        while True:
+            try:
+                while len(self._answers) < CONCURRENCY and (found := await self._claim()):
+                    task = asyncio.create_task(self._answer(answering, found), name="slack-question")
+                    self._answers.add(task)
+                    task.add_done_callback(self._ended)
+                for rating in await self._reads.unstored_ratings(most=RATINGS):
+                    await answering.rate(rating)
+                failing = False
+            except (ConcordanceError, psycopg.Error) as error:  # the tables may be being created
+                if not failing:
+                    log.warning("slack_assistant_waits", reason=str(error))
+                failing = True
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _claim(self) -> ClaimedQuestion | None:
+        return await self._reads.question_claim(lease_seconds=LEASE_SECONDS)
+
+    async def _answer(self, answering: Answering, question: ClaimedQuestion) -> None:
+        lease = asyncio.create_task(self._hold(question), name="slack-lease")
+        try:
+            await answering.answer(question)
+        finally:
+            await cancel(lease)
+
+    async def _hold(self, question: ClaimedQuestion) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            try:
+                await self._reads.question_renew(channel=question.channel, ts=question.ts, lease_seconds=LEASE_SECONDS)
+            except TemporaryError as error:
+                log.info("slack_lease_not_renewed", channel=question.channel, reason=str(error))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._answers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("slack_question_postponed", reason=f"{type(error).__name__}: {error}")
