@@ -99,6 +99,8 @@ CLASS_OF: Mapping[str, str] = {
             "agentsPage",
             "policiesPage",
             "questionsPage",
+            "feedbackPage",
+            "takeDownsPage",
             "listQuestions",
         ),
         "read",

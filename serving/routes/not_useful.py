@@ -112,6 +112,8 @@ async def propose_question(
     number = await services.database.in_thread(propose)
     if number is None:
         raise ProblemError(
-            "not-found", "The person who asked may not read this document, or the question is in use already."
+            "not-found",
+            "There is no such feedback, the person who asked may not read this document, or the question is in use already or part of a "
+            "conversation.",
         )
     return QuestionProposed(number)

@@ -15,7 +15,7 @@ from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, TITLE
 from resources.sources.spec import Place, Places
 
 MOST = 500
-"""Folders of a level."""
+"""Shared drives, and folders of a level."""
 TOGETHER = 40
 """Folders whose children are listed in one query, which keeps its address short."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -23,8 +23,9 @@ _EVERYWHERE: dict[str, Any] = {"corpora": "allDrives", "includeItemsFromAllDrive
 
 
 def drives(client: DriveClient) -> Iterator[JSON]:
-    """Yield the shared drives that the account sees."""
-    return client.pages("drives.list", "drives", pageSize=100, fields="nextPageToken,drives(id,name)")
+    """Yield shared drives that the account sees, one more than `MOST` at most."""
+    found = client.pages("drives.list", "drives", pageSize=100, fields="nextPageToken,drives(id,name)")
+    return islice(found, MOST + 1)
 
 
 def level(client: DriveClient, inside: str | None, *, own: bool) -> Places:
@@ -60,7 +61,7 @@ def files_below(client: DriveClient, roots: Sequence[str], until: float) -> Iter
     if SHARED_DRIVES in roots:
         waiting += [str(one["id"]) for one in drives(client)]
     seen = set(waiting)
-    while waiting:
+    while waiting and time.monotonic() < until:
         some, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
         query = f"({_children(some)}) and trashed = false"
         fields = "nextPageToken,files(id,size,mimeType)"
