@@ -13,8 +13,9 @@ async def still_reading(services: Services, access: Access) -> str | None:
     found = await WebReads(services.database).first_syncs()
     if not found:
         return None
-    names = " and ".join(label(one.source) for one in found)
+    *names, last = (label(one.source) for one in found)
+    named = f"{', '.join(names)} and {last}" if names else last
     documents, done = sum(one.documents for one in found), sum(one.done for one in found)
     counted = documents and access.has(Role.OPERATOR, Role.AUDITOR)
     count = f": {done:,} of {documents:,} documents" if counted else ""
-    return f"{names} {'is' if len(found) == 1 else 'are'} still being read{count}. Try again in a moment."
+    return f"{named} {'is' if len(found) == 1 else 'are'} still being read{count}. Try again in a moment."

@@ -74,10 +74,9 @@ def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: 
 
 
 def _asked(browser: Browser) -> str:
-    """Ask, and return the answer; empty if nothing is found yet."""
+    """Ask, and return the answer; empty if its document is not found yet."""
     browser.type(QUESTION)
     browser.press("Enter")
     browser.wait(lambda page: page.evaluate("!!document.querySelector('.answer .actions')"), "an answer")
-    return (
-        browser.evaluate("document.querySelector('.cite') && document.querySelector('.answer .text').textContent") or ""
-    )
+    answer = browser.evaluate("document.querySelector('.answer .text').textContent")
+    return answer if "unused" in answer else ""

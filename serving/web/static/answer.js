@@ -86,7 +86,7 @@ function finish(card, text, done) {
   if (done.held_back) notes.push(`${done.held_back === 1 ? "One document is" : `${done.held_back} documents are`} left out until permissions have been checked again.`);
   if (done.mode === "extractive" && done.found && !done.warnings.length) notes.push("These are quotes from the documents.");
   const reading = document.getElementById("reading")?.textContent;
-  if (!done.found && reading) notes.push(reading);
+  if ((!done.found || done.warnings.length) && reading) notes.push(reading);
   card.append(...notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note)));
   if (done.found) card.append(sourceList(done));
   card.append(actions(done));
