@@ -18,4 +18,4 @@ async def still_reading(services: Services, access: Access) -> str | None:
     documents, done = sum(one.documents for one in found), sum(one.done for one in found)
     counted = documents and access.has(Role.OPERATOR, Role.AUDITOR)
     count = f": {done:,} of {documents:,} documents" if counted else ""
-    return f"{named} {'is' if len(found) == 1 else 'are'} still being read{count}. Try again in a moment."
+    return f"Still reading {named}{count}. Try again in a moment."

@@ -57,10 +57,10 @@ def test_a_first_sync_is_said_to_everyone_and_counted_for_operators_alone(site: 
             note = page(running, "/results?q=kettle", who).css_first("#reading")
             return note.text() if note else None
 
-        assert said(ANN) == "Slack is still being read. Try again in a moment."
-        assert said("olga@acme.com") == "Slack is still being read: 40 of 100 documents. Try again in a moment."
+        assert said(ANN) == "Still reading Slack. Try again in a moment."
+        assert said("olga@acme.com") == "Still reading Slack: 40 of 100 documents. Try again in a moment."
         site.sql("INSERT INTO sync_jobs (source, status) VALUES ('files', 'running')")
-        assert said(ANN) == "Files and Slack are still being read. Try again in a moment."
+        assert said(ANN) == "Still reading Files and Slack. Try again in a moment."
         site.sql("INSERT INTO sync_jobs (source, status, completed_at) VALUES ('files', 'success', now())")
         site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE source = 'slack'")
         assert said("olga@acme.com") is None
