@@ -69,6 +69,15 @@ def test_drives_and_folders_are_opened_a_level_at_a_time(drive: DriveSite, site:
         assert "by its ID" in wrong["problem"]
 
 
+def test_the_my_drive_of_the_administrator_who_lists_the_users_stays_closed(drive: DriveSite, site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"drive_users": ("*",)})
+    with site.running() as running:
+        assert list(names(running, None)) == ["All shared drives"]
+        for inside in ("my_drive", "root"):
+            found = post(running, "google_drive/places", inside=inside)
+            assert (found["places"], found["problem"]) == ([], "There is no My Drive to choose folders from.")
+
+
 def test_given_credentials_count_before_those_that_are_configured(drive: DriveSite, site: Site, tmp_path: Path) -> None:
     key = {"google_service_account_file": service_account_file(tmp_path, "https://elsewhere.example").read_text()}
     with site.running() as running:

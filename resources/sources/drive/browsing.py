@@ -29,10 +29,12 @@ def drives(client: DriveClient) -> Iterator[JSON]:
 
 
 def level(client: DriveClient, inside: str | None, *, own: bool) -> Places:
-    """Return the folders directly inside a place, or the top without one; with `own`, the account has a My Drive to choose."""
+    """Return the folders directly inside a place, or the top without one; without `own`, its My Drive stays closed."""
     if inside is None:
         top = Place(SHARED_DRIVES, "All shared drives", opens=True)
         return Places((Place(MY_DRIVE, TITLE, opens=True), top) if own else (top,))
+    if not own and inside in {MY_DRIVE, "root"}:
+        raise InvalidRequestError("There is no My Drive to choose folders from.")
     found = drives(client) if inside == SHARED_DRIVES else _folders(client, inside)
     some = list(islice(found, MOST + 1))
     named = (Place(str(one["id"]), str(one.get("name")), opens=True) for one in some[:MOST])
