@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,17 @@ def test_a_citation_of_another_page_keeps_the_conversation(reader: Reader) -> No
     browser.evaluate("history.pushState({}, '', '/time-off')")
     assert reader.look(followed)[0] is on_this_page
     assert reader.look("root.querySelectorAll('.question').length") == 1
+
+
+def test_the_tag_of_the_readme_is_all_that_a_page_needs(reader: Reader) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (tag,) = re.findall(r"^<script .*</script>$", readme, re.MULTILINE)
+    page = "<!doctype html><title>A page</title>" + re.sub(r'src="[^"]+"', f'src="{reader.page.script}"', tag)
+    reader.page.files["/readme"] = ("text/html; charset=utf-8", page)
+    reader.visit("/readme")
+    reader.click(".launcher")
+    reader.ask()
+    assert "twenty-eight days" in reader.text(".answer")
 
 
 def test_nothing_is_stored_and_nothing_foreign_is_loaded(reader: Reader) -> None:
