@@ -48,11 +48,11 @@ export async function ask(question, narrowing) {
 
 /** Show tokens as they arrive, and return the whole answer. @param {Response} answer @param {HTMLElement} text */
 async function written(answer, text) {
-  let sofar = "", drawn = false;
+  let sofar = "", frame = 0;
   /** @type {any[]} */
   let sources = [];
   const draw = () => {
-    drawn = false;
+    frame = 0;
     text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index)));
     text.lastElementChild?.classList.add("caret");
   };
@@ -61,11 +61,11 @@ async function written(answer, text) {
     else if (name === "token") sofar += data.text;
     else if (name === "restart") sofar = "";
     else if (name === "error") throw new Problem(data.detail, 503);
-    else if (name === "done") return data;
-    if (!drawn && sofar) {
-      drawn = true;
-      requestAnimationFrame(draw);
+    else if (name === "done") {
+      cancelAnimationFrame(frame);
+      return data;
     }
+    if (sofar) frame ||= requestAnimationFrame(draw);
   }
   throw new Problem("The answer broke off. Try again.", 0);
 }
@@ -79,7 +79,7 @@ function citation(sources, index) {
 
 /** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
 function finish(card, text, done) {
-  requestAnimationFrame(() => text.replaceChildren(...prose(done.answer, done.sentences, (index) => citation(done.sources, index))));
+  text.replaceChildren(...prose(done.answer, done.sentences, (index) => citation(done.sources, index)));
   const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported).length;
   const notes = done.warnings.map((/** @type {any} */ one) => one.message);
   if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
