@@ -195,7 +195,8 @@ def test_a_question_during_a_first_sync_says_that_documents_are_still_read(desk:
     desk.open("/?q=lantern")
     desk.press("#ask")
     desk.until(
-        "document.querySelector('#answer .note')?.textContent.startsWith('Still reading Slack')", "a note with the answer"
+        "document.querySelector('#answer .note')?.textContent.startsWith('Still reading Slack')",
+        "a note with the answer",
     )
     assert "No data found" in desk.browser.text
     assert "100" not in desk.browser.evaluate("document.querySelector('main').textContent")
